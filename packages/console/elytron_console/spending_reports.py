@@ -75,7 +75,9 @@ async def space_spending(ctx: OperationContext, figures: CallFigures, space: Spa
             for day in (await spent_on(ctx, space)).days
         ),
         programs=tuple(
-            ProgramSpending(at=row.day, model=row.model, calls=row.calls, read=row.read, written=row.written)
+            ProgramSpending(
+                at=row.day, model=row.model, calls=row.calls, read=row.input_tokens, written=row.output_tokens
+            )
             for row in figures.programs(space)
         ),
         programs_since=figures.began_at,

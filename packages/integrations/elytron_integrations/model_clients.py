@@ -139,7 +139,7 @@ class ClientTurns:
         if body is None or prompt is None:
             return None
         start = start_of(prompt)
-        question = question_of(start, prompt.said)
+        question = question_of(start, prompt.text)
         open_turn = self._open.use(question) if prompt.has_tools_used else None
         thread = open_turn.thread if open_turn is not None else self._threads.use(start)
         context = await self._context(prompt, thread) if not prompt.is_task else TurnContext()
@@ -164,10 +164,10 @@ class ClientTurns:
             case None:
                 return
         answer, uses_tools = copy.answer, copy.answer.finished is FinishReason.TOOLS
-        is_too_long = answer.is_too_long or len(prompt.said) > core_limits.MESSAGE_CHARS
+        is_too_long = answer.is_too_long or len(prompt.text) > core_limits.MESSAGE_CHARS
         if not prompt.is_single or is_too_long or not (uses_tools or answer.finished is FinishReason.STOP):
             return
-        reply = "" if uses_tools else spoken_answer(prompt.begun + answer.text)
+        reply = "" if uses_tools else spoken_answer(prompt.answer_start + answer.text)
         if not (uses_tools and call.is_open):
             draft = draft_of(
                 prompt,
@@ -179,7 +179,7 @@ class ClientTurns:
                 delivery=TurnDelivery.USER_ONLY if uses_tools else TurnDelivery.DELIVERED,
             )
             memory = self._turn_memory(call.turn.thread, RecallFilters())
-            await TurnDeadline.after(limits.MEMORY_WAIT_S).bound(lambda: memory.after((draft,)))
+            await TurnDeadline.after(limits.MEMORY_WAIT_S).run_within(lambda: memory.after((draft,)))
         if uses_tools:
             self._open[call.question] = call.turn
         else:
@@ -196,7 +196,7 @@ class ClientTurns:
         """Return what memory knows for the question, without what the request itself shows of its chat."""
         memory = self._turn_memory(thread, RecallFilters() if thread is None else without_conversation(thread))
         budget = TurnBudget(self._max_chars, wait_s=limits.MEMORY_WAIT_S)
-        context = await memory.before(TurnMessages(current=prompt.said), budget)
+        context = await memory.before(TurnMessages(current=prompt.text), budget)
         if context.failure is not None:
             self.note_failure(context.failure)
         return context

@@ -442,6 +442,8 @@ def llm_surfaces(settings: ProxySettings, /) -> Family:
             "POST", _PATH, app, "llm", "Serve model APIs with memory.", access=SurfaceAccess.CREDENTIALS,
             is_repeatable=True, protocol=SurfaceProtocol.MOUNT,
         )  # fmt: skip
-        return build_surfaces((route,), own_app, transport=_TRANSPORT, running=app.running, figures=app.figures.shown)
+        return build_surfaces(
+            (route,), own_app, transport=_TRANSPORT, running=app.running, figures=app.figures.prometheus_figures
+        )
 
     return family

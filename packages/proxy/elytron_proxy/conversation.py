@@ -74,7 +74,7 @@ class ConversationFinder:
         or none, begin another. Raises MemoryDown.
         """
         start = start_of(prompt)
-        question_digest = question_of(start, prompt.said)
+        question_digest = question_of(start, prompt.text)
         opened = await self._opened(caller, question_digest) if prompt.has_tools_used else None
         if opened is not None and name in {None, opened.conversation}:
             return RequestThread(
@@ -152,8 +152,8 @@ class ConversationFinder:
         places: list[tuple[int, bytes]] = []
         digest = START
         for exchange in prompt.earlier:
-            question_digest = question_of(digest, exchange.said)
-            digest = end_of(question_digest, exchange.answered)
+            question_digest = question_of(digest, exchange.prompt)
+            digest = end_of(question_digest, exchange.answer)
             if exchange.has_tools_used and exchange.at >= 0:
                 places.append((exchange.at, question_digest))
         blocks = [

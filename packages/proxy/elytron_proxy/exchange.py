@@ -309,7 +309,7 @@ class ProxyExchange:
             if self._caller.use is MemoryUse.REQUIRED:
                 raise RefusedCall(DOWN) from None
             self._parts.figures.count(ProxyFigure.DEGRADED)
-            self._told.memory = "degraded"
+            self._answer_headers.memory = "degraded"
         if self._thread is not None and self._caller.use.writes:
             self._answer_headers.turn = self._thread.turn
 

@@ -96,7 +96,7 @@ class ProxyFigures:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
-    def shown(self) -> Iterator[SurfaceFigure]:
+    def prometheus_figures(self) -> Iterator[SurfaceFigure]:
         """Yield all figures as Prometheus reads them."""
         for figure in ProxyFigure:
             yield SurfaceFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])

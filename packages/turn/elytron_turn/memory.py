@@ -244,7 +244,7 @@ class TurnMemory:
         }
         try:
             request = self._projection(messages.query, budget.max_chars).model_copy(update=update)
-            report = await deadline.bound(lambda: self._operate(request))
+            report = await deadline.run_within(lambda: self._operate(request))
         except ElytronError as error:
             return TurnContext(outcome="failed", failure=error)
         except TimeoutError:

@@ -19,7 +19,7 @@ _SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
-class _HeldMemory:
+class _OpenMemory:
     """The memory of a credential, once it is open, and how many turns use it now."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -40,7 +40,7 @@ class CredentialMemories:
         self._clock = clock
         self._ids = ids
         self._secret = ids.secret(_SECRET_BYTES)
-        self._held: OrderedDict[bytes, _HeldMemory] = OrderedDict()
+        self._entries: OrderedDict[bytes, _OpenMemory] = OrderedDict()
 
     @asynccontextmanager
     async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
@@ -49,8 +49,8 @@ class CredentialMemories:
             problem = "is required to open memory on an MCP file server"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
-        entry = self._held.setdefault(key, _HeldMemory())
-        self._held.move_to_end(key)
+        entry = self._entries.setdefault(key, _OpenMemory())
+        self._entries.move_to_end(key)
         # Counted before it waits, so that no other turn closes the memory meanwhile.
         entry.users += 1
         try:
@@ -68,22 +68,22 @@ class CredentialMemories:
             entry.used_at = self._clock.now()
             # The opening failed: nothing is held for a credential that opens nothing.
             if entry.memory is None and not entry.users:
-                self._held.pop(key, None)
+                self._entries.pop(key, None)
             await self._let_go()
 
     async def close(self) -> None:
         """Close every memory."""
-        while self._held:
-            _, entry = self._held.popitem()
+        while self._entries:
+            _, entry = self._entries.popitem()
             if entry.memory is not None:
                 await entry.memory.close()
 
-    def _is_stale(self, entry: _HeldMemory) -> bool:
+    def _is_stale(self, entry: _OpenMemory) -> bool:
         return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
-        idle = [(key, entry) for key, entry in self._held.items() if not entry.users]
-        for key, entry in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
+        idle = [(key, entry) for key, entry in self._entries.items() if not entry.users]
+        for key, entry in idle[: max(len(self._entries) - limits.CREDENTIALS_HELD, 0)]:
             # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
             async with entry.opening:
                 if entry.users:
@@ -91,5 +91,5 @@ class CredentialMemories:
                 memory, entry.memory = entry.memory, None
                 if memory is not None:
                     await memory.close()
-            if not entry.users and self._held.get(key) is entry:
-                del self._held[key]
+            if not entry.users and self._entries.get(key) is entry:
+                del self._entries[key]

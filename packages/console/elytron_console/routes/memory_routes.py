@@ -72,7 +72,7 @@ class _EgoReading:
     def __init__(self, call: ConsoleCall, /) -> None:
         self._call = call
         self._scope = call.scope()
-        self._left = limits.EGO_NODES
+        self._remaining_nodes = limits.EGO_NODES
 
     async def graph(self, name: str) -> EgoGraph | RejectedAnswer:
         """Return the surroundings of the memory `name`, or why it cannot be read."""

@@ -22,7 +22,7 @@ def start_of(prompt: CallPrompt, /) -> bytes:
         return continued_by(prompt.continues)
     digest = START
     for exchange in prompt.earlier:
-        digest = end_of(question_of(digest, exchange.said), exchange.answered)
+        digest = end_of(question_of(digest, exchange.prompt), exchange.answer)
     return digest
 
 
@@ -72,7 +72,7 @@ def draft_of(
     """
     is_task = prompt.is_task
     # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
-    question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.said)
+    question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.text)
     beside = (Message(role=EvidenceRole.TOOL, text=prompt.beside[: limits.MESSAGE_CHARS]),) if prompt.beside else ()
     answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
     return TurnDraft(

@@ -417,7 +417,7 @@ async def _inside_hits(
     ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], own: FoundCandidates, /, *, now: Instant
 ) -> tuple[RecallHit, ...]:
     """Return the hits of messages that do not come from outside, and with them all that is no message."""
-    others = [item for item in ranked if not isinstance(item.found, UnitCandidate)]
+    others = [item for item in ranked if not isinstance(item.match, UnitCandidate)]
     best = sorted((*turns_of(own), *others), key=lambda item: item.score, reverse=True)
     return await hits_of(ctx, scope, best, limit=len(best), now=now)
 

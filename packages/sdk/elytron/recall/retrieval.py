@@ -183,7 +183,7 @@ async def gather_hits(
     key = conversation.key if conversation.is_trusted else None
     question = _anchor_question(index, _read_query(ctx, query, now), hit_query.filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
-    use, vector = await ctx.encoders.asked(record, index, question.text)
+    use, vector = await ctx.encoders.search_vector(record, index, question.text)
     searches = _plane_searches(index, question, vector, hit_query, key, now=now, grounding=grounding)
     candidates = await _found_candidates(ctx, scope.space, record, index, searches)
     route, spread = weights.query_route(query), limit if hit_query.diversity is HitDiversity.WIDE else FACTS_SCORED

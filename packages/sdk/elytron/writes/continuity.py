@@ -315,7 +315,7 @@ class _CapsuleChanges:
 
     def drop(self, capsule: ContinuityCapsule, /) -> WriteDecision:
         ref = DocumentRef(continuity.CAPSULES, capsule.id.partition(":")[2])
-        self._dropped[ref] = self._kept.pop(ref)[1]
+        self._dropped[ref] = self._capsules.pop(ref)[1]
         reason = "it was dropped, because the limit of capsules was reached"
         return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=WriteOutcome.DELETED, reason=reason)
 

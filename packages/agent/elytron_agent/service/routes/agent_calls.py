@@ -54,11 +54,11 @@ class AgentCall(RouteCall):
 
 
 class AgentStream(NamedTuple):
-    """The events, or their frames, of a route that answers with a stream. `written` is called behind each event."""
+    """The events, or their frames, of a route that answers with a stream. `write_callback` is called after each event."""
 
     events: AsyncGenerator[FeedEvent | bytes]
     opening: bytes = b""
-    written: Callable[[FeedEvent], Awaitable[None]] | None = None
+    write_callback: Callable[[FeedEvent], Awaitable[None]] | None = None
     silence_s: float | None = None
     """Silence after which a comment is sent; None: that of a chat."""
 
@@ -119,4 +119,4 @@ async def _answer_stream(
         guard.space = user.space
         silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
         writer = EventWriter(guard, receive, send, silence_s=silence_s)
-        await writer.write(stream.events, opening=stream.opening, delivery_callback=stream.written)
+        await writer.write(stream.events, opening=stream.opening, delivery_callback=stream.write_callback)

@@ -89,7 +89,7 @@ async def _list_subagents(call: AgentCall) -> Value:
 
 
 async def _make_subagent(call: AgentCall) -> Value:
-    return await call.user.shown(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
+    return await call.user.answer_of(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
 
 
 async def _get_subagent(call: AgentCall) -> Value:
@@ -118,7 +118,7 @@ async def _chat_stream(call: AgentCall) -> AgentStream:
             except ElytronError:
                 return  # it was erased meanwhile, or the store does not answer: it counts as not delivered
 
-    return AgentStream(feed.read(), written=written)
+    return AgentStream(feed.read(), write_callback=written)
 
 
 def _run_of(agent: KnownAgent, key: str | None) -> str | None:

@@ -68,7 +68,7 @@ async def _event_stream(call: AgentCall) -> AgentStream:
     return AgentStream(
         _user_events(call.service, call.user, place, threads),
         opening=opening,
-        written=written,
+        write_callback=written,
         silence_s=call.service.settings.heartbeat_s,
     )
 

@@ -67,7 +67,7 @@ async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
         with ProgressBar(
             "writing a year of conversation", unit="bytes", is_visible=not out.is_json, unasked=True
         ) as bar:
-            return await demonstrate_recall(session, store=settings.store.shown, progress=bar.at)
+            return await demonstrate_recall(session, store=settings.store.masked_value, progress=bar.at)
 
 
 def _command_called() -> str:
