@@ -54,7 +54,7 @@ class AgentCall(RouteCall):
 
 
 class AgentStream(NamedTuple):
-    """The events, or their frames, of a route that answers with a stream. `write_callback` is called after each event."""
+    """The events of a route that answers with a stream, or their frames. `write_callback` runs after each event."""
 
     events: AsyncGenerator[FeedEvent | bytes]
     opening: bytes = b""
