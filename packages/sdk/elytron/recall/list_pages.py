@@ -6,7 +6,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm, cited_hit
-from elytron.documents.planes import SHOWN
+from elytron.documents.planes import LISTED_HOMES
 from elytron.memories.lookup import (
     DocumentMark,
     Memory,
@@ -35,7 +35,7 @@ _ORDER = (
     (RecallPlane.TRANSCRIPT, transcript.TURNS),
     (RecallPlane.LONG_TERM, FACTS),
     (RecallPlane.PROCEDURAL, skills.SKILLS),
-    *((home.plane, collection) for collection, home in SHOWN.items()),
+    *((home.plane, collection) for collection, home in LISTED_HOMES.items()),
 )
 
 

@@ -12,7 +12,6 @@ from elytron_adapter.surface import Route, SurfaceAccess
 from elytron_agent import limits
 from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
-from elytron_agent.service.responses.response_desk import OpenResponse, sum_up
 from elytron_agent.service.responses.response_repository import (
     ConversationRepository,
     KnownResponse,
@@ -21,6 +20,7 @@ from elytron_agent.service.responses.response_repository import (
     input_page,
     item_page,
 )
+from elytron_agent.service.responses.response_service import OpenResponse, sum_up
 from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, LaterAnswer, StreamHandler
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
