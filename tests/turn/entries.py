@@ -14,7 +14,7 @@ from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_agent import Agent, AgentSettings, BeforeTurn, TurnHooks
-from elytron_assistants.hooks.blocks import recalled_block, start_block
+from elytron_assistants.hooks.blocks import recalled_block
 from elytron_core.clock import SystemClock
 from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import DATA_POLICY
@@ -55,12 +55,10 @@ async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
 
 
 async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
-    assert memory.scope is not None
-    start = await start_block(memory.operate, memory.scope)
-    messages, budget = TurnMessages(current=prompt), TurnBudget(6_000, answers_only=True)
+    messages, budget = TurnMessages(current=prompt), TurnBudget(6_000)
     hook_memory = TurnMemory(memory.operate, memory.scope)
     block = await recalled_block(hook_memory, messages, budget, shown_lines=(), now=SystemClock().now())
-    return "\n".join(filter(None, (start.text, block.text)))
+    return block.text
 
 
 ENTRIES: dict[str, Entry] = {
