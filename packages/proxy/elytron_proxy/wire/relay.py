@@ -282,7 +282,7 @@ class RefusedCall(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCall:
+class ProxyCall:
     """A request as it came in. `path` is the model API's own."""
 
     method: str
@@ -347,7 +347,7 @@ class AnswerPassage:
         self.is_left = False
         """True if the client left: nothing more is sent."""
 
-    async def ask(self, call: ClientCall, /, *, model: str) -> "httpx.Response":
+    async def ask(self, call: ProxyCall, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises RefusedCall."""
         try:
             return await self._upstreams.send(
