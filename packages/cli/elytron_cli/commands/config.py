@@ -41,7 +41,7 @@ def show_command(*, with_origin: bool) -> None:
     No store is opened.
     """
     items = {
-        name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
+        name: ConfigItem(value=item.masked_value, origin=item.origin if with_origin else None)
         for name, item in stated_settings().explicit_settings().items()
     }
     unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in items}

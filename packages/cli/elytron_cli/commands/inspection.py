@@ -447,7 +447,7 @@ def doctor_command() -> int | None:
     settings = run_settings()
     report = DoctorReport(
         config={
-            name: ConfigItem(value=item.shown, origin=item.origin)
+            name: ConfigItem(value=item.masked_value, origin=item.origin)
             for name, item in settings.explicit_settings().items()
         },
         versions=_installed_versions(),

@@ -45,8 +45,8 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
     Raises StoreCorrupt where a passage's vector is damaged.
     """
     candidates = searched.results
-    best: Sequence[UnitCandidate] = candidates.found[:CLOSER]
-    others = candidates.found[CLOSER:]
+    best: Sequence[UnitCandidate] = candidates.candidates[:CLOSER]
+    others = candidates.candidates[CLOSER:]
     if searched.has_passages:
         best = await by_passages(ctx, searched, best)
     if candidates.long and searched.query.weights.sentence:
