@@ -100,6 +100,36 @@ def bare_participles(function: ast.AST, /) -> set[str]:
     return names & (PARTICIPLES - {"left"} if "right" in names else PARTICIPLES)
 
 
+def lasting_names(tree: ast.Module, /) -> Iterator[str]:
+    """Yield the names of a module's globals, and of attributes, fields and methods as `Class.name`."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        yield from _stored_names(node)
+    for owner in ast.walk(tree):
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for member in owner.body:
+            if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{owner.name}.{member.name}"
+            for part in ast.walk(member):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    yield f"{owner.name}.{part.attr}"
+            yield from (f"{owner.name}.{name}" for name in _stored_names(member))
+
+
+def _stored_names(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+
+
+def is_participle(name: str, /) -> bool:
+    """Return whether the last part of `name` is a bare participle; `put` is a verb there."""
+    bare = name.rpartition(".")[2].strip("_").lower()
+    return bare in PARTICIPLES and bare != "put"
+
+
 def is_one_word(name: str, /) -> bool:
     """Return whether `name` is a single word, in either way of writing names."""
     bare = name.strip("_")

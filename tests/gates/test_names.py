@@ -4,7 +4,7 @@ import ast
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from benchmarks.house import bare_participles, is_one_word, source_files
+from benchmarks.house import bare_participles, is_one_word, is_participle, lasting_names, source_files
 from tests.gates.tree import ROOT
 
 ONE_WORD = {
@@ -92,6 +92,86 @@ SAID_BY_PARTICIPLE = {
 """Each variable that is a bare participle, and why it is one."""
 
 
+_CLIENTS = "a field that clients read"
+_STORED = "a field of stored documents"
+_VALUE = "its own value, which clients or documents hold"
+_ROUTES = "a part of route declarations"
+LASTING_PARTICIPLES = {
+    "elytron/flows/maintenance.py: BacklogReport.left": _CLIENTS,
+    "elytron/passes/extraction.py: StateAnswer.done": "a field that a model writes",
+    "elytron_adapter/surface.py: Surface.told": _ROUTES,
+    "elytron_adapter/surface.py: SurfaceDescription.given": _ROUTES,
+    "elytron_adapter/surface.py: SurfaceDescription.taken": _ROUTES,
+    "elytron_agent/loop/removal.py: SharedMemory.KEPT": _VALUE,
+    "elytron_agent/rag/embedding_wire.py: QuotaState.used": _CLIENTS,
+    "elytron_agent/runs/events.py: StopReason.DONE": _VALUE,
+    "elytron_agent/service/agent_service.py: AgentCall.sent": _ROUTES,
+    "elytron_agent/service/agent_service.py: AgentRoute.told": _ROUTES,
+    "elytron_agent/service/agent_service.py: AgentStream.written": _ROUTES,
+    "elytron_agent/service/responses/response_repository.py: ResponseDocument.asked": _STORED,
+    "elytron_agent/service/wire.py: AgentEventKind.DONE": _VALUE,
+    "elytron_assistants/migration.py: SpaceSplitReport.left": _CLIENTS,
+    "elytron_cli/agents/hosts.py: RulesReport.written": _CLIENTS,
+    "elytron_cli/chat/screen.py: CommandAnswer.given": _CLIENTS,
+    "elytron_console/routes/operator_routes.py: ProgramSpending.written": _CLIENTS,
+    "elytron_core/contracts/archive.py: ArchiveWord.KEPT": _VALUE,
+    "elytron_core/contracts/continuity.py: ExecutionDraft.done": _CLIENTS,
+    "elytron_core/contracts/continuity.py: LayerDecision.left": _CLIENTS,
+    "elytron_core/contracts/continuity.py: LayerDecision.taken": _CLIENTS,
+    "elytron_core/contracts/continuity.py: LayerOutcome.TAKEN": _VALUE,
+    "elytron_core/contracts/facts.py: MergedPair.kept": _CLIENTS,
+    "elytron_core/contracts/facts.py: ProfileBearing.NAMED": _VALUE,
+    "elytron_core/contracts/inspection.py: JournalAccount.told": _CLIENTS,
+    "elytron_core/contracts/maintenance.py: JobView.done": _CLIENTS,
+    "elytron_core/contracts/maintenance.py: PassStatus.DONE": _VALUE,
+    "elytron_core/contracts/projection.py: PrivateGate.shown": _CLIENTS,
+    "elytron_core/contracts/recall.py: AbsenceReason.SHOWN": _VALUE,
+    "elytron_core/contracts/recall.py: RecallExtent.NEEDED": _VALUE,
+    "elytron_core/contracts/recall.py: RecallOutcome.FOUND": _VALUE,
+    "elytron_core/errors/tree.py: Conflict.found": _CLIENTS,
+    "elytron_core/errors/tree.py: StoreNewer.found": _CLIENTS,
+    "elytron_core/evidence.py: TrustLevel.DRAWN": _VALUE,
+    "elytron_core/planes/continuity.py: CapsuleState.DONE": _VALUE,
+    "elytron_core/planes/continuity.py: ExecutionState.done": _STORED,
+    "elytron_core/planes/continuity.py: ExecutionStatus.DONE": _VALUE,
+    "elytron_core/planes/facts.py: Fact.lent": _STORED,
+    "elytron_core/planes/jobs.py: Job.done": _STORED,
+    "elytron_core/policy/ranking/weights.py: SignalWeights.told": "the name of a signal in hits",
+    "elytron_core/ports/store.py: ErasureTarget.named": _CLIENTS,
+    "elytron_core/profiles.py: ErasureState.GONE": _VALUE,
+    "elytron_gateway/wire.py: DrainAnswer.told": _CLIENTS,
+    "elytron_http_shell/events.py: _TOLD": _ROUTES,
+    "elytron_http_shell/operations.py: NAMED": _ROUTES,
+    "elytron_http_shell/operations.py: _NamedCall._named": _ROUTES,
+    "elytron_index/query.py: UnitSignals.told": "the name of a signal in hits",
+    "elytron_index/structures/columns.py: UnitColumns.told": "the name of a column in checkpoints",
+    "elytron_mcp_shell/app.py: _TOLD": _ROUTES,
+    "elytron_proxy/demonstration.py: DemonstratedCall.said": _CLIENTS,
+    "elytron_proxy/figures.py: ProxyFigure.GONE": _VALUE,
+    "elytron_replay/comparison.py: JsonDifference.left": "the side across from `right`",
+    "elytron_replay/evolve.py: SandboxReport.asked": _CLIENTS,
+    "elytron_replay/evolve.py: SandboxReport.found": _CLIENTS,
+    "elytron_replay/matrix.py: StoreDifference.left": _CLIENTS,
+    "elytron_turn/assembler.py: RequestPart.GIVEN": _VALUE,
+    "elytron_turn/compaction.py: CompactionPlan.kept": _CLIENTS,
+}
+"""Each attribute, field, method or global that is a bare participle, and why it is one."""
+
+
+def test_an_attribute_field_or_global_says_what_it_holds() -> None:
+    bare = {
+        f"{_package_path(path)}: {name}"
+        for path in source_files()
+        for name in lasting_names(ast.parse(path.read_text(encoding="utf-8")))
+        if is_participle(name)
+    }
+    assert bare == set(LASTING_PARTICIPLES)
+
+
+def _package_path(path: Path) -> str:
+    return "/".join(path.parts[path.parts.index("packages") + 2 :])
+
+
 def test_a_variable_says_what_it_holds() -> None:
     functions = (
         (path, node)
@@ -100,8 +180,6 @@ def test_a_variable_says_what_it_holds() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     bare = {
-        f"{'/'.join(path.parts[path.parts.index('packages') + 2 :])}: {node.name}: {word}"
-        for path, node in functions
-        for word in bare_participles(node)
+        f"{_package_path(path)}: {node.name}: {word}" for path, node in functions for word in bare_participles(node)
     }
     assert bare == set(SAID_BY_PARTICIPLE)

@@ -190,7 +190,7 @@ class UnfinishedAnswer(Protocol):
         """Return the events of one server event of the stream."""
         ...
 
-    def done(self) -> Events:
+    def end_events(self) -> Events:
         """Return the events of `[DONE]`: none if it ends nothing, since some servers append it."""
         return ()
 
@@ -243,7 +243,7 @@ class StreamParser:
             if frame is None:
                 events = self._answer.closed()
             elif frame.strip() == _DONE_FRAME:
-                events = self._answer.done()
+                events = self._answer.end_events()
             elif (event := self._characters.parse(frame)) is not None:
                 events = self._answer.take(event)
             else:

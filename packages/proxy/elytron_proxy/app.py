@@ -36,7 +36,7 @@ from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, folded_path, route_of
-from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, ClientCall
+from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, ProxyCall
 from elytron_proxy.wire.upstream import RefusedCall, UpstreamClients, unpack_body
 
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
@@ -124,7 +124,7 @@ class ProxyApp:
             self.figures.count(ProxyFigure.REFUSED)
             await _send_refusal(shape, self._refusal_of(error, scope), send)
 
-    async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[ClientCall, ProxyCaller]:
+    async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[ProxyCall, ProxyCaller]:
         """Return the request and who asks. Raises ElytronError, RefusedCall."""
         headers = Headers(scope=scope)
         _require_plain(path)
@@ -143,10 +143,10 @@ class ProxyApp:
         body = await _read_body(headers, receive)
         self.figures.count(ProxyFigure.REQUEST_BYTES, len(body))
         query = scope["query_string"].decode("latin-1")
-        return ClientCall(scope["method"], path, query, headers.items(), body, caller.space), caller
+        return ProxyCall(scope["method"], path, query, headers.items(), body, caller.space), caller
 
     async def _answered(
-        self, call: ClientCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
+        self, call: ProxyCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
         # Without memory nothing of the space is used or shown, so that its lock is no reason.
         space = caller.space if caller.use is not MemoryUse.OFF else None
@@ -181,7 +181,7 @@ class ProxyApp:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
-    async def _stored_response(self, call: ClientCall, caller: ProxyCaller) -> Fields | None:
+    async def _stored_response(self, call: ProxyCall, caller: ProxyCaller) -> Fields | None:
         """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
         retrieval = retrieval_of(call) if caller.use is not MemoryUse.OFF else None
         if retrieval is None:
@@ -191,7 +191,7 @@ class ProxyApp:
         except MemoryDown:
             raise RefusedCall(DOWN) from None
 
-    async def _pass(self, passage: AnswerPassage, call: ClientCall) -> None:
+    async def _pass(self, passage: AnswerPassage, call: ProxyCall) -> None:
         await passage.all(await passage.ask(call, model=_model_of(call)), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _until_gone(
@@ -229,7 +229,7 @@ class ProxyApp:
         if is_refused:
             await answer.cut()
 
-    async def _listed(self, call: ClientCall) -> Fields:
+    async def _listed(self, call: ProxyCall) -> Fields:
         """Return the models of all upstreams, each once, in their order."""
         where = LISTS[call.path]
         models: dict[str, object] = {}
@@ -274,7 +274,7 @@ class ProxyApp:
         if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
             raise RefusedCall(_NOT_PASSED)
 
-    def _is_foreign(self, call: ClientCall, caller: ProxyCaller) -> bool:
+    def _is_foreign(self, call: ProxyCall, caller: ProxyCaller) -> bool:
         """Return whether a request names a thing at the model server that another user may own."""
         route = route_of(call.method, call.path, (*PASS_ROUTES, *self._settings.passed))
         return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
@@ -340,7 +340,7 @@ def _has_body(headers: Headers) -> bool:
     return headers.get(_LENGTH, "0") != "0" or "transfer-encoding" in headers
 
 
-def _model_of(call: ClientCall) -> str:
+def _model_of(call: ProxyCall) -> str:
     """Return which model a request is about, where it says so."""
     if call.path.startswith("/v1/models/"):
         return unquote(call.path.removeprefix("/v1/models/"))

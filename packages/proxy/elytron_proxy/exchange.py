@@ -34,9 +34,9 @@ from elytron_proxy.wire.relay import (
     AnswerCopy,
     AnswerHeaders,
     AnswerPassage,
-    ClientCall,
     KeyMask,
     PeekedAnswer,
+    ProxyCall,
     Send,
     StreamRelay,
     WholeCopy,
@@ -196,7 +196,7 @@ class ProxyExchange:
     """One call of a dialect, with memory. What memory cannot do never fails the call, unless it is required."""
 
     def __init__(
-        self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, call: ClientCall, send: Send, /
+        self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, call: ProxyCall, send: Send, /
     ) -> None:
         self._parts = parts
         self._dialect = dialect
@@ -274,7 +274,7 @@ class ProxyExchange:
         await response.aclose()
         return True
 
-    async def _pass(self, call: ClientCall) -> None:
+    async def _pass(self, call: ProxyCall) -> None:
         await self._passage.all(await self._passage.ask(call, model=self._model), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _continued(self, body: Body) -> Body:
@@ -342,14 +342,14 @@ class ProxyExchange:
         except InvalidInput as error:
             raise RefusedCall(CallRefusal(400, error.key, error.message)) from None
 
-    async def _with_body(self, body: Body) -> ClientCall:
+    async def _with_body(self, body: Body) -> ProxyCall:
         """Return the request with `body`; one that was not changed goes on with its own bytes."""
         is_continued = self._continuation is not None and self._continuation.is_changed
         if not self._placed_blocks and not is_continued:
             return self._call
         return await self._rewritten(body)
 
-    async def _rewritten(self, body: Body) -> ClientCall:
+    async def _rewritten(self, body: Body) -> ProxyCall:
         return replace(self._call, body=await _work_aside(body, _bytes_of, size=len(self._call.body)))
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:

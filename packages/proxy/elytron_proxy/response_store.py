@@ -16,7 +16,7 @@ from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.dialects.dialect import Body, items_of
 from elytron_proxy.memory import NAMESPACE, ProxyMemory
-from elytron_proxy.wire.relay import ClientCall
+from elytron_proxy.wire.relay import ProxyCall
 from elytron_proxy.wire.upstream import RefusedCall
 
 _RESPONSES: Final = (NAMESPACE, "responses")
@@ -228,7 +228,7 @@ class ResponseRetrieval:
     below: str
 
 
-def retrieval_of(call: ClientCall, /) -> ResponseRetrieval | None:
+def retrieval_of(call: ProxyCall, /) -> ResponseRetrieval | None:
     """Return what a request asks of a response; None for any other request."""
     match = _PATH.fullmatch(call.path)
     if match is None or (call.method, match[2] or "") not in _WAYS:
@@ -240,7 +240,7 @@ async def retrieve_response(
     memory: ProxyMemory,
     responses: ResponseStore,
     caller: ProxyCaller,
-    call: ClientCall,
+    call: ProxyCall,
     retrieval: ResponseRetrieval,
     /,
 ) -> Fields | None:

@@ -166,7 +166,7 @@ class ChatAnswer(UnfinishedAnswer):
                 if reason:
                     self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 
-    def done(self) -> Events:
+    def end_events(self) -> Events:
         """Return the calls, the usage and the end. A server may mark the end without a reason for it."""
         if not self.has_begun:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
@@ -189,7 +189,7 @@ class ChatAnswer(UnfinishedAnswer):
 
     def closed(self) -> Events:
         """Return what `[DONE]` would, if every choice has its reason."""
-        return () if self.open else self.done()
+        return () if self.open else self.end_events()
 
     def _delta(self, delta: Fields) -> Events:
         if reasoning := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):

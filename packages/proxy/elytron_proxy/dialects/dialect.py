@@ -321,8 +321,8 @@ class _WitnessedAnswer:
         self._witness.see(event)
         return self._answer.take(_light_event(event))
 
-    def done(self) -> Events:
-        return self._answer.done()
+    def end_events(self) -> Events:
+        return self._answer.end_events()
 
     def closed(self) -> Events:
         return self._answer.closed()

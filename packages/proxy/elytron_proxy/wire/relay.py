@@ -272,7 +272,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCall:
+class ProxyCall:
     """A request as it came in. `path` is the model API's own."""
 
     method: str
@@ -337,7 +337,7 @@ class AnswerPassage:
         self.is_left = False
         """True if the client left: nothing more is sent."""
 
-    async def ask(self, call: ClientCall, /, *, model: str) -> "httpx.Response":
+    async def ask(self, call: ProxyCall, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises RefusedCall."""
         try:
             return await self._upstreams.send(
