@@ -181,7 +181,7 @@ _DECLARED = (
 )  # fmt: skip
 HOMES: dict[str, PlaneHome[Any]] = {home.collection: home for home in _DECLARED}
 _OF_KIND: dict[type[Value], PlaneHome[Any]] = {home.kind: home for home in _DECLARED}
-LISTED_HOMES = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
+LISTABLE = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
 """Those among them that recall reads and lists show, in the order of lists."""
 OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is PlaneReach.RECALL)
 """The planes of what conversations keep, which recall reads unasked."""
@@ -203,7 +203,7 @@ WITH_PRIVACY = frozenset(
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
 """Those that are linked to the turns that they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
-FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in LISTED_HOMES.values()))
+FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in LISTABLE.values()))
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""
 
 

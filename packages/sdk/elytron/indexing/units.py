@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from elytron.documents.hits import turn_hit
-from elytron.documents.planes import HOMES, LISTED_HOMES, conversation_of, is_forgotten
+from elytron.documents.planes import HOMES, LISTABLE, conversation_of, is_forgotten
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane
@@ -297,7 +297,7 @@ INDEXED: dict[str, type[Value]] = {
     transcript.TURNS: transcript.Turn,
     facts.FACTS: facts.Fact,
     skills.SKILLS: skills.Skill,
-    **{name: home.kind for name, home in LISTED_HOMES.items()},
+    **{name: home.kind for name, home in LISTABLE.items()},
 }
 """The collections that are recalled, and the kind of their documents."""
 

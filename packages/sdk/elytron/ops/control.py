@@ -9,15 +9,7 @@ from pydantic import ValidationError
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm, cited_hit
-from elytron.documents.planes import (
-    LISTED_HOMES,
-    StoredMemory,
-    at_of,
-    forgotten_at,
-    hide_value,
-    text_of,
-    touched_planes,
-)
+from elytron.documents.planes import LISTABLE, StoredMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
 from elytron.documents.stored_values import (
     ChangeSet,
     StoredSlot,
@@ -84,13 +76,7 @@ from elytron_core.model import Value, invalid_input
 from elytron_core.planes import candidates, skills, transcript
 from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, is_taken, reopen_fact, topic_key
 from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
-from elytron_core.policy.admission.facts import (
-    CANNOT_BE_HIDDEN,
-    CLOSED_REASONS,
-    NOT_FORGOTTEN,
-    SLOT_TAKEN,
-    require_fields,
-)
+from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, NOT_FORGOTTEN, SLOT_TAKEN, WHY_GONE, require_fields
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
@@ -241,7 +227,7 @@ def _gone_reason(memory: Memory) -> str:
     if isinstance(memory, StoredMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
     state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
-    return CLOSED_REASONS[state]
+    return WHY_GONE[state]
 
 
 def _unchanged_decision(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
@@ -366,7 +352,7 @@ _ORDER = (
     (RecallPlane.TRANSCRIPT, transcript.TURNS),
     (RecallPlane.LONG_TERM, FACTS),
     (RecallPlane.PROCEDURAL, skills.SKILLS),
-    *((home.plane, collection) for collection, home in LISTED_HOMES.items()),
+    *((home.plane, collection) for collection, home in LISTABLE.items()),
 )
 _CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(.+)", re.DOTALL), "a list report")
 

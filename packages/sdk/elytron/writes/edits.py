@@ -15,7 +15,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.planes.facts import FactState
 from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message
-from elytron_core.policy.admission.facts import CLOSED_REASONS, STAYS
+from elytron_core.policy.admission.facts import STAYS, WHY_GONE
 from elytron_core.policy.admission.rules import as_claims
 from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Scope
@@ -67,7 +67,7 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> M
     assert isinstance(latest_version, MessageMemory)
     if not latest_version.turn.is_kept(latest_version.part):
         raise InvalidInput(
-            field="id", problem=f"names a message that cannot be changed: {CLOSED_REASONS[FactState.FORGOTTEN]}"
+            field="id", problem=f"names a message that cannot be changed: {WHY_GONE[FactState.FORGOTTEN]}"
         )
     return latest_version
 

@@ -49,7 +49,7 @@ STAYS: Final = {
     FactAction.CHANGE_SCOPE: "it already has that scope",
 }
 """Why an action leaves a fact as it is."""
-CLOSED_REASONS: Final = {
+WHY_GONE: Final = {
     FactState.CORRECTED: "it was corrected: another version replaced it",
     FactState.FORGOTTEN: "it is already forgotten",
     FactState.DELETED: "it was deleted",
@@ -93,7 +93,7 @@ def require_fields(request: FactChangeRequest, /) -> None:
 def require_believed(fact: Fact, /) -> None:
     """Raise InvalidInput unless `fact` is believed to hold at some time."""
     if not fact.is_believed:
-        raise InvalidInput(field="id", problem=f"names a fact that cannot be changed: {CLOSED_REASONS[fact.state]}")
+        raise InvalidInput(field="id", problem=f"names a fact that cannot be changed: {WHY_GONE[fact.state]}")
 
 
 def change_fact(
