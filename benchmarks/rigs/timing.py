@@ -181,7 +181,7 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
     """Ask an entrance in this process."""
     clock = Ahead()
     async with elytron.open(folder / "m.db", space="ada", clock=clock) as memory:
-        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
+        admission = CallerAdmission(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
 
         async def ask(question: Question) -> int:
             payload = question.body.encode()
@@ -189,10 +189,10 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
                 clock.ahead_ms += limits.ACCESS_CACHE_MS + 1
             began = time.perf_counter_ns()
             try:
-                principal = await entrance.authenticate(f"Bearer {question.key}")
+                principal = await admission.authenticate(f"Bearer {question.key}")
             except Unauthorized:
                 return time.perf_counter_ns() - began
-            await entrance.call(
+            await admission.call(
                 principal, transport=CallTransport.HTTP, operation=question.operation, request_id="rig", payload=payload
             )
             return time.perf_counter_ns() - began

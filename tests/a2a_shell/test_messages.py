@@ -307,9 +307,9 @@ class TestOlderClients:
 
 async def test_bodies_are_cut_off_at_what_the_profile_takes() -> None:
     async with elytron.open("memory:", space="ada", profile="linux-device-standalone-memory") as memory:
-        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+        admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
         bound = memory.context.profile.budget.http_body_bytes
-        served = a2a_app(entrance)
+        served = a2a_app(admission)
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b" " * (bound + 1), "more_body": False}

@@ -33,8 +33,8 @@ async def caller(keys: AccessKeys, **quota: int) -> Principal:
     return await keys.authenticate(f"Bearer {issued.key}")
 
 
-async def list_once(entrance: CallerAdmission, principal: Principal) -> Response:
-    return await entrance.call(
+async def list_once(admission: CallerAdmission, principal: Principal) -> Response:
+    return await admission.call(
         principal, transport=CallTransport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
     )
 
@@ -42,9 +42,9 @@ async def list_once(entrance: CallerAdmission, principal: Principal) -> Response
 async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     runtime: MemoryRuntime, keys: AccessKeys, clock: FrozenClock
 ) -> None:
-    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=keys)
+    admission = CallerAdmission(OperationDispatcher(runtime), authenticator=keys)
     principal = await caller(keys, calls_per_day=2)
-    answers = [await list_once(entrance, principal) for _ in range(3)]
+    answers = [await list_once(admission, principal) for _ in range(3)]
     assert [isinstance(answer, RejectedAnswer) for answer in answers] == [False, False, True]
     refused = answers[-1]
     assert isinstance(refused, RejectedAnswer)
@@ -52,7 +52,7 @@ async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     left_s = (DAY_MS - clock.now() % DAY_MS) // 1_000 + 1
     assert f"more than 2 calls per day: try again in {left_s} s" in refused.reason
     clock.advance(left_s * 1_000)
-    assert not isinstance(await list_once(entrance, principal), RejectedAnswer)
+    assert not isinstance(await list_once(admission, principal), RejectedAnswer)
 
 
 async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
@@ -67,12 +67,12 @@ async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
 
 
 async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime, keys: AccessKeys) -> None:
-    entrance = CallerAdmission(
+    admission = CallerAdmission(
         OperationDispatcher(runtime), authenticator=keys, shedding=FairPlaces(LoadBounds(calls_per_minute=1_000))
     )
     principal = await caller(keys, calls_per_minute=1)
-    assert not isinstance(await list_once(entrance, principal), RejectedAnswer)
-    assert isinstance(await list_once(entrance, principal), RejectedAnswer)
+    assert not isinstance(await list_once(admission, principal), RejectedAnswer)
+    assert isinstance(await list_once(admission, principal), RejectedAnswer)
 
 
 async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> None:

@@ -29,15 +29,15 @@ WRITE = b'{"write": {"kind": "transcript", "turns": [{"messages": [{"text": "We 
 
 
 @pytest.fixture
-def entrance(runtime: MemoryRuntime) -> CallerAdmission:
+def admission(runtime: MemoryRuntime) -> CallerAdmission:
     return CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
 
 
 async def call(
-    entrance: CallerAdmission, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
+    admission: CallerAdmission, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
 ) -> Response:
     told: dict[str, Any] = {"transport": CallTransport.HTTP, "request_id": "r"} | more
-    return await entrance.call(who, operation=operation, payload=payload, **told)
+    return await admission.call(who, operation=operation, payload=payload, **told)
 
 
 def key_of(answer: Response) -> str:
@@ -45,10 +45,10 @@ def key_of(answer: Response) -> str:
     return answer.error_key
 
 
-async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: CallerAdmission) -> None:
-    await call(entrance, BOB, "write", WRITE)
+async def test_without_a_scope_a_principal_is_in_his_own_space(admission: CallerAdmission) -> None:
+    await call(admission, BOB, "write", WRITE)
     for who, count in ((BOB, 1), (ADA, 0)):
-        listed = await call(entrance, who, "list")
+        listed = await call(admission, who, "list")
         assert isinstance(listed, AcceptedAnswer)
         assert len(listed.report.model_dump()["items"]) == count
 
@@ -63,8 +63,8 @@ class KnownNames(dict[str, Any]):
         return True
 
 
-async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerAdmission, tmp_path: Path) -> None:
-    await call(entrance, ADA, "write", WRITE)
+async def test_an_operators_key_is_in_no_space_by_default(admission: CallerAdmission, tmp_path: Path) -> None:
+    await call(admission, ADA, "write", WRITE)
     async with elytron.open("memory:", space=None) as plain:
         unplaced = CallerAdmission(OperationDispatcher(plain), authenticator=DevelopmentCallers())
         missing: list[str] = []
@@ -74,45 +74,45 @@ async def test_an_operators_key_is_in_no_space_by_default(entrance: CallerAdmiss
             request = comparison.resolve_references(step.get("request", {}), known)
             assert isinstance(request, dict)
             payload = json.dumps({name: value for name, value in request.items() if name != "scope"}).encode()
-            answers = [await call(where, OPERATOR, operation.name, payload) for where in (entrance, unplaced)]
+            answers = [await call(where, OPERATOR, operation.name, payload) for where in (admission, unplaced)]
             keys = [answer.error_key if isinstance(answer, RejectedAnswer) else "" for answer in answers]
             assert ("scope_missing" in keys[0]) is ("scope_missing" in keys[1]), operation.name
             missing += [operation.name] if keys[0] == "scope_missing" else []
         assert {"recall", "list", "project", "write"} <= {*missing}
 
 
-async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: CallerAdmission) -> None:
-    await call(entrance, BOB, "write", WRITE)
+async def test_another_space_is_refused_alike_whether_it_is_there_or_not(admission: CallerAdmission) -> None:
+    await call(admission, BOB, "write", WRITE)
     answers = [
-        await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "%b"}}' % space)
+        await call(admission, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "%b"}}' % space)
         for space in (b"bob", b"nobody", SYSTEM_SPACE.encode())
     ]
     assert answers[0] == answers[1] == answers[2]
     assert key_of(answers[0]) == "permission_refused"
 
 
-async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerAdmission) -> None:
-    await call(entrance, ADA, "write", WRITE)
-    answer = await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "ada", "agent": "x"}}')
+async def test_ones_own_space_may_be_named_and_narrowed(admission: CallerAdmission) -> None:
+    await call(admission, ADA, "write", WRITE)
+    answer = await call(admission, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "ada", "agent": "x"}}')
     assert isinstance(answer, AcceptedAnswer)
 
 
 @pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:other", "Elytron:System"])
 @pytest.mark.parametrize("who", [OPERATOR, DEVELOPER], ids=lambda who: who.kind)
-async def test_the_servers_own_space_is_nobodys(entrance: CallerAdmission, who: Principal, name: str) -> None:
+async def test_the_servers_own_space_is_nobodys(admission: CallerAdmission, who: Principal, name: str) -> None:
     payload = b'{"scope": {"space": "%b"}}' % name.encode()
-    assert key_of(await call(entrance, who, "list", payload)) == "permission_refused"
+    assert key_of(await call(admission, who, "list", payload)) == "permission_refused"
     assert isinstance(
-        await call(entrance, who, "inspect", b'{"check": true, "scope": {"space": "ada"}}'), AcceptedAnswer
+        await call(admission, who, "inspect", b'{"check": true, "scope": {"space": "ada"}}'), AcceptedAnswer
     )
 
 
-async def test_a_device_does_not_erase_the_whole_space(entrance: CallerAdmission) -> None:
-    await call(entrance, ADA, "write", WRITE)
+async def test_a_device_does_not_erase_the_whole_space(admission: CallerAdmission) -> None:
+    await call(admission, ADA, "write", WRITE)
     whole = b'{"whole_space": "ada"}'
-    assert key_of(await call(entrance, DEVICE, "erase", whole)) == "permission_refused"
-    assert key_of(await call(entrance, DEVICE, "recover")) == "permission_refused"
-    assert isinstance(await call(entrance, ADA, "erase", whole), AcceptedAnswer)
+    assert key_of(await call(admission, DEVICE, "erase", whole)) == "permission_refused"
+    assert key_of(await call(admission, DEVICE, "recover")) == "permission_refused"
+    assert isinstance(await call(admission, ADA, "erase", whole), AcceptedAnswer)
 
 
 def proposing(authority: str) -> dict[str, Any]:
@@ -147,51 +147,51 @@ def saying(authority: str) -> dict[str, Any]:
     ],
 )
 async def test_a_member_does_not_lend_himself_the_machines_word(
-    entrance: CallerAdmission, who: Principal, asked: dict[str, Any], borrowed: str
+    admission: CallerAdmission, who: Principal, asked: dict[str, Any], borrowed: str
 ) -> None:
     for transport in (CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP):
-        answer = await call(entrance, who, "write", json.dumps(asked).encode(), transport=transport)
+        answer = await call(admission, who, "write", json.dumps(asked).encode(), transport=transport)
         assert key_of(answer) == "permission_refused"
         assert f"with the authority {borrowed}" in str(answer)
-    listed = await call(entrance, who, "list")
+    listed = await call(admission, who, "list")
     assert isinstance(listed, AcceptedAnswer)
     assert listed.report.model_dump()["items"] == ()
-    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(asked | HERS).encode()), AcceptedAnswer)
+    assert isinstance(await call(admission, OPERATOR, "write", json.dumps(asked | HERS).encode()), AcceptedAnswer)
 
 
 @pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
-async def test_a_member_speaks_for_himself(entrance: CallerAdmission, asked: dict[str, Any]) -> None:
-    assert isinstance(await call(entrance, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
+async def test_a_member_speaks_for_himself(admission: CallerAdmission, asked: dict[str, Any]) -> None:
+    assert isinstance(await call(admission, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
 
 
-async def test_a_snapshot_lends_a_member_no_ones_word(entrance: CallerAdmission) -> None:
+async def test_a_snapshot_lends_a_member_no_ones_word(admission: CallerAdmission) -> None:
     said = {**proposing("program"), "scope": {"space": "ada", "conversation": "home"}}
-    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(said).encode()), AcceptedAnswer)
+    assert isinstance(await call(admission, OPERATOR, "write", json.dumps(said).encode()), AcceptedAnswer)
     place = {"scope": said["scope"]}
-    taken = await call(entrance, ADA, "export_continuity", json.dumps({**place, "mode": "full_restore"}).encode())
+    taken = await call(admission, ADA, "export_continuity", json.dumps({**place, "mode": "full_restore"}).encode())
     assert isinstance(taken, AcceptedAnswer)
     snapshot = taken.report.model_dump(mode="json")["snapshot"]
     assert snapshot["layers"]["facts"]
     moved = json.dumps({**place, "snapshot": snapshot}).encode()
-    assert key_of(await call(entrance, ADA, "import_continuity", moved)) == "permission_refused"
-    assert isinstance(await call(entrance, OPERATOR, "import_continuity", moved), AcceptedAnswer)
+    assert key_of(await call(admission, ADA, "import_continuity", moved)) == "permission_refused"
+    assert isinstance(await call(admission, OPERATOR, "import_continuity", moved), AcceptedAnswer)
 
 
-async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: CallerAdmission) -> None:
-    answer = await call(entrance, ADA, "recall", b'{"query": "x"}', idempotency_key="")
+async def test_what_is_wrong_with_an_envelope_is_an_answer(admission: CallerAdmission) -> None:
+    answer = await call(admission, ADA, "recall", b'{"query": "x"}', idempotency_key="")
     assert key_of(answer) == "invalid_input"
 
 
 async def test_a_call_beyond_the_rate_is_an_answer(runtime: MemoryRuntime) -> None:
     shedding = FairPlaces(LoadBounds(calls_per_minute=1))
-    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
-    assert isinstance(await call(entrance, ADA, "list"), AcceptedAnswer)
-    assert key_of(await call(entrance, ADA, "list")) == "rate_limited"
+    admission = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
+    assert isinstance(await call(admission, ADA, "list"), AcceptedAnswer)
+    assert key_of(await call(admission, ADA, "list")) == "rate_limited"
 
 
-async def test_in_development_everybody_is_the_developer(entrance: CallerAdmission) -> None:
-    assert await entrance.authenticate(None) == DEVELOPER
-    assert await entrance.authenticate("Bearer whatever") == DEVELOPER
+async def test_in_development_everybody_is_the_developer(admission: CallerAdmission) -> None:
+    assert await admission.authenticate(None) == DEVELOPER
+    assert await admission.authenticate("Bearer whatever") == DEVELOPER
 
 
 @pytest.mark.parametrize("role", PrincipalKind)

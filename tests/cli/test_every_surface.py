@@ -129,16 +129,16 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
             agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)),
         )
         async with open_surfaces(memory, wanted) as more:
-            entrance = CallerAdmission(
+            admission = CallerAdmission(
                 OperationDispatcher(memory),
                 authenticator=AnyAuthenticator(kept, *more.authenticators),
                 keys=kept,
                 shedding=FairPlaces(),
             )
-            surfaces = tuple(surface for family in more.further for surface in family(entrance))
-            places = entrance.shedding
+            surfaces = tuple(surface for family in more.further for surface in family(admission))
+            places = admission.shedding
             assert isinstance(places, FairPlaces)
-            app = create_app(entrance, further=more.further)
+            app = create_app(admission, further=more.further)
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 yield WholeServer(client, surfaces, keys, app, places)

@@ -404,13 +404,13 @@ async def test_by_a_session_every_route_of_the_console_shows_nothing_of_another_
 
 
 async def test_what_no_description_names_is_known() -> None:
-    entrances: list[CallerAdmission] = []
+    admissions: list[CallerAdmission] = []
 
-    def heard(entrance: CallerAdmission) -> tuple[Surface, ...]:
-        entrances.append(entrance)
+    def heard(admission: CallerAdmission) -> tuple[Surface, ...]:
+        admissions.append(admission)
         return ()
 
     async with walked_server(heard) as walked:
-        paths = [path for paths in entrances[0].transports.paths.values() for path in paths]
+        paths = [path for paths in admissions[0].transports.paths.values() for path in paths]
         shown = {path.replace(":path}", "}") for path in paths}
         assert shown - {*walked.description["paths"]} == {*ELSEWHERE}

@@ -216,12 +216,12 @@ async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.A
 async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway
 ) -> None:
-    entrance = CallerAdmission(
+    admission = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers(),
         shedding=FairPlaces(LoadBounds(calls_per_minute=2)),
     )
-    app = create_app(entrance, further=(gateway_surfaces(gateway),))
+    app = create_app(admission, further=(gateway_surfaces(gateway),))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
         ada, bob = [(await caller.post("/users", json={"user_id": name})).json() for name in ("ada", "bob")]
         found = [await caller.post("/memories/search", json={**ada, "query": "x"}) for _ in range(3)]

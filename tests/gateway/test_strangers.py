@@ -67,12 +67,12 @@ class Stranger:
 
 @pytest.fixture
 def app(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> Starlette:
-    entrance = CallerAdmission(
+    admission = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers(),
         shedding=FairPlaces(LoadBounds(calls_per_minute=3)),
     )
-    return create_app(entrance, further=(gateway_surfaces(gateway),))
+    return create_app(admission, further=(gateway_surfaces(gateway),))
 
 
 @pytest.mark.parametrize(("path", "kind", "begins"), ROUTES)

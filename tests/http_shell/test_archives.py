@@ -134,9 +134,9 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
 
     from elytron_http_shell.application import HANDLERS, HostGuard, surface_route
 
-    entrance = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
+    admission = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
     guard = Middleware(HostGuard, hosts=frozenset({"*"}), ids=runtime.context.ids)
-    small = [surface_route(surface, entrance) for surface in archive_surfaces(entrance, archive_bytes=10)]
+    small = [surface_route(surface, admission) for surface in archive_surfaces(admission, archive_bytes=10)]
     app = Starlette(routes=small, middleware=[guard], exception_handlers=HANDLERS)
     await runtime.add("Ada likes tea.")
 

@@ -29,7 +29,7 @@ async def endless(_scope: Any, receive: Any, send: Any) -> None:
         pass
 
 
-def family(_entrance: CallerAdmission) -> Iterable[Surface]:
+def family(_admission: CallerAdmission) -> Iterable[Surface]:
     """Return a stream for each access that keys open."""
     opened = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER, SurfaceAccess.OPERATOR)
     routes = [Route("GET", f"/endless/{access}", endless, access, "Never end.", access=access) for access in opened]

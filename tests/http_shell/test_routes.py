@@ -332,8 +332,8 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
             sent = json.dumps({"query": "tea", "pad": "x" * 8_192})
             response = await client.post("/v1/recall", content=sent, headers={"content-type": "application/json"})
         assert told(response) == (413, "payload_too_large")
-        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
-        bounds = ServerStreams(entrance).bounds
+        admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+        bounds = ServerStreams(admission).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (4, 8_192)
 
 

@@ -32,9 +32,9 @@ async def asked(
     runtime: MemoryRuntime, *, peer: str = "127.0.0.1", headers: dict[str, str] | None = None
 ) -> tuple[int, int]:
     """Return the status that `peer` is answered with in development mode, and how often the server was ended."""
-    entrance, ended = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), Ended()
-    entrance.end = ended
-    transport = httpx.ASGITransport(create_app(entrance), client=(peer, 1))
+    admission, ended = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), Ended()
+    admission.end = ended
+    transport = httpx.ASGITransport(create_app(admission), client=(peer, 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.post(PATH, json={"reason": "done"}, headers=headers)
     return response.status_code, ended.times

@@ -350,7 +350,7 @@ async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
 
 
 def socket_of(live: Live) -> ASGIApp:
-    (surface,) = websocket_surfaces(ServerStreams(live.entrance, bounds=StreamBounds(send_s=0.01)))
+    (surface,) = websocket_surfaces(ServerStreams(live.admission, bounds=StreamBounds(send_s=0.01)))
     return surface.app
 
 
@@ -360,7 +360,7 @@ def scope_of_ada(live: Live) -> dict[str, Any]:
 
     principal = Principal(id="ada", kind=PrincipalKind.USER, space=SpaceId("ada"))
     headers = [(b"authorization", b"Bearer ada")]
-    guard = StreamGuard(live.entrance, principal, credential)
+    guard = StreamGuard(live.admission, principal, credential)
     state = {"principal": principal, "request_id": "r", "guard": guard}
     return {"type": "websocket", "headers": headers, "state": state}
 

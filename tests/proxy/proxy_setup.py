@@ -81,9 +81,9 @@ async def proxying(
     """Serve a proxy with an empty memory before a server that gives `answers`."""
     async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
         known = AccessKeys(memory.context) if has_keys else authenticator or DevelopmentCallers()
-        entrance = CallerAdmission(OperationDispatcher(memory), authenticator=known)
+        admission = CallerAdmission(OperationDispatcher(memory), authenticator=known)
         found = ProxySettings(upstreams=(ModelUpstream(upstream.url, key=key),), **settings)
-        app = ProxyApp(entrance, found)
+        app = ProxyApp(admission, found)
         async with listening(app) as url, httpx.AsyncClient(timeout=20, headers=JSON) as client:
             yield Proxied(url, memory, upstream, app, client)
 

@@ -31,9 +31,9 @@ def shown(text: str) -> dict[str, float]:
 
 
 def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
-    entrance = CallerAdmission(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
+    admission = CallerAdmission(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
     return WatchedApplication(
-        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.prometheus_figures,), **how
+        proxied.app, admission, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.prometheus_figures,), **how
     )
 
 

@@ -192,8 +192,8 @@ async def test_models_go_to_the_server_of_their_prefix_and_are_listed_together()
     async with serving(listed("m", "both")) as usual, serving(listed("claude-9", "both")) as other:
         found = (ModelUpstream(usual.url, key="k-usual"), ModelUpstream(other.url, "claude", "k-other"))
         async with elytron.open("memory:", space=None) as memory:
-            entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
-            app = ProxyApp(entrance, ProxySettings(upstreams=found))
+            admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+            app = ProxyApp(admission, ProxySettings(upstreams=found))
             async with listening(app) as url, httpx.AsyncClient() as client:
                 models = (await client.get(f"{url}/v1/models")).json()
                 assert [model["id"] for model in models["data"]] == ["m", "both", "claude-9"]

@@ -82,12 +82,12 @@ class Live:
         self.loop = asyncio.get_running_loop()
         try:
             async with elytron.open(self._store, space="ada", language_model=self._language_model) as self.runtime:
-                self.entrance = CallerAdmission(OperationDispatcher(self.runtime), authenticator=self._authenticator)
+                self.admission = CallerAdmission(OperationDispatcher(self.runtime), authenticator=self._authenticator)
                 with patch.object(application, "FAMILIES", self._families):
-                    app = create_app(self.entrance, further=self._further)
+                    app = create_app(self.admission, further=self._further)
                 listening = _listening()
                 self.port: int = listening.getsockname()[1]
-                await server_of(app, self.entrance, self._told).serve(sockets=[listening])
+                await server_of(app, self.admission, self._told).serve(sockets=[listening])
         except BaseException as error:
             if not self._begun.done():
                 self._begun.set_exception(error)

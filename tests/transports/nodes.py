@@ -85,24 +85,24 @@ async def served_nodes(
     further: Sequence[Family] = (),
 ) -> AsyncGenerator[StartedServer]:
     """Serve several nodes at one address while this is entered."""
-    entrances, apps = list[CallerAdmission](), list[Starlette]()
+    admissions, apps = list[CallerAdmission](), list[Starlette]()
     for memory, more in zip(memories, beside, strict=True):
         keys = AccessKeys(memory.context)
-        entrance = CallerAdmission(
+        admission = CallerAdmission(
             OperationDispatcher(memory),
             authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *more.authenticators),
             keys=keys,
             shedding=FairPlaces(serving.bounds),
             attempts=WrongAttempts(memory.context.clock),
         )
-        entrances.append(entrance)
-        apps.append(create_app(entrance, further=(*more.further, *further)))
-    for entrance in entrances[1:]:
-        entrance.closing = entrances[0].closing
-        entrance.end = lambda: entrances[0].end() if entrances[0].end is not None else None
+        admissions.append(admission)
+        apps.append(create_app(admission, further=(*more.further, *further)))
+    for admission in admissions[1:]:
+        admission.closing = admissions[0].closing
+        admission.end = lambda: admissions[0].end() if admissions[0].end is not None else None
     told: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
-        serve_app(AlternatingApp(apps), entrances[0], serving, started=told.set_result, mode="nodes", signals=())
+        serve_app(AlternatingApp(apps), admissions[0], serving, started=told.set_result, mode="nodes", signals=())
     )
     try:
         await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)

@@ -88,7 +88,7 @@ EACH = pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, c
 STREAMS = ("/v1/agent/events", "/v1/events")
 
 
-def family(_entrance: CallerAdmission) -> Iterable[Surface]:
+def family(_admission: CallerAdmission) -> Iterable[Surface]:
     """Return a stream that asks nothing itself."""
 
     async def endless(_scope: Any, receive: Any, send: Any) -> None:

@@ -43,9 +43,9 @@ async def hooks_context(memory: MemoryRuntime, prompt: str) -> str:
 
 
 async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
-    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with serving(recorded("chat")) as upstream:
-        app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(upstream.url),), max_chars=6_000))
+        app = ProxyApp(admission, ProxySettings(upstreams=(ModelUpstream(upstream.url),), max_chars=6_000))
         async with listening(app) as url, httpx.AsyncClient(timeout=20) as client:
             await client.post(f"{url}{PATHS['chat']}", json=asked("chat", prompt))
         await app.idle()

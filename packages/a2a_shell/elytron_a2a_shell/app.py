@@ -37,8 +37,8 @@ class A2aApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def a2a_app(entrance: CallerAdmission, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
-    """Return the applications that answer from `entrance`.
+def a2a_app(admission: CallerAdmission, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
+    """Return the applications that answer from `admission`.
 
     `address` is the server's as others reach it; without it, the card names the host that it was asked at. Bodies are
     cut off at `body_bytes`, else at what the memory's profile takes. Host and origin are for the server around it to
@@ -46,11 +46,11 @@ def a2a_app(entrance: CallerAdmission, /, *, address: str | None = None, body_by
     """
     if find_spec("a2a") is None:
         raise MissingExtra(extra="a2a", purpose="speaking A2A")
-    context = entrance.dispatcher.runtime.context
+    context = admission.dispatcher.runtime.context
     if body_bytes is None:
         body_bytes = context.profile.budget.http_body_bytes
     uploads = PeerUploads(clock=context.clock, ids=context.ids)
-    bridge = PeerBridge(entrance, uploads=uploads)
+    bridge = PeerBridge(admission, uploads=uploads)
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:
@@ -96,8 +96,8 @@ _JSON: Final = "application/json"
 def a2a_surfaces(address: str | None, /) -> Family:
     """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        served = a2a_app(entrance, address=address)
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
+        served = a2a_app(admission, address=address)
         routes = (
             Route("GET", CARD_PATH, served.card, "agent_card", "Return the agent card.", access=SurfaceAccess.PUBLIC,
                   headers=("If-None-Match",), outcome="The agent card."),

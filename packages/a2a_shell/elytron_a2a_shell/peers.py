@@ -301,14 +301,14 @@ _PEER = CallSource(kind=SourceKind.PEER)
 class PeerBridge:
     """Answers the messages of peers, each as the principal that its credential proved."""
 
-    def __init__(self, entrance: CallerAdmission, /, *, uploads: PeerUploads) -> None:
-        self._entrance = entrance
+    def __init__(self, admission: CallerAdmission, /, *, uploads: PeerUploads) -> None:
+        self._admission = admission
         self._uploads = uploads
 
     @property
     def hops(self) -> int:
         """Return how many runtimes may have handed a message on before this one refuses it."""
-        return self._entrance.dispatcher.runtime.context.profile.budget.hops
+        return self._admission.dispatcher.runtime.context.profile.budget.hops
 
     async def answer(
         self, principal: Principal, message: PeerMessage, /, *, request_id: str, idempotency_key: str | None = None
@@ -353,7 +353,7 @@ class PeerBridge:
     async def _call(
         self, principal: Principal, operation: str, payload: bytes | Value, request_id: str, *, key: str | None = None
     ) -> Response:
-        return await self._entrance.call(
+        return await self._admission.call(
             principal,
             transport=CallTransport.A2A,
             operation=operation,

@@ -378,8 +378,8 @@ def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Cal
 class OpenStreams:
     """Counts the streams of each caller, of which `each` may be open at once."""
 
-    def __init__(self, entrance: CallerAdmission, /, *, each: int) -> None:
-        self.entrance = entrance
+    def __init__(self, admission: CallerAdmission, /, *, each: int) -> None:
+        self.admission = admission
         self._each = each
         self._open: Counter[str] = Counter()
 
@@ -389,11 +389,11 @@ class OpenStreams:
         if self._open[principal.id] >= self._each:
             raise LimitExceeded(what="open streams per caller", limit=self._each)
         self._open[principal.id] += 1
-        self.entrance.streams += 1
+        self.admission.streams += 1
         try:
             yield
         finally:
-            self.entrance.streams -= 1
+            self.admission.streams -= 1
             self._open[principal.id] -= 1
             # Leaves out the callers that have none open.
             self._open += Counter()

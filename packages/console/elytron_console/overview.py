@@ -184,34 +184,34 @@ class OverviewReport(Value):
 
 
 async def server_overview(
-    entrance: CallerAdmission, host: ConsoleHost, principal: Principal, space: SpaceReport | None, /
+    admission: CallerAdmission, host: ConsoleHost, principal: Principal, space: SpaceReport | None, /
 ) -> OverviewReport:
     """Return the overview of the server. Raises ElytronError if its store does not answer."""
-    context = entrance.dispatcher.runtime.context
+    context = admission.dispatcher.runtime.context
     spaces = await context.store.spaces(limit=limits.SPACES_COUNTED)
     return OverviewReport(
         at=context.clock.now(),
-        runtime=_runtime_shape(entrance, host),
+        runtime=_runtime_shape(admission, host),
         system=_system_report(context.clock.now()),
         storage=host.storage() if host.storage is not None else StorageReport(),
-        calls=_calls_report(entrance),
-        keys=await _keys_report(entrance.keys),
-        kernel=_kernel_report(entrance),
+        calls=_calls_report(admission),
+        keys=await _keys_report(admission.keys),
+        kernel=_kernel_report(admission),
         promises=context.store.capabilities,
         session=CallerReport(principal=principal.id, kind=principal.kind, space=principal.space),
         memory_context=_context_report(context.default_scope),
         spaces=len([one for one in spaces if not is_reserved(one)]),
         spaces_clipped=len(spaces) == limits.SPACES_COUNTED,
-        capabilities=_capability_flags(entrance),
+        capabilities=_capability_flags(admission),
         space=space,
     )
 
 
 async def session_report(
-    entrance: CallerAdmission, principal: Principal, token: str, /, *, has_agents: bool
+    admission: CallerAdmission, principal: Principal, token: str, /, *, has_agents: bool
 ) -> SessionReport:
     """Return what a page needs to know of its caller."""
-    context = entrance.dispatcher.runtime.context
+    context = admission.dispatcher.runtime.context
     is_operator = principal.kind in OPERATORS
     spaces: list[str] = [principal.space] if principal.space is not None else []
     clipped = False
@@ -228,9 +228,9 @@ async def session_report(
         principal=principal.id,
         kind=principal.kind,
         space=principal.space,
-        label=await _session_label(entrance.keys, principal),
+        label=await _session_label(admission.keys, principal),
         operator=is_operator,
-        development=isinstance(entrance.authenticator, DevelopmentCallers),
+        development=isinstance(admission.authenticator, DevelopmentCallers),
         default_space=principal.space or usual,
         spaces=tuple(spaces),
         spaces_clipped=clipped,
@@ -254,9 +254,9 @@ def package_version() -> str:
     return version("elytron")
 
 
-def _runtime_shape(entrance: CallerAdmission, host: ConsoleHost) -> RuntimeShape:
-    context = entrance.dispatcher.runtime.context
-    began = entrance.figures.began_at
+def _runtime_shape(admission: CallerAdmission, host: ConsoleHost) -> RuntimeShape:
+    context = admission.dispatcher.runtime.context
+    began = admission.figures.began_at
     return RuntimeShape(
         version=package_version(),
         python=platform.python_version(),
@@ -296,15 +296,15 @@ def _proc_values(path: str) -> dict[str, int]:
     return {name: int(fields[0]) * _KIB for name, fields in parts if len(fields) == 2 and fields[1] == "kB"}
 
 
-def _calls_report(entrance: CallerAdmission) -> CallsReport:
-    figures = entrance.figures
+def _calls_report(admission: CallerAdmission) -> CallsReport:
+    figures = admission.figures
     rows = sorted(figures.operations.items(), key=lambda row: (-row[1].calls, row[0]))
     return CallsReport(
         since=figures.began_at,
         total=figures.transports.total(),
         refused=sum(of_it.refused for _, of_it in rows),
-        running=entrance.shedding.running,
-        waiting=entrance.shedding.waiting,
+        running=admission.shedding.running,
+        waiting=admission.shedding.waiting,
         transports=dict(figures.transports),
         operations=tuple(
             OperationRow(
@@ -343,8 +343,8 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
     return KeysReport(open=open_keys, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
 
 
-def _kernel_report(entrance: CallerAdmission) -> KernelReport:
-    context = entrance.dispatcher.runtime.context
+def _kernel_report(admission: CallerAdmission) -> KernelReport:
+    context = admission.dispatcher.runtime.context
     indexes, index_bytes = context.folds.memory_use
     models = context.models
     return KernelReport(
@@ -356,10 +356,10 @@ def _kernel_report(entrance: CallerAdmission) -> KernelReport:
     )
 
 
-def _capability_flags(entrance: CallerAdmission) -> dict[str, bool]:
+def _capability_flags(admission: CallerAdmission) -> dict[str, bool]:
     """Return by name whether each ability of the catalog is there."""
     try:
-        catalog = catalog_of(entrance.dispatcher.runtime.context)
+        catalog = catalog_of(admission.dispatcher.runtime.context)
     except ElytronError:
         return {}
     flags = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}

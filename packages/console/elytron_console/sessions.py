@@ -27,9 +27,9 @@ class ConsoleGuard:
     of this origin alone. A caller with an `Authorization` header of its own is no page, and needs neither.
     """
 
-    def __init__(self, entrance: CallerAdmission, /) -> None:
+    def __init__(self, admission: CallerAdmission, /) -> None:
         cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
-        self.sessions = CookieSessions(entrance.dispatcher.runtime.context, cookie)
+        self.sessions = CookieSessions(admission.dispatcher.runtime.context, cookie)
 
     async def token_of(self, scope: Scope, /) -> str:
         """Return the token of a request's session; without a session, that of the store's pages."""

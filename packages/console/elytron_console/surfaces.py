@@ -110,9 +110,9 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     """Return the family that shows the console of `host`."""
     console_host = host or ConsoleHost()
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        agents = tuple(console_host.agents(entrance)) if console_host.agents is not None else ()
-        service = ConsoleService(entrance, console_host, has_agents=bool(agents))
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
+        agents = tuple(console_host.agents(admission)) if console_host.agents is not None else ()
+        service = ConsoleService(admission, console_host, has_agents=bool(agents))
         routes = (*MEMBER_ROUTES, *MEMORY_ROUTES, *SKILL_ROUTES, *agent_page_routes(agents), *OPERATOR_ROUTES)
         return (
             *page_surfaces(),

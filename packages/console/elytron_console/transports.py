@@ -86,40 +86,40 @@ class LlmGatewayReport(Value):
     smoke_checks: tuple[SmokeCheckShown, ...]
 
 
-def transport_reports(entrance: CallerAdmission, /) -> tuple[TransportReport, ...]:
+def transport_reports(admission: CallerAdmission, /) -> tuple[TransportReport, ...]:
     """Return the transports of the server, without the console."""
-    counts = entrance.figures.transports
+    counts = admission.figures.transports
     return tuple(
         TransportReport(
             id=name,
             title=_TITLES.get(name, name),
-            enabled=entrance.transports.is_on(name),
+            enabled=admission.transports.is_on(name),
             paths=tuple(sorted(paths)),
-            endpoint=entrance.transports.endpoints.get(name),
+            endpoint=admission.transports.endpoints.get(name),
             calls=counts.get(name, 0) if name not in {"gateway", "store"} else None,
         )
-        for name, paths in sorted(entrance.transports.paths.items())
+        for name, paths in sorted(admission.transports.paths.items())
         if name != _CONSOLE
     )
 
 
-async def change_transport(entrance: CallerAdmission, name: str, change: TransportChange, /) -> TransportReport:
+async def change_transport(admission: CallerAdmission, name: str, change: TransportChange, /) -> TransportReport:
     """Switch a transport or set its endpoint, and return it. Raises InvalidInput for the console, NotFound."""
     if name == _CONSOLE:
         raise InvalidInput(field="id", problem="is the console, which cannot disable itself")
-    if name not in entrance.transports.paths:
+    if name not in admission.transports.paths:
         raise NotFound(what="transport", name=name)
     if change.endpoint is not None:
-        await entrance.transports.set_endpoint(name, change.endpoint)
+        await admission.transports.set_endpoint(name, change.endpoint)
     if change.enabled is not None:
-        await entrance.transports.switch(name, on=change.enabled)
-    (transport,) = (one for one in transport_reports(entrance) if one.id == name)
+        await admission.transports.switch(name, on=change.enabled)
+    (transport,) = (one for one in transport_reports(admission) if one.id == name)
     return transport
 
 
-def gateway_report(entrance: CallerAdmission, host: ConsoleHost, runner: SmokeRunner, /) -> LlmGatewayReport:
+def gateway_report(admission: CallerAdmission, host: ConsoleHost, runner: SmokeRunner, /) -> LlmGatewayReport:
     """Return the ways in for models' programs, and what can be exported and checked for them."""
-    transports = entrance.transports
+    transports = admission.transports
     return LlmGatewayReport(
         endpoints=tuple(
             GatewayEndpoint(

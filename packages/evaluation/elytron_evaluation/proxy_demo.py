@@ -57,9 +57,9 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
     """Hold two conversations with the scripted model through a proxy, and return what was said in both."""
     import httpx
 
-    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with scripted_model() as url:
-        app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(url),), space=space))
+        app = ProxyApp(admission, ProxySettings(upstreams=(ModelUpstream(url),), space=space))
         settings = ClientSettings(extra="proxy", purpose="the demonstration", url="http://proxy", timeout_s=TIMEOUT_S)
         async with app.running(), http_client(settings, transport=httpx.ASGITransport(app=app)) as client:
             calls: list[DemonstratedCall] = []

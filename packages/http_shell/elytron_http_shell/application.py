@@ -59,9 +59,9 @@ _FAILED, _UNAUTHORIZED = 400, 401
 _LENGTH = b"content-length"
 
 
-def surface_route(surface: Surface, entrance: CallerAdmission, /) -> BaseRoute:
+def surface_route(surface: Surface, admission: CallerAdmission, /) -> BaseRoute:
     """Return the route to `surface`, with the check of its caller before it."""
-    route, endpoint = surface.route, SurfaceEndpoint(surface, entrance=entrance)
+    route, endpoint = surface.route, SurfaceEndpoint(surface, admission=admission)
     match route.protocol:
         case SurfaceProtocol.HTTP:
             return StarletteRoute(route.path, endpoint, methods=[route.method])
@@ -74,10 +74,10 @@ def surface_route(surface: Surface, entrance: CallerAdmission, /) -> BaseRoute:
 class SurfaceEndpoint:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
-    def __init__(self, surface: Surface, /, *, entrance: CallerAdmission) -> None:
+    def __init__(self, surface: Surface, /, *, admission: CallerAdmission) -> None:
         route = surface.route
         self._app = surface.app
-        self._entrance = entrance
+        self._admission = admission
         self._credential = surface.credential
         self._path = route.path
         self._query = route.query if route.protocol is SurfaceProtocol.HTTP else None
@@ -92,7 +92,7 @@ class SurfaceEndpoint:
         scope["state"]["route"] = self._path
         if self._metadata is not None:
             scope["state"]["resource_metadata"] = self._metadata(scope)
-        if self._transport is not None and not self._entrance.transports.is_on(self._transport):
+        if self._transport is not None and not self._admission.transports.is_on(self._transport):
             refused = TransportOff(transport=self._transport)
             await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
             return
@@ -184,7 +184,7 @@ class SurfaceEndpoint:
 
     def _too_many(self, scope: Scope) -> RateLimited | None:
         """Count a wrong credential, and return what to answer if there were too many from the same place."""
-        attempts, client = self._entrance.attempts, scope.get("client")
+        attempts, client = self._admission.attempts, scope.get("client")
         wait_s = attempts.failed(client[0] if client else None)
         if wait_s is None:
             return None
@@ -195,7 +195,7 @@ class SurfaceEndpoint:
         headers = heads_of(scope)
         credential = await self._credential(headers)
         try:
-            principal = await self._entrance.authenticate(credential)
+            principal = await self._admission.authenticate(credential)
         except Unauthorized:
             # A request without a credential guesses none.
             if credential is not None and (refused := self._too_many(scope)):
@@ -206,7 +206,7 @@ class SurfaceEndpoint:
         if self.access is SurfaceAccess.OWNER and principal.kind is PrincipalKind.DEVICE:
             raise PermissionRefused("a device's key cannot erase in bulk: use the user's own key")
         return StreamGuard(
-            self._entrance,
+            self._admission,
             principal,
             partial(self._credential, headers),
             transport=self._transport,
@@ -299,10 +299,10 @@ class HostGuard:
         return is_host_allowed(headers, self._hosts)
 
 
-def _host_guard(entrance: CallerAdmission, hosts: frozenset[str]) -> Middleware:
-    is_development = isinstance(entrance.authenticator, DevelopmentCallers)
+def _host_guard(admission: CallerAdmission, hosts: frozenset[str]) -> Middleware:
+    is_development = isinstance(admission.authenticator, DevelopmentCallers)
     return Middleware(
-        HostGuard, hosts=hosts, ids=entrance.dispatcher.runtime.context.ids, is_development=is_development
+        HostGuard, hosts=hosts, ids=admission.dispatcher.runtime.context.ids, is_development=is_development
     )
 
 
@@ -407,7 +407,7 @@ FAMILIES: tuple[Family, ...] = (stream_surfaces,)
 
 
 def build_application(
-    entrance: CallerAdmission,
+    admission: CallerAdmission,
     /,
     *,
     hosts: frozenset[str],
@@ -418,47 +418,47 @@ def build_application(
     figures: Sequence[Figures] = (),
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
-    metrics = ServerMetrics(entrance, figures=figures)
+    metrics = ServerMetrics(admission, figures=figures)
     description_access = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
     memory_routes = (
-        *operation_surfaces(entrance, body_bytes=body_bytes),
-        *flat_surfaces(entrance, body_bytes=body_bytes),
-        *archive_surfaces(entrance),
-        *seed_surfaces(entrance, body_bytes=body_bytes),
-        *webhook_surfaces(entrance, entrance.keys, body_bytes=body_bytes),
+        *operation_surfaces(admission, body_bytes=body_bytes),
+        *flat_surfaces(admission, body_bytes=body_bytes),
+        *archive_surfaces(admission),
+        *seed_surfaces(admission, body_bytes=body_bytes),
+        *webhook_surfaces(admission, admission.keys, body_bytes=body_bytes),
     )
-    families = (surface for family in (*FAMILIES, *further) for surface in family(entrance))
+    families = (surface for family in (*FAMILIES, *further) for surface in family(admission))
     surfaces = [
         *(_switched_surface(surface) for surface in memory_routes),
         # Surfaces that end keys or the server, or watch it, always answer.
-        *access_surfaces(entrance.keys, body_bytes=body_bytes),
-        *shutdown_surfaces(entrance),
-        *watching_surfaces(entrance, metrics, access=description_access),
+        *access_surfaces(admission.keys, body_bytes=body_bytes),
+        *shutdown_surfaces(admission),
+        *watching_surfaces(admission, metrics, access=description_access),
         *(_switched_surface(surface) for surface in families),
     ]
     for surface_figures in (surface.figures for surface in surfaces if surface.figures is not None):
         metrics.bring(surface_figures)
-    entrance.transports.show(
+    admission.transports.show(
         (surface.transport, surface.route.path) for surface in surfaces if surface.transport is not None
     )
     surfaces += describing_surfaces(tuple(surfaces), access=description_access)
-    entrance.transports.served = tuple(
+    admission.transports.served = tuple(
         surface.route for surface in surfaces if surface.route.protocol is SurfaceProtocol.HTTP
     )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        async with entrance.transports.followed(), AsyncExitStack() as stack:
+        async with admission.transports.followed(), AsyncExitStack() as stack:
             for surface in surfaces:
                 if surface.running is not None:
                     await stack.enter_async_context(surface.running())
             yield
 
-    routes = [surface_route(surface, entrance) for surface in surfaces]
+    routes = [surface_route(surface, admission) for surface in surfaces]
     app = Starlette(
         middleware=[
             Middleware(RequestWatch, metrics=metrics, spans=spans),
-            _host_guard(entrance, hosts),
+            _host_guard(admission, hosts),
         ],
         exception_handlers=HANDLERS,
     )
@@ -475,16 +475,16 @@ class WatchedApplication:
     """An application with what says how its server is before it: its pulse, and its figures for operators."""
 
     def __init__(
-        self, app: ASGIApp, entrance: CallerAdmission, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
+        self, app: ASGIApp, admission: CallerAdmission, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
     ) -> None:
-        metrics = ServerMetrics(entrance, figures=figures)
+        metrics = ServerMetrics(admission, figures=figures)
         surfaces = {
             surface.route.path: surface
-            for surface in watching_surfaces(entrance, metrics, access=SurfaceAccess.MEMBER)
+            for surface in watching_surfaces(admission, metrics, access=SurfaceAccess.MEMBER)
             if surface.route.path in WATCHED
         }
-        guard = _host_guard(entrance, hosts)
-        routes = [surface_route(surface, entrance) for surface in surfaces.values()]
+        guard = _host_guard(admission, hosts)
+        routes = [surface_route(surface, admission) for surface in surfaces.values()]
         self._app = app
         self._own = Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)
         self._paths = surfaces.keys()

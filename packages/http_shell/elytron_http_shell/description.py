@@ -54,12 +54,12 @@ _PAGES = {
 
 
 def watching_surfaces(
-    entrance: CallerAdmission, metrics: ServerMetrics, /, *, access: SurfaceAccess
+    admission: CallerAdmission, metrics: ServerMetrics, /, *, access: SurfaceAccess
 ) -> tuple[Surface, ...]:
     """Return the surfaces of the server's health; its abilities are shown to callers of this `access`."""
 
     async def ready(request: Request) -> Response:
-        problem = await entrance.dispatcher.unready(request_id_of(request.scope))
+        problem = await admission.dispatcher.unready(request_id_of(request.scope))
         return JSONResponse({"status": "ready", **metrics.losses()}) if problem is None else refused_response(problem)
 
     async def figures(_request: Request) -> Response:

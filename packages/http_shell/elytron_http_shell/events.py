@@ -70,13 +70,13 @@ class StreamBounds:
 class ServerStreams:
     """State that the streams of one server share: the entrance, the journals, and a count per principal."""
 
-    def __init__(self, entrance: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> None:
-        context = entrance.dispatcher.runtime.context
-        self.entrance = entrance
+    def __init__(self, admission: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> None:
+        context = admission.dispatcher.runtime.context
+        self.admission = admission
         budget = context.profile.budget
         self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
         self.journals = StoreJournals(context.store, context.commits, poll_s=self.bounds.poll_s)
-        self.place = OpenStreams(entrance, each=self.bounds.each).place
+        self.place = OpenStreams(admission, each=self.bounds.each).place
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ async def subscribed_reports(
 
     A refusal is the last that is yielded.
     """
-    entrance = streams.entrance
-    follower = streams.journals.follow(entrance.space_of(principal, payload_scope(payload, space=principal.space)))
+    admission = streams.admission
+    follower = streams.journals.follow(admission.space_of(principal, payload_scope(payload, space=principal.space)))
     await follower.begin(None)
     # A space that nothing was written to yet has its report too.
     is_due = follower.sequence > after or after == 0
@@ -116,7 +116,7 @@ async def subscribed_reports(
         if is_due:
             # The place first, then the report: it may know more than it is said to cover, never less.
             covered = follower.sequence
-            answer = await entrance.call(
+            answer = await admission.call(
                 principal,
                 transport=CallTransport.WSS,
                 operation=operation,
@@ -180,7 +180,7 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
     """Return the stream of events, and the session that lets an EventSource in."""
-    sessions = CookieSessions(streams.entrance.dispatcher.runtime.context, SESSION_COOKIE)
+    sessions = CookieSessions(streams.admission.dispatcher.runtime.context, SESSION_COOKIE)
 
     async def session(request: Request) -> Response:
         answer = Response(status_code=204)
@@ -221,7 +221,7 @@ class EventStream:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         after = _begin_after(request)
-        space = self._streams.entrance.space_of(principal_of(scope), query_scope(request.query_params))
+        space = self._streams.admission.space_of(principal_of(scope), query_scope(request.query_params))
         with self._streams.place(principal_of(scope)):
             # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
             follower = self._streams.journals.follow(space)

@@ -83,17 +83,17 @@ SHUTDOWN_BODY_BYTES = 16_384
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 
 
-def shutdown_surfaces(entrance: CallerAdmission, /) -> tuple[Surface, ...]:
+def shutdown_surfaces(admission: CallerAdmission, /) -> tuple[Surface, ...]:
     """Return the surface at which an operator on this machine ends the server."""
 
     async def end_server(request: Request) -> Response:
         _require_local(request)
         shutdown = await read_value(request, ShutdownRequest, limit=SHUTDOWN_BODY_BYTES)
-        if entrance.end is None:
+        if admission.end is None:
             raise Unsupported("this memory is served by another program: stop that program")
         answer = value_response(ShutdownReport(pid=os.getpid(), reason=shutdown.reason))
         # The server ends behind its answer, so that the caller hears of it.
-        answer.background = BackgroundTask(entrance.end)
+        answer.background = BackgroundTask(admission.end)
         return answer
 
     route = Route(

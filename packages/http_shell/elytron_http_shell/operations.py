@@ -43,23 +43,23 @@ def path_of(operation: AnyOperation, /) -> str:
     return f"/v1/{operation.name}"
 
 
-def operation_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def operation_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each operation; what is an operator's is so before its body is read."""
-    calls = _OperationCalls(entrance, body_bytes)
+    calls = _OperationCalls(admission, body_bytes)
     return build_surfaces(
         [_operation_route(operation, calls.typed, path_of(operation)) for operation in WIRE_OPERATIONS], own_app
     )
 
 
-def flat_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def flat_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each flat call."""
-    calls = _OperationCalls(entrance, body_bytes)
+    calls = _OperationCalls(admission, body_bytes)
     return build_surfaces([calls.flat_route(call) for call in FLAT_CALLS], own_app, group="flat")
 
 
-def seed_surfaces(entrance: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def seed_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each path of an operation that the protocol's first hosts know."""
-    calls = _OperationCalls(entrance, body_bytes)
+    calls = _OperationCalls(admission, body_bytes)
     routes = [*map(calls.seed_route, _POSTED), *map(calls.named_route, NAMED)]
     return build_surfaces(routes, own_app, group="paths that hosts know")
 
@@ -128,8 +128,8 @@ NAMED = (
 class _OperationCalls:
     """Performs operations for callers that were let in, with what the request's headers say of the call."""
 
-    def __init__(self, entrance: CallerAdmission, body_bytes: int, /) -> None:
-        self._entrance = entrance
+    def __init__(self, admission: CallerAdmission, body_bytes: int, /) -> None:
+        self._admission = admission
         self._body_bytes = body_bytes
 
     async def typed(self, operation: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -207,11 +207,11 @@ class _OperationCalls:
         return await read_body(scope, receive, limit=self._body_bytes)
 
     def _own_scope(self, scope: Scope) -> MemoryScope | None:
-        return own_scope(principal_of(scope).space, self._entrance.dispatcher.runtime.scope)
+        return own_scope(principal_of(scope).space, self._admission.dispatcher.runtime.scope)
 
     async def _answer(self, scope: Scope, operation: str, payload: bytes | Value) -> Answer:
         headers = heads_of(scope)
-        return await self._entrance.call(
+        return await self._admission.call(
             principal_of(scope),
             transport=CallTransport.HTTP,
             operation=operation,

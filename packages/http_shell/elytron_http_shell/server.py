@@ -175,7 +175,7 @@ async def serve_http(
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
     operator_key = await _first_key(keys) if is_first else None
-    entrance = CallerAdmission(
+    admission = CallerAdmission(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *authenticators),
         keys=keys,
@@ -184,7 +184,7 @@ async def serve_http(
     )
     spans = _span_exporter() if serving.spans else None
     app = create_app(
-        entrance,
+        admission,
         hosts=_allowed_hosts(serving),
         body_bytes=serving.body_bytes,
         further=further,
@@ -194,7 +194,7 @@ async def serve_http(
     )
     mode = "development: every caller on this machine is its operator" if serving.development else "access keys"
     try:
-        await serve_app(app, entrance, serving, started=started, mode=mode, operator_key=operator_key, signals=signals)
+        await serve_app(app, admission, serving, started=started, mode=mode, operator_key=operator_key, signals=signals)
     finally:
         if spans is not None:
             await asyncio.to_thread(spans.close)
@@ -202,7 +202,7 @@ async def serve_http(
 
 async def serve_watched(
     app: Any,
-    entrance: CallerAdmission,
+    admission: CallerAdmission,
     serving: ServingSettings,
     /,
     *,
@@ -215,13 +215,13 @@ async def serve_watched(
         from elytron_http_shell.application import WatchedApplication
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    watched = WatchedApplication(app, entrance, hosts=_allowed_hosts(serving), figures=figures)
-    await serve_app(watched, entrance, serving, started=started, mode=mode)
+    watched = WatchedApplication(app, admission, hosts=_allowed_hosts(serving), figures=figures)
+    await serve_app(watched, admission, serving, started=started, mode=mode)
 
 
 async def serve_app(
     app: Any,
-    entrance: CallerAdmission,
+    admission: CallerAdmission,
     serving: ServingSettings,
     /,
     *,
@@ -241,10 +241,10 @@ async def serve_app(
             started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
 
         trusted = sorted(networks_of(serving.trusted_proxies, field="trusted_proxies"))
-        server = server_of(app, entrance, told, signals=signals, trusted=trusted, connections=serving.connections)
+        server = server_of(app, admission, told, signals=signals, trusted=trusted, connections=serving.connections)
         # An interrupt until here ends here: within its start, a server would report it as its own failure.
         await asyncio.sleep(0)
-        places = entrance.shedding
+        places = admission.shedding
         taking_up = asyncio.create_task(take_up(listening, places)) if isinstance(places, FairPlaces) else None
         try:
             await server.serve(sockets=[listening])
@@ -361,7 +361,7 @@ def _span_exporter() -> Any:
 
 def server_of(
     app: Any,
-    entrance: CallerAdmission,
+    admission: CallerAdmission,
     listens: Callable[[Callable[[], None]], None],
     /,
     *,
@@ -385,13 +385,13 @@ def server_of(
             await super().startup(sockets)
             for listening in sockets or ():
                 listening.listen(limits.BACKLOG)
-            entrance.end = self._end
+            admission.end = self._end
             listens(self._end)
 
         async def main_loop(self) -> None:
             # uvicorn alone looks for its end ten times a second; the event ends it at once.
             looks = asyncio.gather(super().main_loop(), table.watch())
-            await entrance.closing.wait()
+            await admission.closing.wait()
             looks.cancel()
             await asyncio.gather(looks, return_exceptions=True)
 
@@ -402,7 +402,7 @@ def server_of(
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             until = time.monotonic() + limits.SHUTDOWN_S
-            await _streams_left(entrance, self, until)
+            await _streams_left(admission, self, until)
             # The rest of the same time, so that both waits together stay within the bound.
             self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
             await super().shutdown(sockets)
@@ -410,7 +410,7 @@ def server_of(
         def _end(self) -> None:
             self.force_exit = self.should_exit  # who asks twice does not wait
             self.should_exit = True
-            entrance.closing.set()
+            admission.closing.set()
 
     return Server(_server_config(app, trusted=list(trusted), http=http_protocol(table)))
 
@@ -432,9 +432,9 @@ def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> 
             signal.signal(number, handler)
 
 
-async def _streams_left(entrance: CallerAdmission, server: Any, until: float) -> None:
+async def _streams_left(admission: CallerAdmission, server: Any, until: float) -> None:
     """Wait for streams, which say why they end; uvicorn would cut them off with a code of its own."""
-    while entrance.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+    while admission.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)
 
 

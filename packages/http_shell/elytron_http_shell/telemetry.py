@@ -49,8 +49,8 @@ _SPACES_READ = 200
 class ServerMetrics:
     """The figures of one application, in a registry of their own."""
 
-    def __init__(self, entrance: CallerAdmission, /, *, figures: Sequence[Figures] = ()) -> None:
-        self._entrance = entrance
+    def __init__(self, admission: CallerAdmission, /, *, figures: Sequence[Figures] = ()) -> None:
+        self._admission = admission
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "elytron_requests", "Requests answered.", ("route", "method", "status"), registry=self._registry
@@ -120,11 +120,11 @@ class ServerMetrics:
 
     async def render_all(self) -> Response:
         """Return all figures as they are now."""
-        context = self._entrance.dispatcher.runtime.context
+        context = self._admission.dispatcher.runtime.context
         index_count, size = context.folds.memory_use
         figures = {
-            "calls_running": self._entrance.shedding.running,
-            "calls_waiting": self._entrance.shedding.waiting,
+            "calls_running": self._admission.shedding.running,
+            "calls_waiting": self._admission.shedding.waiting,
             "index_spaces": index_count,
             "index_bytes": size,
         }

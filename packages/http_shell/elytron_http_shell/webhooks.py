@@ -58,9 +58,9 @@ class WebhookAnswer(Value):
     job: str | None = None
 
 
-def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def webhook_surfaces(admission: CallerAdmission, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
-    clock = entrance.dispatcher.runtime.context.clock
+    clock = admission.dispatcher.runtime.context.clock
 
     async def deliver(request: Request, *, is_report: bool) -> HttpResponse:
         require_json(request.headers)
@@ -80,7 +80,7 @@ def webhook_surfaces(entrance: CallerAdmission, keys: AccessKeys, /, *, body_byt
             raise InvalidInput(
                 field="write.kind", problem=f"does not match this webhook, which accepts {accepted_kinds}"
             )
-        answer = await entrance.call(
+        answer = await admission.call(
             principal,
             transport=CallTransport.HTTP,
             operation=_WRITE.name,

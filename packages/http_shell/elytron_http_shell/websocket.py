@@ -96,7 +96,7 @@ class SocketConnection:
         self._commands: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
         # A locked space ends its subscriptions, not the socket, so this guard is of no space.
-        runtime = streams.entrance.dispatcher.runtime
+        runtime = streams.admission.dispatcher.runtime
         own = own_scope(self._principal.space, runtime.scope)
         self._own_space = own.space if own is not None else None
         self._guard = take_guard(socket.scope).within(None)
@@ -215,9 +215,9 @@ class SocketConnection:
             if isinstance(error, Unauthorized):
                 self._revoked.set()
             return
-        entrance = self._streams.entrance
+        admission = self._streams.admission
         form = asked_of(operation, frame.payload, space=self._own_space)
-        answer = await entrance.call(
+        answer = await admission.call(
             self._principal,
             transport=CallTransport.WSS,
             operation=form.operation,
@@ -275,7 +275,7 @@ class SocketConnection:
                 del self._subscriptions[frame.id]
 
     async def _send_entries(self, frame: InFrame) -> None:
-        space = self._streams.entrance.space_of(self._principal, frame.scope)
+        space = self._streams.admission.space_of(self._principal, frame.scope)
         after = str(frame.after) if frame.after is not None else None
         follower = self._streams.journals.follow(space)
         gap = await follower.begin(after)
@@ -304,7 +304,7 @@ class SocketConnection:
         if not isinstance(frame.after, int | None):
             raise InvalidInput(field="after", problem="must be a sequence number for reports")
         guard = self._guard.within(
-            self._streams.entrance.space_of(self._principal, payload_scope(frame.payload, space=self._own_space))
+            self._streams.admission.space_of(self._principal, payload_scope(frame.payload, space=self._own_space))
         )
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
         async for item in subscribed_reports(
@@ -452,7 +452,7 @@ def _report_frame(
     return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
 
 
-def stream_surfaces(entrance: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+def stream_surfaces(admission: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
     """Return the surfaces at `/v1/events` and `/v1/ws`."""
-    shared = ServerStreams(entrance, bounds=bounds)
+    shared = ServerStreams(admission, bounds=bounds)
     return (*event_surfaces(shared), *websocket_surfaces(shared))

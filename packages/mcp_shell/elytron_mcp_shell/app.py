@@ -259,9 +259,9 @@ def mcp_server(
     kind = PrincipalKind.OPERATOR if is_operator else PrincipalKind.USER
     space = memory.scope.space if memory.scope is not None and not is_operator else None
     local = Principal("local", kind, space)
-    entrance = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     return _admission_shell(
-        entrance, sets=sets, who=_same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
+        admission, sets=sets, who=_same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
     ).server()
 
 
@@ -296,14 +296,14 @@ class McpApp:
 
 
 def mcp_app(
-    entrance: CallerAdmission, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False
+    admission: CallerAdmission, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False
 ) -> McpApp:
-    """Return the application that answers from `entrance`, each caller as the principal in the scope's state.
+    """Return the application that answers from `admission`, each caller as the principal in the scope's state.
 
     Host and origin are for the server around it to judge. No session is kept: each call proves who makes it. Raises
     MissingExtra without the extra "mcp".
     """
-    shell = _admission_shell(entrance, sets=sets, who=_context_principal, kind=AuthKind.BEARER, is_private=is_private)
+    shell = _admission_shell(admission, sets=sets, who=_context_principal, kind=AuthKind.BEARER, is_private=is_private)
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(app=shell.server(), stateless=True, json_response=True)
@@ -317,13 +317,13 @@ def mcp_app(
 
 
 def _admission_shell(
-    entrance: CallerAdmission, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool
+    admission: CallerAdmission, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool
 ) -> Any:
     try:
         from elytron_mcp_shell.server import McpShell
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="the MCP server") from error
-    return McpShell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)
+    return McpShell(admission, sets=sets, who=who, kind=kind, is_private=is_private)
 
 
 def _same_principal(principal: Principal) -> Callable[[Any], Principal]:
@@ -403,13 +403,13 @@ def mcp_surfaces(
     hosts that have a key would open a browser. It raises MissingExtra without the extra "mcp".
     """
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
         if find_spec("mcp") is None:
             raise MissingExtra(extra="mcp", purpose="the MCP server")
         from elytron_adapter.http.requests import strict_json_app  # Starlette comes with a server only
 
-        served = LateMcpApp(lambda: mcp_app(entrance, sets=sets, is_private=is_private))
-        limit = entrance.dispatcher.runtime.context.profile.budget.http_body_bytes
+        served = LateMcpApp(lambda: mcp_app(admission, sets=sets, is_private=is_private))
+        limit = admission.dispatcher.runtime.context.profile.budget.http_body_bytes
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
         route = Route(
             "POST", _PATH, strict_json_app(served, limit=limit, require=require_message), "mcp",

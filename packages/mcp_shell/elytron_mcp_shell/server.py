@@ -74,7 +74,7 @@ class McpShell:
 
     def __init__(
         self,
-        entrance: CallerAdmission,
+        admission: CallerAdmission,
         /,
         *,
         sets: frozenset[ToolSet],
@@ -82,7 +82,7 @@ class McpShell:
         kind: AuthKind,
         is_private: bool = False,
     ) -> None:
-        self._entrance = entrance
+        self._admission = admission
         self._sets = sets
         self._who = who
         self._kind = kind
@@ -162,7 +162,7 @@ class McpShell:
 
     def _own(self, context: Context) -> Scope | None:
         """Return the scope that the caller's calls are about, if there is one."""
-        return own_scope(self._who(context).space, self._entrance.dispatcher.runtime.scope)
+        return own_scope(self._who(context).space, self._admission.dispatcher.runtime.scope)
 
     async def _perform(self, context: Context, operation: AnyOperation, request: dict[str, Any]) -> Any:
         """Return the report of an operation as JSON. Raises what the runtime raised."""
@@ -175,11 +175,11 @@ class McpShell:
 
     async def _report(self, context: Context, operation: AnyOperation, payload: bytes | Value) -> Value:
         """Return the report of an operation. Raises what the runtime raised."""
-        answer = await self._entrance.call(
+        answer = await self._admission.call(
             self._who(context),
             transport=CallTransport.MCP,
             operation=operation.name,
-            request_id=self._entrance.dispatcher.runtime.context.ids.new(),
+            request_id=self._admission.dispatcher.runtime.context.ids.new(),
             payload=payload,
             idempotency_key=_idempotency_key(context),
             source=CallSource(kind=SourceKind.AGENT),

@@ -67,9 +67,9 @@ _NO_JSON: Final = CallRefusal(
 class ProxyApp:
     """Relays model APIs for the callers of an entrance, with their memory. Its upstreams are closed by `running`."""
 
-    def __init__(self, entrance: CallerAdmission, settings: ProxySettings, /) -> None:
-        memory = ProxyMemory(entrance)
-        self._entrance = entrance
+    def __init__(self, admission: CallerAdmission, settings: ProxySettings, /) -> None:
+        memory = ProxyMemory(admission)
+        self._admission = admission
         self._settings = settings
         self.figures = ProxyFigures()
         self._parts = ProxyParts(
@@ -136,7 +136,7 @@ class ProxyApp:
         # Keys are in the store, which may not answer.
         try:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
-                caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
+                caller = await caller_of(self._admission, self._settings, headers, peer=peer, request_id=request_id)
         except TimeoutError:
             raise RefusedCall(_NO_KEYS) from None
         admit_connection(scope)
@@ -151,7 +151,7 @@ class ProxyApp:
         # Without memory nothing of the space is used or shown, so that its lock is no reason.
         space = caller.space if caller.use is not MemoryUse.OFF else None
         guard = StreamGuard(
-            self._entrance, caller.principal, caller.current_credential, transport=_TRANSPORT, space=space
+            self._admission, caller.principal, caller.current_credential, transport=_TRANSPORT, space=space
         )
         answer = BegunAnswer(send, guard)
         is_remembering = dialect is not None and space is not None
@@ -284,7 +284,7 @@ class ProxyApp:
 
         Without keys, a body must be said to be JSON too: a page cannot send that elsewhere unasked.
         """
-        if isinstance(self._entrance.authenticator, DevelopmentCallers):
+        if isinstance(self._admission.authenticator, DevelopmentCallers):
             if not is_own_page(scope, headers):
                 raise PermissionRefused("this server requires no key, so pages from other origins are refused")
             if scope["method"] not in SAFE_METHODS and not is_json(headers) and _has_body(headers):
@@ -296,9 +296,9 @@ class ProxyApp:
     def _refusal_of(self, error: ElytronError, scope: Scope) -> CallRefusal:
         if isinstance(error, Unauthorized) and self._settings.hosts is not None:
             client = scope.get("client")
-            wait_s = self._entrance.attempts.failed(client[0] if client else None)
+            wait_s = self._admission.attempts.failed(client[0] if client else None)
             if wait_s is not None:
-                error = RateLimited(limit=self._entrance.attempts.most, retry_after_s=wait_s, what="wrong credentials")
+                error = RateLimited(limit=self._admission.attempts.most, retry_after_s=wait_s, what="wrong credentials")
         status = failure_of(error.key).status
         return CallRefusal(400 if status == 422 else status, error.key, error.message)
 
@@ -436,8 +436,8 @@ async def _send_answer(status: int, document: Fields, send: Send) -> None:
 def llm_surfaces(settings: ProxySettings, /) -> Family:
     """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        app = ProxyApp(entrance, settings)
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
+        app = ProxyApp(admission, settings)
         route = Route(
             "POST", _PATH, app, "llm", "Serve model APIs with memory.", access=SurfaceAccess.CREDENTIALS,
             is_repeatable=True, protocol=SurfaceProtocol.MOUNT,

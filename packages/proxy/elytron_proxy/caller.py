@@ -52,11 +52,11 @@ class ProxyCaller:
 
 
 async def caller_of(
-    entrance: CallerAdmission, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
+    admission: CallerAdmission, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
 ) -> ProxyCaller:
     """Return who asks. Raises Unauthorized, PermissionRefused, InvalidInput."""
     credential = names.credential_of(headers.get("authorization"), headers.get("x-api-key"))
-    principal = await entrance.authenticate(credential)
+    principal = await admission.authenticate(credential)
     return ProxyCaller(
         principal=principal,
         space=_caller_space(principal, settings, headers, peer=peer),

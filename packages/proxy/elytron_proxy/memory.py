@@ -93,9 +93,14 @@ class ProxyMemory:
     """
 
     def __init__(
-        self, entrance: CallerAdmission, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+        self,
+        admission: CallerAdmission,
+        /,
+        *,
+        pause: Pause = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._entrance = entrance
+        self._admission = admission
         self._pause = pause
         self._clock = clock
         self._health: LruCache[str, _SpaceHealth] = LruCache(limits.BLOCKS)
@@ -105,7 +110,7 @@ class ProxyMemory:
     @property
     def figures(self) -> CallFigures:
         """Return the figures of the server, which count what programs use of models."""
-        return self._entrance.figures
+        return self._admission.figures
 
     def timed(self, caller: ProxyCaller, /, *, may_rest: bool = True) -> ProxyCaller:
         """Return the caller of a call that begins now and waits for memory: it has a deadline.
@@ -144,14 +149,14 @@ class ProxyMemory:
 
     def new_id(self) -> str:
         """Return a fresh id."""
-        return self._entrance.dispatcher.runtime.context.ids.new()
+        return self._admission.dispatcher.runtime.context.ids.new()
 
     async def call(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises MemoryDown."""
         operation = by_request(request)
         answer = await self.in_time(
             caller,
-            lambda: self._entrance.call(
+            lambda: self._admission.call(
                 caller.principal,
                 transport=CallTransport.LLM,
                 operation=operation.name,
@@ -229,7 +234,7 @@ class ProxyMemory:
 
         Raises MemoryDown.
         """
-        spaces = self._entrance.dispatcher.runtime.context.spaces
+        spaces = self._admission.dispatcher.runtime.context.spaces
         try:
             return await self.in_time(caller, lambda: spaces.find(caller.space))
         except ElytronError as error:
@@ -283,7 +288,7 @@ class ProxyMemory:
 
     def _records(self, caller: ProxyCaller) -> RuntimeRecords:
         """Return the runtime's own records in the caller's space: no call of a caller's own writes them."""
-        return RuntimeRecords(self._entrance.dispatcher.runtime.context, caller.scope())
+        return RuntimeRecords(self._admission.dispatcher.runtime.context, caller.scope())
 
     async def _own(
         self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /, *, is_patient: bool = False
@@ -303,7 +308,7 @@ class ProxyMemory:
             await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
 
     async def _placed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        async with self._entrance.shedding.place(caller.principal):
+        async with self._admission.shedding.place(caller.principal):
             with acting_as(caller.principal):
                 return await work()
 

@@ -44,13 +44,13 @@ class ArchiveHandlers:
 
     def __init__(
         self,
-        entrance: CallerAdmission,
+        admission: CallerAdmission,
         transport: CallTransport,
         /,
         *,
         archive_bytes: int = limits.HTTP_ARCHIVE_BYTES,
     ) -> None:
-        self._entrance = entrance
+        self._admission = admission
         self._transport = transport
         self._archive_bytes = archive_bytes
 
@@ -128,7 +128,7 @@ class ArchiveHandlers:
         principal = principal_of(request.scope)
         if principal.kind not in OPERATORS:
             principal = replace(principal, kind=PrincipalKind.OPERATOR)
-        return await self._entrance.call(
+        return await self._admission.call(
             principal,
             transport=self._transport,
             operation="export" if isinstance(payload, MemorySpaceExportRequest) else "import",
@@ -182,10 +182,10 @@ PATH = "/v1/archive"
 
 
 def archive_surfaces(
-    entrance: CallerAdmission, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
+    admission: CallerAdmission, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
 ) -> tuple[Surface, ...]:
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
-    handlers = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
+    handlers = ArchiveHandlers(admission, CallTransport.HTTP, archive_bytes=archive_bytes)
     routes = (
         Route(
             "GET", PATH, handlers.fetch, "fetch_archive",

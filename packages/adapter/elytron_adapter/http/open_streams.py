@@ -31,7 +31,7 @@ class StreamGuard:
 
     def __init__(
         self,
-        entrance: CallerAdmission,
+        admission: CallerAdmission,
         principal: Principal,
         credential: Credential,
         /,
@@ -39,7 +39,7 @@ class StreamGuard:
         transport: str | None = None,
         space: SpaceId | None = None,
     ) -> None:
-        self.entrance = entrance
+        self.admission = admission
         self.principal = principal
         self.credential = credential
         self.transport = transport
@@ -53,7 +53,7 @@ class StreamGuard:
 
     def within(self, space: SpaceId | None, /) -> "StreamGuard":
         """Return a guard of the same caller for what is shown of `space`."""
-        return StreamGuard(self.entrance, self.principal, self.credential, transport=self.transport, space=space)
+        return StreamGuard(self.admission, self.principal, self.credential, transport=self.transport, space=space)
 
     async def ends(self) -> ElytronError | None:
         """Return why the stream may not send its next event, or None."""
@@ -71,7 +71,7 @@ class StreamGuard:
 
     async def ended(self, *, recheck_s: float = limits.STREAM_RECHECK_S) -> ElytronError | None:
         """Return when the server begins to end (None), or when there is a reason to end the stream."""
-        closing = self.entrance.closing
+        closing = self.admission.closing
         waits = {asyncio.create_task(closing.wait()), asyncio.create_task(self._has_reason.wait())}
         try:
             while self.reason is None and not closing.is_set():
@@ -149,12 +149,12 @@ async def client_gone(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]
 async def require_transport(guard: StreamGuard, /) -> None:
     """Raise TransportOff if an operator has switched the stream's transport off."""
     if guard.transport is not None:
-        guard.entrance.transports.require_on(guard.transport)
+        guard.admission.transports.require_on(guard.transport)
 
 
 async def require_caller(guard: StreamGuard, /) -> None:
     """Raise Unauthorized unless the credential is still that of the same principal, bound to the same space."""
-    principal = await guard.entrance.authenticate(await guard.credential())
+    principal = await guard.admission.authenticate(await guard.credential())
     if (principal.id, principal.kind, principal.space) != (
         guard.principal.id,
         guard.principal.kind,
@@ -166,13 +166,13 @@ async def require_caller(guard: StreamGuard, /) -> None:
 
 async def require_quota(guard: StreamGuard, /) -> None:
     """Raise RateLimited if the quota of the caller's key, which may have changed, is exceeded today."""
-    await guard.entrance.quotas.require_left(guard.principal)
+    await guard.admission.quotas.require_left(guard.principal)
 
 
 async def require_space(guard: StreamGuard, /) -> None:
     """Raise SpaceLocked, SpaceIncomplete, KeyDestroyed if the caller can no longer read the space on this server."""
     if guard.space is not None:
-        await guard.entrance.dispatcher.runtime.context.secrets.store.require_readable(guard.space)
+        await guard.admission.dispatcher.runtime.context.secrets.store.require_readable(guard.space)
 
 
 REASONS: Final[tuple[Callable[[StreamGuard], Awaitable[None]], ...]] = (

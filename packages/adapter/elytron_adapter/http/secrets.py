@@ -33,20 +33,20 @@ _UNKEPT: Final = {"Cache-Control": "no-store"}
 SecretCall = Callable[..., Awaitable[Value]]
 
 
-def secret_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
+def secret_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
     """Return the family of the routes of secrets."""
-    return build_surfaces(_ROUTES, answered_by(partial(_secret_answer, entrance)), group="secret")
+    return build_surfaces(_ROUTES, answered_by(partial(_secret_answer, admission)), group="secret")
 
 
-async def _secret_answer(entrance: CallerAdmission, route: Route[SecretCall], request: Request) -> Response:
+async def _secret_answer(admission: CallerAdmission, route: Route[SecretCall], request: Request) -> Response:
     principal = principal_of(request.scope)
-    runtime = entrance.dispatcher.runtime
+    runtime = admission.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
     if scope is None:
         raise ScopeMissing(operation=route.name, way_out="an operator has no secret: use a user's key")
     form = route.request if isinstance(route.request, type) else None
     body = await json_body(request, limit=_BODY_BYTES) if form is not None else b""
-    async with entrance.admitted(principal, body=body):
+    async with admission.admitted(principal, body=body):
         fields = dict(envelope.decode_as(form, body or b"{}", limit=_BODY_BYTES)) if form is not None else {}
         answer = await route.handler(runtime.secrets, scope.space, **fields)
     return value_response(answer, headers=_UNKEPT)

@@ -55,9 +55,9 @@ _CLOSED = frozenset({RUNTIME_RECORDS, SECRET_SLOT.collection})
 """Collections that no caller of the port writes."""
 
 
-def store_surfaces(entrance: CallerAdmission, /) -> Iterable[Surface]:
+def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
     """Return the family of the port's routes."""
-    context = entrance.dispatcher.runtime.context
+    context = admission.dispatcher.runtime.context
     store, removable = context.store, partial(every_copy, context)
 
     async def answer_call(route: Route[Handler], request: Request) -> Response:

@@ -39,8 +39,8 @@ class RagSettings:
 def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
     """Return the family of the routes of embeddings."""
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        service = RagService(entrance, settings or RagSettings())
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
+        service = RagService(admission, settings or RagSettings())
         return build_surfaces(
             _ROUTES, answered_by(service.answer), group="rag", running=service.running, figures=service.figures
         )
@@ -61,10 +61,10 @@ RagHandler = Callable[[RagCall], Awaitable[Value]]
 class RagService:
     """What the routes share: the embeddings of every user, and how a call of a route is answered."""
 
-    def __init__(self, entrance: CallerAdmission, settings: RagSettings, /) -> None:
-        self._entrance = entrance
+    def __init__(self, admission: CallerAdmission, settings: RagSettings, /) -> None:
+        self._admission = admission
         self._is_off = settings.is_off
-        context = entrance.dispatcher.runtime.context
+        context = admission.dispatcher.runtime.context
         cache = TableCache(context.store, context.clock, bounds=settings.cache)
         context.secrets.on_forget(cache.forget)
         self._parts = RagParts(context, cache, UsageLedger(context, settings.quotas), SearchFigures(settings.alerts))
@@ -86,12 +86,12 @@ class RagService:
         if self._is_off:
             raise AgentDisabled(way_out="the operator has disabled embeddings")
         principal = principal_of(request.scope)
-        scope = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
+        scope = own_scope(principal.space, self._admission.dispatcher.runtime.scope)
         if scope is None:
             raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
         embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
         body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.request else b""
-        async with self._entrance.admitted(principal, body=body, space=scope.space):
+        async with self._admission.admitted(principal, body=body, space=scope.space):
             return await route.handler(RagCall(request, body, embeddings))
 
 

@@ -156,13 +156,13 @@ ROOT: Final = "/v1/agent"
 class AgentService:
     """The agents of a server: what its routes and its work in the background share."""
 
-    def __init__(self, entrance: CallerAdmission, settings: ServiceSettings, /) -> None:
-        self.entrance = entrance
+    def __init__(self, admission: CallerAdmission, settings: ServiceSettings, /) -> None:
+        self.admission = admission
         self.settings = settings
-        self.context = entrance.dispatcher.runtime.context
+        self.context = admission.dispatcher.runtime.context
         has_schedules = not settings.off & {AgentPart.ALL, AgentPart.SCHEDULES}
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
-        self.streams = OpenStreams(entrance, each=limits.STREAMS_EACH)
+        self.streams = OpenStreams(admission, each=limits.STREAMS_EACH)
         self.lines = TurnLines()
         self.turn_service = TurnService(self.pool, self.lines, log=self)
         self.responses = ResponseService(self.pool, self.lines)
@@ -183,7 +183,7 @@ class AgentService:
 
     def user(self, principal: Principal, /) -> UserAgents:
         """Return the agents of a caller. Raises ScopeMissing for one who has no space of its own."""
-        scope = own_scope(principal.space, self.entrance.dispatcher.runtime.scope)
+        scope = own_scope(principal.space, self.admission.dispatcher.runtime.scope)
         if scope is None:
             raise ScopeMissing(operation="agent", way_out="use a user's key: an operator has no agent")
         return UserAgents(self.context, scope.space, self.settings, caller=principal.id)

@@ -10,7 +10,7 @@ from elytron_agent.service.companion import ServiceSettings
 def agent_surfaces(settings: ServiceSettings, /) -> Family:
     """Return the family of the agent's routes."""
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService
         from elytron_agent.service.routes.agent_calls import agent_app
         from elytron_agent.service.routes.agent_routes import AGENT_ROUTES, page_surfaces
@@ -18,7 +18,7 @@ def agent_surfaces(settings: ServiceSettings, /) -> Family:
         from elytron_agent.service.routes.memory_routes import MEMORY_ROUTES
         from elytron_agent.service.routes.response_routes import RESPONSE_ROUTES
 
-        service = AgentService(entrance, settings)
+        service = AgentService(admission, settings)
         app_of, routes = agent_app(service), (*AGENT_ROUTES, *MEMORY_ROUTES, *EVENT_ROUTES)
         return (
             *build_surfaces(routes, app_of, group="agent", running=service.running, figures=service.figures),

@@ -223,8 +223,8 @@ def _agent_families(surfaces: SurfaceOptions) -> "tuple[Family, ...]":
     family = agent_surfaces(surfaces.agent)
 
     @cache
-    def once(entrance: "CallerAdmission") -> "tuple[Surface, ...]":
-        return tuple(family(entrance))  # the console shows the routes of the same service
+    def once(admission: "CallerAdmission") -> "tuple[Surface, ...]":
+        return tuple(family(admission))  # the console shows the routes of the same service
 
     return (once,)
 

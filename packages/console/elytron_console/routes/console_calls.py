@@ -32,23 +32,23 @@ ValueT = TypeVar("ValueT", bound=Value)
 class ConsoleService:
     """What the routes of a console share, and how a call of a route is answered."""
 
-    def __init__(self, entrance: CallerAdmission, host: ConsoleHost, /, *, has_agents: bool) -> None:
-        self.entrance = entrance
+    def __init__(self, admission: CallerAdmission, host: ConsoleHost, /, *, has_agents: bool) -> None:
+        self.admission = admission
         self.host = host
         self.has_agents = has_agents
-        self.guard = ConsoleGuard(entrance)
-        self.journal = JournalReader(self.context, entrance.keys)
-        self.archives = ArchiveHandlers(entrance, CallTransport.CONSOLE)
+        self.guard = ConsoleGuard(admission)
+        self.journal = JournalReader(self.context, admission.keys)
+        self.archives = ArchiveHandlers(admission, CallTransport.CONSOLE)
         self.smoke_checks = SmokeRunner(host)
         self.transcript_places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)
 
     @property
     def context(self) -> OperationContext:
-        return self.entrance.dispatcher.runtime.context
+        return self.admission.dispatcher.runtime.context
 
     @property
     def keys(self) -> AccessKeys:
-        return self.entrance.keys
+        return self.admission.keys
 
     async def answer(self, route: "ConsoleRoute", request: Request) -> Value | Response:
         """Answer a request for `route`; no foreign change or empty value reaches its handler."""
@@ -80,7 +80,7 @@ class ConsoleCall:
 
     def space(self) -> SpaceId:
         """Return the space that the query names, else the caller's own. Raises PermissionRefused, ScopeMissing."""
-        return self.console.entrance.space_of(self.principal, self.scope())
+        return self.console.admission.space_of(self.principal, self.scope())
 
     async def body(self, model: type[ValueT], /) -> ValueT:
         """Return the request in the body. Raises InvalidInput."""
@@ -96,7 +96,7 @@ class ConsoleCall:
         audit_id: str | None = None,
     ) -> Answer:
         """Return the answer to an operation of the caller."""
-        return await self.console.entrance.call(
+        return await self.console.admission.call(
             self.principal,
             transport=CallTransport.CONSOLE,
             operation=operation,

@@ -90,7 +90,7 @@ async def _end_session(call: ConsoleCall) -> Response:
 
 
 async def _session_of(call: ConsoleCall, token: str) -> SessionReport:
-    return await session_report(call.console.entrance, call.principal, token, has_agents=call.console.has_agents)
+    return await session_report(call.console.admission, call.principal, token, has_agents=call.console.has_agents)
 
 
 class PathRow(Value):
@@ -121,7 +121,7 @@ async def _list_paths(call: ConsoleCall) -> Value:
                 summary=one.summary,
                 operator=one.access is SurfaceAccess.OPERATOR,
             )
-            for one in call.console.entrance.transports.served
+            for one in call.console.admission.transports.served
             if sees_all or one.access is not SurfaceAccess.OPERATOR
         )
     )

@@ -33,7 +33,7 @@ from elytron_core.model import Value
 
 
 async def _show_spending(call: ConsoleCall) -> Value:
-    return await spending_reports.space_spending(call.console.context, call.console.entrance.figures, call.space())
+    return await spending_reports.space_spending(call.console.context, call.console.admission.figures, call.space())
 
 
 async def _list_spending(call: ConsoleCall) -> Value:
@@ -42,7 +42,7 @@ async def _list_spending(call: ConsoleCall) -> Value:
 
 async def _show_overview(call: ConsoleCall) -> Value:
     console = call.console
-    return await server_overview(console.entrance, console.host, call.principal, await _space_report(call))
+    return await server_overview(console.admission, console.host, call.principal, await _space_report(call))
 
 
 async def _space_report(call: ConsoleCall) -> SpaceReport | None:
@@ -58,11 +58,11 @@ async def _space_report(call: ConsoleCall) -> SpaceReport | None:
 
 
 async def _list_transports(call: ConsoleCall) -> Value:
-    return TransportList(items=transport_reports(call.console.entrance))
+    return TransportList(items=transport_reports(call.console.admission))
 
 
 async def _switch_transport(call: ConsoleCall) -> Value:
-    return await change_transport(call.console.entrance, call.part("id"), await call.body(TransportChange))
+    return await change_transport(call.console.admission, call.part("id"), await call.body(TransportChange))
 
 
 async def _show_models(call: ConsoleCall) -> Value:
@@ -79,7 +79,7 @@ async def _change_models(call: ConsoleCall) -> Value:
 
 
 async def _show_gateway(call: ConsoleCall) -> Value:
-    return gateway_report(call.console.entrance, call.console.host, call.console.smoke_checks)
+    return gateway_report(call.console.admission, call.console.host, call.console.smoke_checks)
 
 
 async def _run_check(call: ConsoleCall) -> Value:

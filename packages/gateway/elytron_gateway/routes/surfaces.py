@@ -50,8 +50,8 @@ PlacedT = TypeVar("PlacedT", bound=wire.CallerCredentials)
 def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerAdmission], Iterable[Surface]]:
     """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
-    def family(entrance: CallerAdmission) -> Iterable[Surface]:
-        places = CallPlaces(shared_gateway or MemoryGateway(entrance.dispatcher.runtime), entrance)
+    def family(admission: CallerAdmission) -> Iterable[Surface]:
+        places = CallPlaces(shared_gateway or MemoryGateway(admission.dispatcher.runtime), admission)
         return build_surfaces(_ROUTES, answered_by(places.answer), group="gateway", transport=TRANSPORT)
 
     return family
@@ -60,9 +60,9 @@ def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable
 class CallPlaces:
     """Gives each request its place under its caller's limits, as every other transport does."""
 
-    def __init__(self, gateway: MemoryGateway, entrance: CallerAdmission, /) -> None:
+    def __init__(self, gateway: MemoryGateway, admission: CallerAdmission, /) -> None:
         self.gateway = gateway
-        self._entrance = entrance
+        self._admission = admission
 
     async def answer(self, route: "GatewayRoute", request: Request) -> Value | Response:
         """Answer a request for `route`; unknown callers get one answer, whatever the reason."""
@@ -89,17 +89,17 @@ class CallPlaces:
         proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
         user = await proven
         client = request.client
-        async with self._entrance.shedding.place(principal_of(user)):
+        async with self._admission.shedding.place(principal_of(user)):
             with acting_as(principal_of(user), address=client.host if client is not None else ""):
                 yield GatewayCaller(self.gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
         """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
-        principal = await self._entrance.authenticate(request.headers.get("authorization"))
+        principal = await self._admission.authenticate(request.headers.get("authorization"))
         if principal.kind not in OPERATORS:
             raise PermissionRefused("only an operator may create users: use the provisioning credential")
-        async with self._entrance.shedding.place(principal):
+        async with self._admission.shedding.place(principal):
             with acting_as(principal):
                 yield
 

@@ -87,7 +87,7 @@ def agent_app(service: AgentService, /) -> Callable[[AgentRoute], AsgiApp]:
         principal = principal_of(request.scope)
         user = service.user(principal)
         body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.request else b""
-        async with service.entrance.admitted(principal, body=body, space=user.space):
+        async with service.admission.admitted(principal, body=body, space=user.space):
             return await route.handler(AgentCall(request, body, service, user))
 
     value_app = answered_by(answer)
@@ -108,7 +108,7 @@ async def _answer_stream(
     user = service.user(principal)
     with service.streams.place(principal):
         body = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if route.request else b""
-        async with service.entrance.admitted(principal, body=body, space=user.space):
+        async with service.admission.admitted(principal, body=body, space=user.space):
             stream = await route.handler.handle(AgentCall(Request(scope, receive), body, service, user))
         if not isinstance(stream, AgentStream):
             answer = await stream.answer() if isinstance(stream, LaterAnswer) else stream

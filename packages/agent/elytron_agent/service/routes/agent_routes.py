@@ -238,7 +238,7 @@ _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
     """Return the surface of the page. It is public, and what it shows is not."""
-    is_open = isinstance(service.entrance.authenticator, DevelopmentCallers)
+    is_open = isinstance(service.admission.authenticator, DevelopmentCallers)
     body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
     headers = {
         "Content-Security-Policy": page_policy(body),

@@ -167,7 +167,7 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
                 "--space <name> --label <name>`, and do not pass --development"
             )
         is_open = serving.development or not has_keys
-        entrance = CallerAdmission(
+        admission = CallerAdmission(
             OperationDispatcher(memory),
             authenticator=DevelopmentCallers() if is_open else keys,
             shedding=FairPlaces(serving.bounds),
@@ -178,9 +178,9 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
         def started(server: "StartedServer") -> None:
             _tell_proxy(out, server, proxy_settings, settings.store.masked_value)
 
-        app = ProxyApp(entrance, proxy_settings)
+        app = ProxyApp(admission, proxy_settings)
         figures = (app.figures.prometheus_figures,)
-        await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
+        await serve_watched(app, admission, serving, started=started, mode=mode, figures=figures)
 
 
 def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
