@@ -70,7 +70,7 @@ def test_every_host_gets_its_entries_once_and_loses_nothing(machine: Machine) ->
     put_samples(machine.home)
     report = machine.elytron.json("install", "--yes", "--json")
     assert {each["host"] for each in report["files"]} == set(WIRED_HOSTS)
-    assert report["written"] is True
+    assert report["is_written"] is True
     for name, place in PLACES.items():
         before, after = settings_at(SAMPLES / name), settings_at(machine.home / place)
         assert is_within(before, after)
@@ -137,7 +137,7 @@ def test_without_a_yes_nothing_is_written(machine: Machine, monkeypatch: pytest.
     put_samples(machine.home)
     before = tree_of(machine.home)
     shown = machine.elytron.json("install", "--dry-run", "--json")
-    assert shown["written"] is False
+    assert shown["is_written"] is False
     result = machine.elytron("install", "--json", expect=2)
     assert json.loads(result.stdout) == shown
     assert json.loads(result.stderr)["error"]["details"]["field"] == "--yes"

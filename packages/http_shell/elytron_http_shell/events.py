@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from elytron.journal.follower import Follower, StoreJournals, entry_pages
+from elytron.journal.follower import JournalFollower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
@@ -139,7 +139,9 @@ async def subscribed_reports(
         is_due = isinstance(events, EventGap) or any(event.action not in QUIET for event in events)
 
 
-async def follower_entries(follower: Follower, gap: EventGap | None, /) -> AsyncGenerator[JournalEvent | EventGap]:
+async def follower_entries(
+    follower: JournalFollower, gap: EventGap | None, /
+) -> AsyncGenerator[JournalEvent | EventGap]:
     """Yield the entries behind the place of a reader that has begun, and the gaps; `gap` opened as it began."""
     async for page in entry_pages(follower, gap):
         if isinstance(page, EventGap):

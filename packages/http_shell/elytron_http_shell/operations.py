@@ -60,7 +60,7 @@ def flat_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Su
 def seed_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each path of an operation that the protocol's first hosts know."""
     calls = _OperationCalls(admission, body_bytes)
-    routes = [*map(calls.seed_route, _POSTED), *map(calls.named_route, NAMED)]
+    routes = [*map(calls.seed_route, _POSTED), *map(calls.named_route, NAMED_CALLS)]
     return build_surfaces(routes, own_app, group="paths that hosts know")
 
 
@@ -116,7 +116,7 @@ class NamedCall(NamedTuple):
 
 
 _REGISTRY = "/agent-tool-registries/{registry_id}"
-NAMED = (
+NAMED_CALLS = (
     NamedCall("capabilities", "/memory/profile/capabilities"),
     NamedCall("list_agent_tool_registries", "/agent-tool-registries"),
     NamedCall("upsert_agent_tool_registry", _REGISTRY, "PUT", wraps="snapshot"),
@@ -156,7 +156,7 @@ class _OperationCalls:
         answer = await self._answer(scope, form.operation, json.dumps(form.request).encode())
         await give_answer(answer, scope, receive, send)
 
-    async def named(self, call: NamedCall, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_named(self, call: NamedCall, scope: Scope, receive: Receive, send: Send) -> None:
         """Perform an operation whose request is in the address, and in a body if it has one."""
         fields: dict[str, Any] = {}
         space = QueryParams(scope["query_string"]).get("space")
@@ -195,7 +195,7 @@ class _OperationCalls:
         operation = by_name(call.operation)
         is_read = call.method == "GET" and operation.request in READS
         return Route(
-            call.method, call.path, partial(self.named, call), f"named_{call.operation}", operation.summary,
+            call.method, call.path, partial(self.answer_named, call), f"named_{call.operation}", operation.summary,
             operation.request.model_fields[call.wraps].annotation if call.wraps is not None else None,
             operation.report, access_of(operation),
             headers=(AUDIT_ID, IF_NONE_MATCH) if is_read else headers_of(operation), query=("space",),

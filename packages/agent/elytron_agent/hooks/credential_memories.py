@@ -19,7 +19,7 @@ _SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
-class _OpenMemory:
+class _CredentialMemory:
     """The memory of a credential, once it is open, and how many turns use it now."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -40,7 +40,7 @@ class CredentialMemories:
         self._clock = clock
         self._ids = ids
         self._secret = ids.secret(_SECRET_BYTES)
-        self._entries: OrderedDict[bytes, _OpenMemory] = OrderedDict()
+        self._entries: OrderedDict[bytes, _CredentialMemory] = OrderedDict()
 
     @asynccontextmanager
     async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
@@ -49,7 +49,7 @@ class CredentialMemories:
             problem = "is required to open memory on an MCP file server"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
-        entry = self._entries.setdefault(key, _OpenMemory())
+        entry = self._entries.setdefault(key, _CredentialMemory())
         self._entries.move_to_end(key)
         # Counted before it waits, so that no other turn closes the memory meanwhile.
         entry.users += 1
@@ -78,7 +78,7 @@ class CredentialMemories:
             if entry.memory is not None:
                 await entry.memory.close()
 
-    def _is_stale(self, entry: _OpenMemory) -> bool:
+    def _is_stale(self, entry: _CredentialMemory) -> bool:
         return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:

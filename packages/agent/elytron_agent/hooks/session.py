@@ -39,7 +39,7 @@ class TurnCode(StrEnum):
 class TurnInvalid(InvalidInput):
     """A hook was given what it cannot work with: `code` is a word of the seed, `field` the field's name."""
 
-    told = ("field", "problem", "code")
+    detail_fields = ("field", "problem", "code")
 
     def __init__(self, *, code: TurnCode, field: str, problem: str) -> None:
         super().__init__(field=field, problem=problem)

@@ -62,7 +62,7 @@ class SessionActivity(Value):
     started_at: Instant = Instant(0)
     changed_at: Instant = Instant(0)
     counts: ActivityCounts = ActivityCounts()
-    shown: tuple[str, ...] = ()
+    shown_lines: tuple[str, ...] = ()
     """Digests of the lines that were shown."""
     shown_ids: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
@@ -77,12 +77,12 @@ class SessionActivity(Value):
     def with_shown(self, ids: Iterable[str], lines: Iterable[str], /) -> "SessionActivity":
         """Return the record with memories and lines that were shown."""
         shown_ids = tuple(dict.fromkeys((*self.shown_ids, *ids)))[-SHOWN_KEPT:]
-        digests = tuple(dict.fromkeys((*self.shown, *lines)))[-SHOWN_KEPT:]
-        return self.model_copy(update={"shown_ids": shown_ids, "shown": digests})
+        digests = tuple(dict.fromkeys((*self.shown_lines, *lines)))[-SHOWN_KEPT:]
+        return self.model_copy(update={"shown_ids": shown_ids, "shown_lines": digests})
 
     def with_new_context(self, *, is_compacted: bool) -> "SessionActivity":
         """Return the record of a session whose model has nothing of what it was shown before."""
-        return self.model_copy(update={"shown_ids": (), "shown": (), "digest": "", "is_compacted": is_compacted})
+        return self.model_copy(update={"shown_ids": (), "shown_lines": (), "digest": "", "is_compacted": is_compacted})
 
 
 class RepositoryActivity(Value):

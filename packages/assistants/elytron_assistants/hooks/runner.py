@@ -158,10 +158,10 @@ class _HookWork:
             current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
         )
         # Without a block at the start, the first prompt shows what stands in the repository as well.
-        has_standing = bool(before.digest or before.shown)
+        has_standing = bool(before.digest or before.shown_lines)
         budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
-        block = await recalled_block(memory, messages, budget, shown_lines=before.shown, now=self.record.now)
+        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, now=self.record.now)
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(

@@ -106,7 +106,7 @@ Mark = JournalEntry | None
 """The last entry that a reader has seen; None before the first."""
 
 
-class Follower:
+class JournalFollower:
     """One reader's place in a space's journal."""
 
     def __init__(self, journals: "StoreJournals", space: SpaceId, /) -> None:
@@ -196,9 +196,9 @@ class StoreJournals:
         self._lookouts: dict[SpaceId, asyncio.Task[None]] = {}
         self.commits = commits
 
-    def follow(self, space: SpaceId, /) -> Follower:
+    def follow(self, space: SpaceId, /) -> JournalFollower:
         """Return a reader of `space`, before its first entry."""
-        return Follower(self, space)
+        return JournalFollower(self, space)
 
     async def read(self, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
         """Return up to `limit` entries behind `after`."""
@@ -266,7 +266,9 @@ async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, s
             await asyncio.wait_for(commits.next(space).wait(), limits.MIN_SEQUENCE_POLL_S)
 
 
-async def entry_pages(follower: Follower, gap: EventGap | None, /) -> AsyncIterator[Sequence[JournalEvent] | EventGap]:
+async def entry_pages(
+    follower: JournalFollower, gap: EventGap | None, /
+) -> AsyncIterator[Sequence[JournalEvent] | EventGap]:
     """Yield the entries behind the place of an open reader, in order, with the gaps; `gap` opened as it began."""
     if gap is not None:
         yield gap

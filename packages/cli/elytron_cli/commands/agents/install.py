@@ -74,7 +74,7 @@ class InstallReport(Value):
     """What is written, or would be, and what is left to the person."""
 
     files: tuple[WiredFile, ...]
-    written: bool
+    is_written: bool
     space: str | None = None
     """The space of the memory; None if each repository has its own."""
     todo: dict[HostName, str] = {}
@@ -118,7 +118,7 @@ def install_command(
     plans = [plan_file(goal, record) for host in hosts for goal in host_goals(host, choice)]
     report = InstallReport(
         files=tuple(map(_wired_file, plans)),
-        written=False,
+        is_written=False,
         space=space,
         todo={host: WIRED_HOSTS[host].todo for host in hosts},
         notes=tuple(_install_notes(choice, plans)),
@@ -144,7 +144,7 @@ def uninstall_command(*, names: tuple[HostName, ...], dry_run: bool, yes: bool) 
     paths = removal_paths(names or tuple(WIRED_HOSTS), record, choice)
     plans = [plan_removal(path, host, record) for path, host in paths.items()]
     plans = [plan for plan in plans if plan.is_change or plan.error is not None or str(plan.path) in record.files]
-    report = InstallReport(files=tuple(map(_wired_file, plans)), written=False)
+    report = InstallReport(files=tuple(map(_wired_file, plans)), is_written=False)
     _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes)
     return _exit_code(plans)
 
@@ -322,7 +322,7 @@ def _write_plans(
         confirm_question("Write these files?", yes=False)
     for plan in changes:
         record = write_plan(plan, record, record_file)
-    out.report(report.model_copy(update={"written": True}), _show_report)
+    out.report(report.model_copy(update={"is_written": True}), _show_report)
     return True
 
 
@@ -333,12 +333,12 @@ def _show_report(console: "Console", report: InstallReport) -> None:
         console.print(title)
         for each in (each for each in report.files if each.host is host):
             console.print(f"  {each.outcome:9}  {safe_line(each.file)}", soft_wrap=True)
-            if each.outcome in {"create", "change"} and not report.written:
+            if each.outcome in {"create", "change"} and not report.is_written:
                 for line in each.entries:
                     console.print(f"             + {safe_line(line)}", soft_wrap=True)
             if each.problem:
                 console.print(f"             {safe_line(each.problem)}", soft_wrap=True)
-        if report.todo.get(host) and report.written:
+        if report.todo.get(host) and report.is_written:
             console.print(f"  then       {report.todo[host]}", soft_wrap=True)
     tables_common.show_pairs(console, [("note", note) for note in report.notes])
 
