@@ -60,7 +60,7 @@ EVERY = (
 OF_TEXTS = ("memories", "facts", "conversations", "people", "timeline", "projection", "recall?q=v2.4")
 
 
-NAMED_CALLS = """() => {
+NAMED = """() => {
   const node = document.activeElement;
   return node.getAttribute("aria-label") ?? node.labels?.[0]?.innerText ?? node.innerText;
 }"""
@@ -264,7 +264,7 @@ async def tab_to(watched: Watched, name: str) -> None:
     told: list[str] = []
     for _ in range(60):
         await watched.page.keyboard.press("Tab")
-        text = await watched.page.evaluate(NAMED_CALLS)
+        text = await watched.page.evaluate(NAMED)
         told.append(str(text).strip())
         if told[-1] == name:
             return

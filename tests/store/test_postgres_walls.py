@@ -24,9 +24,7 @@ from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio
 
-NAMED_CALLS = re.compile(
-    r'"(id|name|key|chat_id|conversation|turn_id|cursor|next_cursor|registry_id|head)": ?"([^"]+)"'
-)
+NAMED = re.compile(r'"(id|name|key|chat_id|conversation|turn_id|cursor|next_cursor|registry_id|head)": ?"([^"]+)"')
 EACH = 2
 """As many ids of one kind are used: more are of the same form."""
 AT_ONCE = 8
@@ -118,7 +116,7 @@ async def harvest(nodes: TwoNodes) -> list[str]:
         answer = await nodes.first.post(
             path_of(operation), json=request_of(operation.request, None) | given, headers=nodes.bob
         )
-        for kind, one in NAMED_CALLS.findall(answer.text):
+        for kind, one in NAMED.findall(answer.text):
             ids = found.setdefault(f"{kind} {one[:6]}", [])
             if one not in ids and len(ids) < EACH:
                 ids.append(one)

@@ -39,10 +39,10 @@ def delta(turn_id: str) -> dict[str, Any]:
     return {"turn_id": turn_id, "input_messages": [said], "assistant_message": {"role": "assistant", "text": "Noted."}}
 
 
-NAMED_CALLS: dict[str, Any] = {"namespace": ["users", "ada"], "key": "theme"}
+NAMED: dict[str, Any] = {"namespace": ["users", "ada"], "key": "theme"}
 RECORD: dict[str, Any] = {
     "op": "put_record",
-    "request": NAMED_CALLS | {"value": {"colour": "dark"}, "text": "The screen is dark."},
+    "request": NAMED | {"value": {"colour": "dark"}, "text": "The screen is dark."},
 }
 TEA = turn("Ada likes green tea.")
 HOME = fact("home city", "Lisbon")
@@ -304,18 +304,18 @@ BODIES: dict[str, Body] = OperationBodies(
             RECORD | {"expect": {"changed": True, "record": {"version": 1, "value": {"colour": "dark"}}}},
             {
                 "op": "put_record",
-                "request": NAMED_CALLS | {"value": 1, "expected_version": 0},
+                "request": NAMED | {"value": 1, "expected_version": 0},
                 "error": "precondition_failed",
             },
         ],
         "get_record": [
-            {"op": "put_record", "request": NAMED_CALLS | {"value": None}, "expect": {"record": {"value": None}}},
-            {"op": "get_record", "request": NAMED_CALLS, "expect": {"record": {"version": 1, "value": None}}},
+            {"op": "put_record", "request": NAMED | {"value": None}, "expect": {"record": {"value": None}}},
+            {"op": "get_record", "request": NAMED, "expect": {"record": {"version": 1, "value": None}}},
         ],
         "delete_record": [
             RECORD,
-            {"op": "delete_record", "request": NAMED_CALLS, "expect": {"changed": True, "version": 2}},
-            {"op": "get_record", "request": NAMED_CALLS, "error": "not_found"},
+            {"op": "delete_record", "request": NAMED, "expect": {"changed": True, "version": 2}},
+            {"op": "get_record", "request": NAMED, "error": "not_found"},
         ],
         "search_records": [
             RECORD,
@@ -338,7 +338,7 @@ BODIES: dict[str, Body] = OperationBodies(
         ],
         "record_history": [
             RECORD,
-            {"op": "record_history", "request": NAMED_CALLS, "expect": {"versions": [{"version": 1}]}},
+            {"op": "record_history", "request": NAMED, "expect": {"versions": [{"version": 1}]}},
         ],
         "finalize_turn_and_maintain": [
             {
