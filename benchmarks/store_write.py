@@ -24,7 +24,7 @@ from threading import Thread
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, JournalEntry, PutChange
-from elytron_store.engine import WriteDurability
+from elytron_store.engine import WriteDurability, row_checksum
 from elytron_store.sqlite import SqliteStore, driver_report, schema, setup
 from elytron_store.sqlite.driver import Raw, sqlite_library
 
@@ -68,13 +68,13 @@ class RawWriter:
         cursor.execute("BEGIN IMMEDIATE")
         for space, key in changes:
             sequence = self.heads[space] = self.heads.get(space, 0) + 1
-            cursor.execute(INSERT, (space, "turns", key, BODY, schema.check_of(space, "turns", key, 1, body=BODY)))
+            cursor.execute(INSERT, (space, "turns", key, BODY, row_checksum(space, "turns", key, 1, body=BODY)))
             # The engine's own row, so that it has the table's columns.
             ref = DocumentRef("turns", key)
             row = schema.entry_row(space, JournalEntry(sequence, AT, JournalAction.WRITE, ref, DIGEST))
             cursor.execute(append_statement(len(row)), row)
         for space in {space for space, _ in changes}:
-            cursor.execute(HEAD, (space, self.heads[space], schema.check_of(space, self.heads[space])))
+            cursor.execute(HEAD, (space, self.heads[space], row_checksum(space, self.heads[space])))
         cursor.execute("COMMIT")
 
 

@@ -41,9 +41,9 @@ def test_a_first_byte_stands_in_every_bucket_that_holds_it() -> None:
     figures = ProxyFigures()
     for seconds in (0.005, 0.3, 100.0):
         figures.first_byte_s.add(seconds)
-    told = {figure.name: figure for figure in figures.shown()}["elytron_proxy_first_byte_seconds"]
-    assert told.value == pytest.approx(100.305)
-    counts = dict(told.buckets)
+    histogram = {figure.name: figure for figure in figures.prometheus_figures()}["elytron_proxy_first_byte_seconds"]
+    assert histogram.value == pytest.approx(100.305)
+    counts = dict(histogram.buckets)
     assert (counts["0.005"], counts["0.25"], counts["0.5"], counts["60"], counts["+Inf"]) == (1, 1, 2, 2, 3)
 
 
