@@ -59,6 +59,7 @@ class CopiedProcess:
 
     def can_start(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Return whether a copy does all that a process of this command would."""
+        command = [word for word in command if word != "-P"]
         is_ours = command[:2] == [sys.executable, "-c"] and command[2].endswith(RUN)
         return self.is_used and is_ours and settings_of(environment) == self._settings
 

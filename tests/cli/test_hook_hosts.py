@@ -201,6 +201,13 @@ def test_paused_hooks_do_nothing_until_they_are_resumed(hooked: HookedHost) -> N
     assert not (elytron.folder / "m.db").exists()
     records = ActivityFolder(records_folder())
     assert records.read("claude-code", "5e0c0001").notice == "paused"
+    pauses = records_folder() / "paused.json"
+    text = pauses.read_text("utf-8")
+    pauses.write_text(text[:-5], "utf-8")
+    hooked.call("keep")
+    assert not (elytron.folder / "m.db").exists()
+    assert "delete it" in elytron("hooks", "resume", expected=1).stderr
+    pauses.write_text(text, "utf-8")
     elytron("hooks", "resume")
     hooked.call("keep")
     assert hooked.texts()

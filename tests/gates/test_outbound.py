@@ -35,6 +35,25 @@ def test_only_the_factory_makes_http_clients() -> None:
     assert [place for path in modules for place in _places(path)] == []
 
 
+def _started_python(node: ast.AST) -> list[str] | None:
+    """Return the words behind Python's own path in a command line, None in anything else."""
+    if not isinstance(node, ast.List | ast.Tuple) or not node.elts or ast.unparse(node.elts[0]) != "sys.executable":
+        return None
+    return [word.value for word in node.elts if isinstance(word, ast.Constant)]
+
+
+def test_no_process_loads_modules_of_the_folder_that_it_starts_in() -> None:
+    """A hook, or a server of tools, starts in a repository, whose code it must not run."""
+    starts = [
+        (shown(path), words)
+        for path in files("packages", suffix=".py")
+        for node in nodes(path)
+        if (words := _started_python(node)) is not None
+    ]
+    assert starts
+    assert [start for start in starts if not {"-P", "-I"} & set(start[1])] == []
+
+
 _TEXT_CALLS = {"read_text": 0, "write_text": 1}
 """Methods that read or write a text, and the place of their encoding."""
 

@@ -13,8 +13,10 @@ from tests.transports.serving import Served, served
 
 from elytron_cli.server.extras import SurfaceOptions
 from elytron_core import limits
+from elytron_core.errors import InvalidInput
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell.app import mcp_surfaces
 
 pytestmark = pytest.mark.anyio
 
@@ -118,6 +120,12 @@ async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issue
     public = SurfaceOptions(mcp_issuers=issuers, public_url="https://memory.example/")
     async with served(public) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get(places[0])).json()["resource"] == "https://memory.example/mcp"
+
+
+@pytest.mark.parametrize("issuer", ["javascript:alert(1)", "id.example", 'https://id.example/"x', ""])
+def test_an_issuer_that_is_no_address_is_refused(issuer: str) -> None:
+    with pytest.raises(InvalidInput, match="--mcp-issuer"):
+        mcp_surfaces(issuers=(issuer,))
 
 
 async def test_without_an_issuer_nothing_makes_a_host_open_a_browser() -> None:

@@ -274,10 +274,11 @@ def run_settings(place: Path | None = None) -> RunSettings:
 def stated_settings(*, with_file: bool = True) -> RunSettings:
     """Return the settings of this run as they are stated: no store is opened to find the space of a repository.
 
-    Without the file, what a repository carries decides nothing. Nor does then the environment of a command that names
-    its store, secrets apart: assistants pass on variables that a repository's settings set.
+    Without the file, or with `--per-repository`, what a repository carries decides nothing. Nor does then the
+    environment of a command that names its store, secrets apart: assistants pass on variables that a repository sets.
     """
     options = global_options(click.get_current_context())
+    with_file = with_file and not options.get("per_repository")
     environment = dict(os.environ)
     if not with_file and "store" in options:
         environment = {name: value for name, value in environment.items() if name in SECRET_VARIABLES}

@@ -16,6 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -401,7 +402,13 @@ def mcp_surfaces(
 
     With `issuers`, callers without a valid key learn where to sign in. Without, they are told nothing of it, since
     hosts that have a key would open a browser. It raises MissingExtra without the extra "mcp".
+
+    Raises InvalidInput for an issuer that is no address.
     """
+    for issuer in issuers:
+        parts = urlsplit(issuer)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not issuer.isascii() or '"' in issuer:
+            raise InvalidInput(field="--mcp-issuer", problem="is not an https:// or http:// address")
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         if find_spec("mcp") is None:

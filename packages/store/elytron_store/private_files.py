@@ -57,9 +57,13 @@ def read_own_file(path: Path, /, *, size: int) -> bytes | None:
 
     Raises OSError.
     """
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0))) as file:
+    # A pipe without a writer would be waited for.
+    more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
         # Of the open file, so that what is judged is what is read.
         state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            return None
         if os.name == "posix" and (state.st_uid != os.geteuid() or state.st_mode & _OTHERS_WRITE):
             return None
         return file.read(size)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from elytron_assistants.repository import working_copy
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import InvalidJson, StoreUrlInvalid
+from elytron_core.errors import InvalidJson, StoreUrlInvalid, UnreadableFile
 from elytron_core.model import Value
 from elytron_store import parse_url
 from elytron_store.file.disk import locked_file
@@ -163,18 +163,32 @@ class ActivityFolder:
         return tuple(sorted(totals.repositories, key=lambda one: -one.changed_at))
 
     def is_paused(self, folder: Path | None, /) -> bool:
-        """Return whether hooks do nothing in a folder."""
-        paths = (_read_value(self.folder / _PAUSES, PausedPlaces) or PausedPlaces()).paths
+        """Return whether hooks do nothing in a folder; everywhere, if the pauses cannot be read."""
+        paths = self._paused_paths()
         if folder is None or not paths:
-            return False
+            return paths is None
         place = folder.resolve()
-        return _pause_path(place) in paths or any(place.is_relative_to(path) for path in paths)
+        around = {_pause_path(parent) for parent in (place, *place.parents) if (parent / ".git").exists()}
+        return not around.isdisjoint(paths) or any(place.is_relative_to(path) for path in paths)
+
+    def _paused_paths(self) -> tuple[str, ...] | None:
+        """Return the paused places; None if they cannot be read."""
+        file = self.folder / _PAUSES
+        if not file.exists():
+            return ()
+        places = _read_value(file, PausedPlaces)
+        return places.paths if places is not None else None
 
     def pause(self, folder: Path, /, *, is_paused: bool) -> str:
-        """Pause or resume hooks in the repository of a folder, or in the folder itself; return its path."""
+        """Pause or resume hooks in the repository of a folder, or in the folder itself; return its path.
+
+        Raises UnreadableFile if the pauses cannot be read.
+        """
         path = _pause_path(folder.resolve())
         with self._locked():
-            paths = (_read_value(self.folder / _PAUSES, PausedPlaces) or PausedPlaces()).paths
+            paths = self._paused_paths()
+            if paths is None:
+                raise UnreadableFile(name=_PAUSES, problem=f"in {self.folder} is damaged: delete it to end all pauses")
             others = tuple(other for other in paths if other != path)
             _write_value(self.folder / _PAUSES, PausedPlaces(paths=(*others, path) if is_paused else others))
         return path

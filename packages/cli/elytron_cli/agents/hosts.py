@@ -64,11 +64,11 @@ def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str
 
 
 def setting_options(settings: RunSettings, /) -> list[str]:
-    """Return `settings` as options of a command that may be started in any folder: paths are absolute."""
-    options: list[str] = []
-    store = settings.store
-    if store.origin != "default":
-        options += ["--store", _placed_store(store.value)]
+    """Return `settings` as options of a command that may be started in any folder: paths are absolute.
+
+    The store is always named: no variable that a repository sets, and no file in it, chooses another one then.
+    """
+    options = ["--store", _placed_store(settings.store.value)]
     if settings.is_per_repository:
         # Of the folder that the host is started in.
         options.append(PER_REPOSITORY)

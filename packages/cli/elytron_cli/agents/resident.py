@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Final
 
 import elytron
 from elytron.runtime import MemoryRuntime
@@ -24,7 +22,7 @@ from elytron_assistants.registry import ProjectMemory, project_memory
 from elytron_assistants.repository import repository_of
 from elytron_assistants.tiers import TieredMemory
 from elytron_cli.agents.prompt_client import READ_BYTES, answer_bytes, memory_arguments, read_call, resident_address
-from elytron_cli.config import RunSettings
+from elytron_cli.config import OWN_PROGRAM, RunSettings
 from elytron_cli.session import open_session
 from elytron_core import limits
 from elytron_core.clock import SystemClock
@@ -37,7 +35,6 @@ IDLE_S = 30 * 60
 """A resident process ends this long after the last event."""
 CHECK_S = 1
 """Seconds between two looks whether it is still wanted, and whether the store is still the one that it opened."""
-_RUN: Final = "from elytron_cli.main import run_command_line; run_command_line()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +227,7 @@ def start_resident(arguments: Sequence[str], /) -> None:
 def start_detached(arguments: Sequence[str], /, *, data: bytes = b"") -> None:
     """Start this program with these arguments and `data` on its standard input; it outlives this process."""
     process = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-c", _RUN, *arguments],
+        [*OWN_PROGRAM, *arguments],
         stdin=subprocess.PIPE if data else subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

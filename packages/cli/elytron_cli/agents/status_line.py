@@ -51,7 +51,8 @@ def status_text(record: dict[str, Any], /, *, now_s: float) -> str:
         f"{counts.get('recalled', 0)} of {counts.get('prompts', 0)} prompts with memories",
         f"{counts.get('stored_turns', 0)} turns stored",
         f"{_passed_time(now_s - record.get('changed_at', 0) / 1000)} ago",
-        record.get("label", ""),
+        # A label comes from a repository, and a terminal obeys control characters.
+        "".join(filter(str.isprintable, record.get("label", ""))),
     )
     return f"elytron: {', '.join(filter(None, parts))}"
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +18,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.access_keys import Authenticator
 from elytron_assistants.hosts.host_table import HostName
-from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
+from elytron_cli.config import FILE, OWN_PROGRAM, FoundSetting, RunSettings, file_settings, ways_to_set
 from elytron_console import (
     ConsoleHost,
     ModelConfig,
@@ -305,7 +304,6 @@ def _missing_family(path: str, extra: str, purpose: str) -> "Family":
     return lambda _: build_surfaces(routes, request_app)
 
 
-_START: Final = "from elytron_cli.main import run_command_line; run_command_line()"
 _TARGET: Final = "claude-code"
 
 
@@ -315,7 +313,7 @@ def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHos
         store=settings.store.masked_value,
         storage=lambda: _storage_report(settings.store.value),
         models=FileModelSettings(settings, runtime, Path.cwd() / FILE),
-        command=(sys.executable, "-c", _START),
+        command=OWN_PROGRAM,
         checks=_smoke_checks(settings),
         rule_commands=(
             f"elytron rules export --target {_TARGET}",

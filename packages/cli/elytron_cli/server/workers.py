@@ -11,11 +11,11 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from elytron_cli.config import OWN_PROGRAM
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_store import parse_url
 
-_START = "from elytron_cli.main import run_command_line; run_command_line()"
 _SHARED = frozenset({"sqlite", "file", "postgres"})
 """Engines whose stores several processes open."""
 KEY_BYTES = 32
@@ -88,8 +88,7 @@ class WorkerGroup:
 
     async def _start(self, *, is_first: bool) -> tuple[Process, Mapping[str, Any] | None]:
         """Start a worker; return it and the report that it prints when it listens, None if it ended before."""
-        command = [sys.executable, "-c", _START]
-        command += worker_arguments(self._arguments, self._descriptor, is_first=is_first)
+        command = [*OWN_PROGRAM, *worker_arguments(self._arguments, self._descriptor, is_first=is_first)]
         # The worker ends when its input does: this process is gone then.
         worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[self._descriptor])
         self._running[asyncio.create_task(worker.wait())] = worker

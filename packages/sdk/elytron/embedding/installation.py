@@ -295,7 +295,7 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
     )
     commands: list[Sequence[str]] = []
     if importlib.util.find_spec("pip") is not None:
-        commands.append((sys.executable, "-m", "pip", *options))
+        commands.append((sys.executable, "-P", "-m", "pip", *options))
     uv = shutil.which("uv")
     if uv is not None:
         target = ("--no-deps", "--no-build", "--target", str(folder), *of_uv)
