@@ -21,7 +21,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = tiny_model(tmp_path / "published")
     known = tiny(folder)
     other = replace(known, name="other", model="o")
-    monkeypatch.setattr(installation, "KNOWN", {"tiny": known, "other": other})
+    monkeypatch.setattr(installation, "KNOWN_MODELS", {"tiny": known, "other": other})
     return str(folder)
 
 

@@ -112,7 +112,7 @@ LASTING_PARTICIPLES = {
     "elytron_core/contracts/continuity.py: LayerDecision.taken": _CLIENTS,
     "elytron_core/contracts/continuity.py: LayerOutcome.TAKEN": _VALUE,
     "elytron_core/contracts/facts.py: MergedPair.kept": _CLIENTS,
-    "elytron_core/contracts/facts.py: ProfileBearing.NAMED_CALLS": _VALUE,
+    "elytron_core/contracts/facts.py: ProfileBearing.NAMED": _VALUE,
     "elytron_core/contracts/inspection.py: JournalAccount.told": _CLIENTS,
     "elytron_core/contracts/maintenance.py: JobView.done": _CLIENTS,
     "elytron_core/contracts/maintenance.py: PassStatus.DONE": _VALUE,

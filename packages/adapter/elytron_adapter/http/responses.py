@@ -131,7 +131,7 @@ def refused_response(rejected: RejectedAnswer, /, *, headers: dict[str, str] | N
 async def turn_away(rejected: RejectedAnswer, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request, or a WebSocket's handshake, with the problem document for `rejected`."""
     answer = refused_response(rejected)
-    metadata = scope["state"].get("resource_metadata")
+    metadata = scope.get("state", {}).get("resource_metadata")
     if answer.status_code == 401 and metadata is not None:
         answer.headers["WWW-Authenticate"] += f', resource_metadata="{metadata}"'
     if scope["type"] == "http":
