@@ -130,10 +130,10 @@ def install_command(
         todo=_todo_of(hosts, files),
         notes=tuple(_install_notes(choice, plans)),
     )
-    written = _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes)
-    if written.is_written and choice.address is None and (histories := _histories_of(hosts)):
+    report = _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes)
+    if report.is_written and choice.address is None and (histories := _histories_of(hosts)):
         _offer_import(histories, yes=yes, is_whole=not names)
-    return _exit_code(written)
+    return _exit_code(report)
 
 
 @page_command("uninstall")
