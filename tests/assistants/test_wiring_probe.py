@@ -1,6 +1,7 @@
 """`elytron doctor` tries what `elytron install` wrote, and stores nothing by that."""
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def wired(folder: Path, host: HostName, program: str, address: str | None = None
 
 def problems(record: WiringRecord) -> dict[tuple[str, str], str]:
     """Return what is wrong with each part."""
-    return {(Path(check.file).name, check.part): check.problem for check in check_wiring(record)}
+    return {(Path(check.file).name, check.part): check.problem for check in check_wiring(record, os.environ)}
 
 
 def program_at(folder: Path, code: str) -> str:
@@ -48,7 +49,7 @@ if "mcp" in sys.argv:
     asked = json.loads(sys.stdin.readline())
     assert sys.argv[-2:] == ["--store", "memory:"]
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"serverInfo": {"name": "elytron"}}}))
-elif sys.stdin.read() != "{}":
+elif json.loads(sys.stdin.read()).keys() != {"session_id", "prompt"}:
     sys.exit(4)
 """
 
@@ -65,6 +66,12 @@ def test_a_command_that_fails_is_named_with_its_last_word(tmp_path: Path) -> Non
     record = wired(tmp_path, HostName.CURSOR, program_at(tmp_path / "bin", 'sys.exit("no such option")'))
     assert problems(record)["hooks.json", "hook"] == "the command ended with code 1: no such option"
     assert problems(record)["mcp.json", "tools"] == "the command ended with code 1: no such option"
+
+
+def test_a_hook_that_fails_without_stopping_the_session_is_named(tmp_path: Path) -> None:
+    code = 'print("elytron: the server cannot be reached", file=sys.stderr)'
+    record = wired(tmp_path, HostName.CODEX, program_at(tmp_path / "bin", code))
+    assert problems(record)["hooks.json", "hook"] == "the server cannot be reached"
 
 
 def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import stat
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, cast
@@ -163,9 +164,10 @@ def test_earlier_sessions_are_offered_and_imported(machine: Machine) -> None:
     result = machine.elytron("install", "--only", "claude-code", standard_input=b"y\ny\n")
     assert "Import the earlier sessions" in result.stderr
     stored = machine.elytron.json("repo", "show", str(machine.shop), "--json")["space"]
-    assert machine.elytron.json("list", "--space", stored, "--json")["items"]
+    items = machine.elytron.json("list", "--space", stored, "--json")["items"]
+    assert {each["channel"] for each in items} == {"claude-code"}
     hint = machine.elytron("install", "--only", "codex", "--yes").stderr
-    assert "elytron sessions import" in " ".join(hint.split())
+    assert "`elytron sessions import codex`" in " ".join(hint.split())
 
 
 def test_broken_settings_stay_and_are_named_by_their_line(machine: Machine) -> None:
@@ -228,7 +230,8 @@ def test_a_project_is_wired_by_its_own_files(machine: Machine, monkeypatch: pyte
 def test_a_server_is_named_with_the_variable_of_its_key(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     put_samples(machine.home)
     monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
-    machine.elytron("install", "--yes", "--url", "https://memory.example", "--space", "shop")
+    url = ("--url", "https://memory.example", "--space", "shop")
+    machine.elytron("install", "--yes", *url)
     written = {name: data.decode() for name, data in tree_of(machine.home).items() if data}
     assert not any("ely_user_s3cret" in text for text in written.values())
     assert settings_at(machine.home / ".codex/config.toml")["mcp_servers"]["elytron"] == {
@@ -237,6 +240,10 @@ def test_a_server_is_named_with_the_variable_of_its_key(machine: Machine, monkey
     }
     assert "hooks keep --host codex --url https://memory.example --space shop" in written[".codex/hooks.json"]
     asked = settings_at(machine.home / ".config/Code/User/mcp.json")["inputs"]
+    slash_command = written[".claude/commands/elytron.md"]
+    for name in ("list", "correct", "forget"):
+        assert f" client {name} {shlex.join(url)} --request '" in slash_command
+    assert f' client recall "WORDS" {shlex.join(url)}`' in slash_command
     assert [each["id"] for each in asked] == ["docs-key", "elytron-key"]
     machine.elytron("uninstall", "--yes")
     assert (machine.home / ".config/Code/User/mcp.json").read_bytes() == (
@@ -296,3 +303,65 @@ def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
     (machine.home / ".cursor" / "mcp.json").unlink()
     shown = " ".join(machine.elytron("doctor", "--no-json").stdout.split())
     assert "mcp.json: is gone: run `elytron install` again" in shown
+
+
+def test_the_slash_command_has_the_memory_of_the_hooks(machine: Machine) -> None:
+    machine.elytron("install", "--yes", "--only", "claude-code", "--space", "team")
+    text = (machine.home / ".claude/commands/elytron.md").read_text("utf-8")
+    memory = f"--store sqlite://{machine.elytron.folder}/m.db --space team"
+    for line in (f"list {memory} --latest", f'recall "WORDS" {memory}', f'correct ID "TEXT" {memory}'):
+        assert line in text
+    assert "--per-repository" not in text
+    assert machine.elytron("hooks", "command", "--space", "team").stdout == text
+
+
+def test_a_link_to_nothing_is_refused(machine: Machine) -> None:
+    link, target = machine.home / ".gemini" / "settings.json", machine.home / "gone" / "gemini.json"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    report = machine.elytron.json("install", "--yes", "--only", "gemini", expect=1)
+    (refusal,) = (each for each in report["files"] if each["outcome"] == "refused")
+    assert refusal["problem"].startswith(f"file '{link}' is a link to '{target}', which does not exist")
+    assert report.get("todo", {}) == {}
+    assert link.is_symlink()
+    assert not target.parent.exists()
+
+
+def test_a_file_that_cannot_be_written_stops_no_other(machine: Machine) -> None:
+    put_samples(machine.home)
+    settings = machine.home / ".claude" / "settings.json"
+    before = settings.read_bytes()
+    # A name that leaves no room for the temporary file: even the administrator cannot write it.
+    long = machine.home / f"{'s' * 250}.json"
+    settings.rename(long)
+    settings.symlink_to(long)
+    report = machine.elytron.json("install", "--yes", "--only", "claude-code", expect=1)
+    problems = {each["file"]: each["problem"] for each in report["files"] if each["outcome"] == "failed"}
+    assert list(problems) == [str(settings)]
+    assert problems[str(settings)].startswith(f"cannot write '{settings}': ")
+    assert long.read_bytes() == before
+    assert (machine.home / ".claude/commands/elytron.md").exists()
+    assert "cannot write '~/.claude/settings.json'" in " ".join(
+        machine.elytron("install", "--yes", "--only", "claude-code", "--no-json", expect=1).stdout.split()
+    )
+    assert str(settings) not in Path(os.environ["ELYTRON_STATE_DIR"], "installed.json").read_text("utf-8")
+
+
+def test_broken_files_without_entries_are_not_of_interest_when_uninstalling(machine: Machine) -> None:
+    (machine.home / ".cursor").mkdir(parents=True)
+    (machine.home / ".cursor" / "mcp.json").write_text("{,", "utf-8")
+    assert machine.elytron.json("uninstall", "--yes")["files"] == []
+
+
+def test_a_project_outside_a_repository_needs_a_space(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.home.mkdir()
+    monkeypatch.chdir(machine.home)
+    refusal = machine.elytron.error("install", "--yes", "--project", "--only", "codex", expect=2)
+    assert "this folder is not in a repository" in refusal["reason"]
+
+
+def test_a_server_without_its_extra_is_noted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    options = ("--only", "codex", "--url", "https://memory.example", "--space", "shop", "--dry-run")
+    (note,) = machine.elytron.json("install", *options)["notes"]
+    assert "the extra `client`" in note

@@ -42,6 +42,18 @@ from elytron_store.private_files import replace_file
 SKILL: Final = "elytron-memory"
 _SETTINGS_BYTES: Final = 64 * 1024 * 1024
 _BYTE_MARK: Final = "\ufeff"
+_LOCAL_COMMANDS: Final = {
+    "list": "list{memory} --latest --limit 20",
+    "recall": 'recall "WORDS"{memory}',
+    "correct": 'correct ID "TEXT"{memory}',
+    "forget": "forget ID{memory}",
+}
+_SERVER_COMMANDS: Final = {
+    "list": """client list{memory} --request '{"order": "latest", "limit": 20}'""",
+    "recall": 'client recall "WORDS"{memory}',
+    "correct": """client correct{memory} --request '{"id": "ID", "content": "TEXT"}'""",
+    "forget": """client forget{memory} --request '{"ids": ["ID"]}'""",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +154,7 @@ def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
         yield FileGoal(host, folder / SKILL / "SKILL.md", text=packaged_text("skill.md"))
     if wiring.commands and choice.project is None:
         folder = Path(wiring.commands.format_map(choice.folders))
-        yield FileGoal(
-            host, folder / "elytron.md", text=slash_command_text(command_line([choice.program], choice.platform))
-        )
+        yield FileGoal(host, folder / "elytron.md", text=slash_command_text(choice))
 
 
 def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
@@ -169,9 +179,14 @@ def module_text(host: HostName, choice: WiringChoice, /) -> str:
     return packaged_text("opencode.js").replace("__COMMANDS__", json.dumps(commands, indent=2, ensure_ascii=False))
 
 
-def slash_command_text(program: str, /) -> str:
-    """Return the file of the command `/elytron`, which shows, corrects, forgets and pauses."""
-    return packaged_text("elytron_command.md", package="elytron_assistants.hooks").replace("{program}", program)
+def slash_command_text(choice: WiringChoice, /) -> str:
+    """Return the file of the command `/elytron`, which works on the memory that the hooks have."""
+    program = command_line([choice.program], choice.platform)
+    memory = command_line([choice.program, *choice.options], choice.platform).removeprefix(program)
+    text = packaged_text("elytron_command.md", package="elytron_assistants.hooks").replace("{program}", program)
+    for name, line in (_LOCAL_COMMANDS if choice.address is None else _SERVER_COMMANDS).items():
+        text = text.replace(f"{{{name}}}", f"{program} {line.replace('{memory}', memory)}")
+    return text
 
 
 def packaged_text(name: str, /, *, package: str = "elytron_assistants.hosts") -> str:
@@ -268,7 +283,10 @@ def removal_paths(hosts: Sequence[HostName], record: WiringRecord, choice: Wirin
 
 
 def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> WiringRecord:
-    """Write or remove a file and return the record, which is stored first. Raises StoreUnavailable."""
+    """Write or remove a file and return the record, which is stored first.
+
+    Raises StoreUnavailable; file and record are then as they were.
+    """
     key, earlier = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
     missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
@@ -284,9 +302,7 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
         _write_record(record_file, changed)
         if plan.after is None:
             plan.path.unlink(missing_ok=True)
-            for folder in folders:
-                with suppress(OSError):
-                    Path(folder).rmdir()
+            _remove_empty(folders)
         elif plan.is_change:
             # A link stays one, and the file keeps its mode.
             target = plan.path.resolve()
@@ -296,8 +312,17 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
             if mode is not None:
                 target.chmod(mode)
     except OSError as error:
-        raise StoreUnavailable(f"cannot write {plan.path.name!r}: {error.strerror}") from error
+        _remove_empty(missing)
+        with suppress(OSError):
+            _write_record(record_file, record)
+        raise StoreUnavailable(f"cannot write '{plan.path}': {error.strerror}") from error
     return changed
+
+
+def _remove_empty(folders: Sequence[str]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            Path(folder).rmdir()
 
 
 def read_record(file: Path, /) -> WiringRecord:
@@ -322,7 +347,11 @@ def read_settings(path: Path, /) -> str | None:
         with path.open("rb") as file:
             data = file.read(_SETTINGS_BYTES + 1)
     except FileNotFoundError:
-        return None
+        link = next((place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None)
+        if link is None:
+            return None
+        problem = f"is a link to '{link.readlink()}', which does not exist: create that or remove the link"
+        raise UnreadableFile(name=str(link), problem=problem) from None
     except OSError as error:
         raise UnreadableFile.unopened(path.name, error) from error
     if len(data) > _SETTINGS_BYTES:

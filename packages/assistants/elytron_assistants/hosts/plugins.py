@@ -47,7 +47,7 @@ def plugin_files(release: str, /) -> dict[str, str]:
     for host in (*WIRED_HOSTS, "agent-plugin"):
         if host not in {HostName.COPILOT, HostName.VSCODE}:
             files[f"{host}/skills/{SKILL}/SKILL.md"] = packaged_text("skill.md")
-    files["claude-code/commands/elytron.md"] = slash_command_text(_CHOICE.program)
+    files["claude-code/commands/elytron.md"] = slash_command_text(_CHOICE)
     files["opencode/elytron.js"] = module_text(HostName.OPENCODE, _CHOICE)
     return dict(sorted(files.items()))
 

@@ -4,8 +4,10 @@ import json
 import shlex
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -21,6 +23,10 @@ from elytron_core.strict_json import Json
 _WAIT_S: Final = 90
 _CONNECT_S: Final = 5
 _COMMANDS: Final = "const COMMANDS = "
+_PROMPT: Final = {"session_id": "elytron-doctor", "prompt": "Does the memory answer?"}
+"""The event of a prompt, in no folder."""
+_FAILURE: Final = "elytron: "
+"""How a hook begins what it says of its failure; its exit code would stop the session of some hosts."""
 _INITIALIZE: Final = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -42,7 +48,7 @@ class WiringCheck(Value):
     problem: str = ""
 
 
-def check_wiring(record: WiringRecord, /) -> Iterator[WiringCheck]:
+def check_wiring(record: WiringRecord, environment: Mapping[str, str], /) -> Iterator[WiringCheck]:
     """Yield the state of every recorded file, and of what it has its host run. The same command is run once."""
     problems: dict[tuple[str, ...], str] = {}
 
@@ -60,7 +66,8 @@ def check_wiring(record: WiringRecord, /) -> Iterator[WiringCheck]:
             continue
         yield WiringCheck(host=entry.host, file=path, part="file", problem=_file_problem(text, entry))
         if (words := _recall_words(settings)) is not None:
-            yield WiringCheck(host=entry.host, file=path, part="hook", problem=problem_of(words, _hook_problem))
+            problem = problem_of(words, partial(_hook_problem, environment))
+            yield WiringCheck(host=entry.host, file=path, part="hook", problem=problem)
         if (words := _server_words(settings)) is not None:
             yield WiringCheck(host=entry.host, file=path, part="tools", problem=problem_of(words, _server_problem))
 
@@ -112,9 +119,11 @@ def _server_words(settings: Json) -> tuple[str, ...] | None:
     return next((words for words in inner if words is not None), None)
 
 
-def _hook_problem(words: tuple[str, ...]) -> str:
-    """Return what happens at an event that says nothing. No resident process is left behind."""
-    return _run_problem(tuple(word for word in words if word != "--resident"), b"{}")[0]
+def _hook_problem(environment: Mapping[str, str], words: tuple[str, ...]) -> str:
+    """Return what fails at a prompt. No resident process and no record of the session is left behind."""
+    with TemporaryDirectory() as folder:
+        once = tuple(word for word in words if word != "--resident")
+        return _run_problem(once, json.dumps(_PROMPT).encode(), {**environment, "ELYTRON_STATE_DIR": folder})[0]
 
 
 def _server_problem(words: tuple[str, ...]) -> str:
@@ -126,14 +135,20 @@ def _server_problem(words: tuple[str, ...]) -> str:
     return problem or ("" if is_answered else "the server did not answer `initialize`")
 
 
-def _run_problem(words: tuple[str, ...], data: bytes) -> tuple[str, bytes]:
+def _run_problem(
+    words: tuple[str, ...], data: bytes, environment: Mapping[str, str] | None = None
+) -> tuple[str, bytes]:
     if not Path(words[0]).exists():
         return f"{words[0]} does not exist: run `elytron install` again", b""
     try:
-        run = subprocess.run(words, input=data, capture_output=True, timeout=_WAIT_S, check=False)  # noqa: S603 - ours
+        run = subprocess.run(  # noqa: S603 - ours
+            words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the command did not end: {type(error).__name__}", b""
     last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    if last.startswith(_FAILURE):
+        return last.removeprefix(_FAILURE), run.stdout
     return f"the command ended with code {run.returncode}: {last}" if run.returncode else "", run.stdout
 
 

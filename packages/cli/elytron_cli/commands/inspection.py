@@ -455,7 +455,7 @@ def doctor_command() -> int | None:
         server=asyncio.run(_server_items(settings)),
         store=asyncio.run(_store_report(settings)),
         shared_hooks=shared_settings(),
-        assistants=tuple(check_wiring(read_record(record_path()))),
+        assistants=tuple(check_wiring(read_record(record_path()), os.environ)),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]

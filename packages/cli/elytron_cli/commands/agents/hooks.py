@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -20,8 +19,8 @@ from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
 from elytron_cli.agents.status_line import print_status_line
 from elytron_cli.app import FAILURE
-from elytron_cli.commands.agents.install import claude_code
-from elytron_cli.config import program_path, state_folder
+from elytron_cli.commands.agents.install import claude_code, wiring_choice
+from elytron_cli.config import state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, person_space, run_output, stated_settings
 from elytron_core import limits
@@ -146,10 +145,12 @@ def status_command(*, host: HookHost, wrap: str | None) -> None:
 
 
 @hooks_group.command("command")
+@_URL
 @common_options
-def slash_command() -> None:
+def slash_command(*, url: str | None) -> None:
     """Print the file of the command `/elytron` for Claude Code, which shows, corrects, forgets and pauses."""
-    print(slash_command_text(shlex.quote(program_path(sys.argv[0]))), end="")
+    choice, _ = wiring_choice(url, is_project=False, resident=None)
+    print(slash_command_text(choice), end="")
 
 
 def _activity_folder() -> ActivityFolder:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,7 @@ from elytron_assistants.hosts.host_files import (
 )
 from elytron_assistants.hosts.host_table import (
     HOST_TABLE,
+    SERVER_NAME,
     WIRED_HOSTS,
     HostName,
     host_folders,
@@ -38,11 +40,13 @@ from elytron_cli.session import run_output, stated_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import at_terminal, confirm_question, plain_console, safe_line
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, StoreUnavailable
 from elytron_core.model import Value
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from elytron_assistants.sessions.session_log import AssistantHost
 
 _ONLY = click.option("--only", "names", multiple=True, type=OneOf(WIRED_HOSTS), help="Assistant; can be repeated.")
 _PROJECT = click.option("--project", is_flag=True, help="Configure this folder only.")
@@ -56,7 +60,9 @@ _WAS_SHARED = (
     "The previous hooks shared one space between all repositories. Its memories remain there;"
     " `elytron repo migrate` moves them."
 )
+_NO_REPOSITORY = "is missing: this folder is not in a repository, so run the command in one or name a space"
 _UNSTABLE = "the program is in uv's cache, which may be cleaned: run `uv tool install elytron` and install again"
+_NO_CLIENT = "the hooks need the extra `client` to reach a server, and fail without it: add it"
 _NO_TOOLS = "the MCP tools need the extra `mcp`: add it and run `elytron install` again"
 
 
@@ -65,7 +71,7 @@ class WiredFile(Value):
 
     host: HostName
     file: str
-    outcome: Literal["create", "change", "remove", "unchanged", "refused"]
+    outcome: Literal["create", "change", "remove", "unchanged", "refused", "failed"]
     entries: tuple[str, ...] = ()
     problem: str = ""
 
@@ -109,23 +115,25 @@ def install_command(
 
     Each file is shown first, then written after confirmation. Other settings and comments stay, and `elytron uninstall`
     restores the files. Without --space, each repository has a memory of its own, next to one of the person. Broken
-    settings are left as they are and end the command with code 1.
+    settings are left as they are and end the command with code 1, as do files that cannot be written.
     """
-    choice, space = _wiring_choice(url, is_project=project, resident=resident)
+    choice, space = wiring_choice(url, is_project=project, resident=resident)
     hosts = names or _installed_hosts(choice)
     record_file = record_path()
     record = read_record(record_file)
     plans = [plan_file(goal, record) for host in hosts for goal in host_goals(host, choice)]
+    files = tuple(map(_wired_file, plans))
     report = InstallReport(
-        files=tuple(map(_wired_file, plans)),
+        files=files,
         is_written=False,
         space=space,
-        todo={host: WIRED_HOSTS[host].todo for host in hosts},
+        todo=_todo_of(hosts, files),
         notes=tuple(_install_notes(choice, plans)),
     )
-    if _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes) and _has_history(hosts, choice):
-        _offer_import(yes=yes)
-    return _exit_code(plans)
+    report = _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes)
+    if report.is_written and choice.address is None and (histories := _histories_of(hosts)):
+        _offer_import(histories, yes=yes, is_whole=not names)
+    return _exit_code(report)
 
 
 @page_command("uninstall")
@@ -143,14 +151,18 @@ def uninstall_command(*, names: tuple[HostName, ...], dry_run: bool, yes: bool) 
     choice = WiringChoice("elytron", (), _host_folders(), sys.platform)
     paths = removal_paths(names or tuple(WIRED_HOSTS), record, choice)
     plans = [plan_removal(path, host, record) for path, host in paths.items()]
-    plans = [plan for plan in plans if plan.is_change or plan.error is not None or str(plan.path) in record.files]
+    plans = [plan for plan in plans if plan.is_change or str(plan.path) in record.files or _names_elytron(plan)]
     report = InstallReport(files=tuple(map(_wired_file, plans)), is_written=False)
-    _write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes)
-    return _exit_code(plans)
+    return _exit_code(_write_plans(plans, report, record, record_file, is_dry=dry_run, yes=yes))
 
 
-def _exit_code(plans: Iterable[FilePlan]) -> int | None:
-    return FAILURE if any(plan.error is not None for plan in plans) else None
+def _names_elytron(plan: FilePlan) -> bool:
+    """Return whether a broken file may have entries of ours."""
+    return plan.error is not None and SERVER_NAME in (plan.before or "")
+
+
+def _exit_code(report: InstallReport) -> int | None:
+    return FAILURE if any(each.problem for each in report.files) else None
 
 
 @click.group("claude-code", cls=PageGroup)
@@ -170,7 +182,7 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
     Without --space, each repository has a memory of its own and one of the person beside it: `elytron repo` shows them.
     With --url, name the space that the key opens.
     """
-    choice, space = _wiring_choice(url, is_project=project, resident=resident)
+    choice, space = wiring_choice(url, is_project=project, resident=resident)
     record_file = record_path()
     record = read_record(record_file)
     plan = plan_file(hooks_goal(HostName.CLAUDE_CODE, choice), record)
@@ -223,10 +235,8 @@ def _installed_hosts(choice: WiringChoice) -> tuple[HostName, ...]:
     return tuple(hosts)
 
 
-def _wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) -> tuple[WiringChoice, str | None]:
+def wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) -> tuple[WiringChoice, str | None]:
     """Return what hosts are to run, and the space of the memory; None if each repository has its own."""
-    from importlib.util import find_spec
-
     if url is not None and resident:
         raise InvalidInput(field="--resident", problem="cannot be used with --url: it is for a store on this machine")
     project = Path.cwd() if is_project else None
@@ -263,7 +273,7 @@ def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], s
     if is_named:
         return options, settings.space.value
     if project is not None and repository_of(project) is None:
-        raise InvalidInput(field="--space", problem="is missing: several projects share this folder, so name a space")
+        raise InvalidInput(field="--space", problem=_NO_REPOSITORY)
     return [*options, PER_REPOSITORY], None
 
 
@@ -285,12 +295,20 @@ def _wired_file(plan: FilePlan) -> WiredFile:
     )
 
 
+def _todo_of(hosts: Iterable[HostName], files: Iterable[WiredFile]) -> dict[HostName, str]:
+    """Return what is left to the person in the hosts all of whose files are as they should be."""
+    incomplete = {each.host for each in files if each.problem}
+    return {host: WIRED_HOSTS[host].todo for host in hosts if host not in incomplete}
+
+
 def _entry_line(entry: SettingsEntry) -> str:
     """Return an entry as one line of a report; nothing else of the file is shown, which may hold secrets."""
     return f"{'.'.join(entry.path)}: {entry.text}"
 
 
 def _install_notes(choice: WiringChoice, plans: Sequence[FilePlan]) -> Iterable[str]:
+    if choice.address is not None and find_spec("httpx") is None:
+        yield _NO_CLIENT
     if not choice.has_tools:
         yield _NO_TOOLS
     if any(part.startswith("archive-v") for part in Path(choice.program).parts):
@@ -307,23 +325,32 @@ def _write_plans(
     *,
     is_dry: bool,
     yes: bool,
-) -> bool:
-    """Show the plans, write them if that is confirmed, and report; return whether anything was written."""
+) -> InstallReport:
+    """Show the plans, write them if that is confirmed, and return the report: a file that fails stops no other."""
     out = run_output()
     changes = [plan for plan in plans if plan.error is None and (plan.is_change or plan.is_removal)]
     if is_dry or not changes:
         out.report(report, _show_report)
-        return False
+        return report
     if not yes:
         if not at_terminal():
             out.report(report, _show_report)
             raise InvalidInput(field="--yes", problem="is missing: nothing is written without a terminal to confirm it")
         _show_report(plain_console(stderr=True), report)
         confirm_question("Write these files?", yes=False)
+    failures: dict[str, WiredFile] = {}
     for plan in changes:
-        record = write_plan(plan, record, record_file)
-    out.report(report.model_copy(update={"is_written": True}), _show_report)
-    return True
+        try:
+            record = write_plan(plan, record, record_file)
+        except StoreUnavailable as error:
+            problem = f"{error.message}; the file is unchanged: make it and its folder writable, then try again"
+            file = _wired_file(plan)
+            failures[file.file] = file.model_copy(update={"outcome": "failed", "problem": problem})
+    files = tuple(failures.get(each.file, each) for each in report.files)
+    update = {"files": files, "todo": _todo_of(report.todo, files), "is_written": len(failures) < len(changes)}
+    report = report.model_copy(update=update)
+    out.report(report, _show_report)
+    return report
 
 
 def _show_report(console: "Console", report: InstallReport) -> None:
@@ -332,34 +359,46 @@ def _show_report(console: "Console", report: InstallReport) -> None:
     for host, title in ((host, HOST_TABLE[host].title) for host in dict.fromkeys(each.host for each in report.files)):
         console.print(title)
         for each in (each for each in report.files if each.host is host):
-            console.print(f"  {each.outcome:9}  {safe_line(each.file)}", soft_wrap=True)
+            console.print(f"  {each.outcome:9}  {_home_text(each.file)}", soft_wrap=True)
             if each.outcome in {"create", "change"} and not report.is_written:
                 for line in each.entries:
                     console.print(f"             + {safe_line(line)}", soft_wrap=True)
             if each.problem:
-                console.print(f"             {safe_line(each.problem)}", soft_wrap=True)
+                console.print(f"             {_home_text(each.problem)}", soft_wrap=True)
         if report.todo.get(host) and report.is_written:
             console.print(f"  then       {report.todo[host]}", soft_wrap=True)
     tables_common.show_pairs(console, [("note", note) for note in report.notes])
 
 
-def _has_history(hosts: Iterable[HostName], choice: WiringChoice) -> bool:
-    """Return whether one of the hosts left sessions on disk."""
+def _home_text(text: str) -> str:
+    """Return a line for a person, with the home in its paths as `~`."""
+    return safe_line(text.replace(f"{Path.home()}{os.sep}", f"~{os.sep}"))
+
+
+def _histories_of(hosts: Iterable[HostName]) -> tuple["AssistantHost", ...]:
+    """Return the hosts that left sessions on disk."""
     from elytron_assistants.sessions.session_places import places_of
 
     names = {host.value for host in hosts}
     sessions = places_of(os.environ, Path.home()).sessions
-    return choice.address is None and any(
-        path.exists() for host, paths in sessions.items() if host.value in names for path in paths
-    )
+    return tuple(host for host, paths in sessions.items() if host.value in names and any(map(Path.exists, paths)))
 
 
-def _offer_import(*, yes: bool) -> None:
-    """Import the earlier sessions if a person at a terminal agrees, else say how."""
-    from elytron_cli.commands.agents.sessions import import_command
+def _offer_import(hosts: Sequence["AssistantHost"], *, yes: bool, is_whole: bool) -> None:
+    """Import the earlier sessions of hosts if a person at a terminal agrees, else say how.
+
+    With `is_whole`, the memory files of every assistant come with them.
+    """
+    from elytron_assistants.sessions.session_import import ImportChoice
+    from elytron_assistants.sessions.session_log import AssistantHost
+    from elytron_assistants.sessions.session_places import places_of
+    from elytron_cli.commands.agents.sessions import import_sessions
 
     if yes or not at_terminal():
-        run_output().hint("earlier sessions are on this machine: `elytron sessions import` adds them to the memory")
+        names = [""] if is_whole else [f" {host}" for host in hosts]
+        commands = " and ".join(f"`elytron sessions import{name}`" for name in names)
+        run_output().hint(f"earlier sessions are on this machine: import them with {commands}")
         return
     if click.confirm("Import the earlier sessions of these assistants into the memory now?", err=True):
-        click.get_current_context().invoke(import_command)
+        of_all = (AssistantHost.MEMORY_FILES,) if is_whole else ()
+        import_sessions(ImportChoice(hosts=(*hosts, *of_all)), places_of(os.environ, Path.home()))

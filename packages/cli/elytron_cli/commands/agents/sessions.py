@@ -72,7 +72,11 @@ def import_command(
     """
     hosts = (host,) if host is not None else tuple(AssistantHost)
     choice = ImportChoice(hosts=hosts, since=since, subagents=subagents, again=again, dry_run=dry_run)
-    places = _chosen_places(host, path)
+    return import_sessions(choice, _chosen_places(host, path))
+
+
+def import_sessions(choice: ImportChoice, places: AssistantPlaces, /) -> int | None:
+    """Import sessions as chosen, report, and return the exit code."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         run = SessionImport(session.runtime, person_space(stated_settings()), places, choice)
@@ -83,7 +87,7 @@ def import_command(
             report = await run.run(bar.at)
         out.report(report, _show_imported)
 
-    return run_work(work, when_missing=storing_missing(dry_run=dry_run))
+    return run_work(work, when_missing=storing_missing(dry_run=choice.dry_run))
 
 
 @sessions_group.command("list")
