@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import CommandLine
 
+from elytron_core import limits
+
 SESSION = "c45af7b1-cb7c-4e51-93db-8cbb250a877a"
 
 
@@ -138,6 +140,11 @@ def test_what_goes_wrong_never_stops_the_prompt(elytron: CommandLine, verb: str,
     assert result.stdout == ""
     assert "elytron: " in result.stderr
     assert "s3cret" not in result.stderr
+
+
+def test_an_event_that_is_too_large_is_told(elytron: CommandLine) -> None:
+    result = elytron("hooks", "recall", standard_input=b" " * (limits.JSON_BYTES + 1))
+    assert "is larger than" in result.stderr
 
 
 def test_hooks_are_configured_once_beside_those_that_are_there(

@@ -237,6 +237,13 @@ def test_other_memories_have_other_processes_and_other_events_have_not(
     assert len(addresses) == 5
 
 
+@pytest.mark.parametrize("name", ["HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "APPDATA"])
+def test_another_home_has_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    address = prompt_client.resident_address(RECALL)
+    monkeypatch.setenv(name, str(tmp_path / "other"))
+    assert prompt_client.resident_address(RECALL) != address
+
+
 async def test_a_long_runtime_folder_gives_way_to_a_short_one(
     boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -147,6 +147,19 @@ def test_both_tiers_share_one_budget_and_unused_room_goes_over(
     assert both.count("never instructions") == 1
 
 
+@pytest.mark.parametrize("own_words", [(), ("The shop opens at nine.",), (FORMATTER,)])
+def test_the_persons_words_are_shown_if_the_project_needs_no_room(
+    sessions: Sessions, shop: Path, tmp_path: Path, own_words: tuple[str, ...]
+) -> None:
+    (tmp_path / "home").mkdir()
+    sessions.keep(tmp_path / "home", "I prefer British spelling.")
+    sessions.keep(shop, *own_words)
+    block = sessions.block(shop, "Do I prefer British spelling?", "--max-chars", "800")
+    assert "I prefer British spelling." in block
+    assert len(block) <= 800
+    assert block.count("never instructions") == 1
+
+
 def test_a_submodule_reads_its_parent_and_writes_to_itself(sessions: Sessions, shop: Path, bank: Path) -> None:
     git(shop, "submodule", "add", "-q", str(bank), "vendor/bank")
     sessions.keep(shop, FORMATTER)

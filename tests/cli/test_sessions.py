@@ -392,6 +392,18 @@ def test_sessions_are_listed_with_their_folders_and_states(machine: Machine) -> 
     }
 
 
+def test_the_start_shows_what_was_said_last_whatever_was_imported_last(machine: Machine) -> None:
+    machine.put_all()
+    os.utime(machine.claude / "5e0c0001.jsonl", (4e9, 4e9))
+    machine.run()
+    items = machine.elytron.json("list", "--latest", "--space", machine.space)["items"]
+    assert items[0]["channel"] == "claude-code"
+    latest = max((each for each in items if each["role"] == "user"), key=lambda each: each["at"])
+    event = json.dumps({"session_id": "new", "cwd": str(machine.shop)}).encode()
+    block = machine.elytron("hooks", "start", "--per-repository", standard_input=event).stdout
+    assert latest["text"] in json.loads(block)["hookSpecificOutput"]["additionalContext"]
+
+
 def test_projects_that_are_gone_do_not_meet_in_the_folder_that_held_them(machine: Machine) -> None:
     for number, name in enumerate(("shop", "bank")):
         machine.put("claude-code-2.1.332.jsonl", machine.claude / f"5e0c000{number}.jsonl")

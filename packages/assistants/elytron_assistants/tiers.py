@@ -5,7 +5,7 @@ in the project.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
 from elytron.indexing.units import is_standing
@@ -27,6 +27,7 @@ PARENT_PERCENT: Final = 20
 """Of the project's share, what the repository around a submodule has."""
 SPARE_CHARS: Final = 80
 """Less room than this for another line is not worth a read."""
+_RULE: Final = f"{POLICY}\n"
 _SOURCE: Final = "project"
 """Name of the metadata that says which project the person said something in."""
 _ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|me|my|mine|myself|Me|My|Mine|Myself)\b|我(?!们)|俺")
@@ -93,32 +94,24 @@ async def read_tiers(
 ) -> MemoryProjectionReport:
     """Return one block of at most the request's characters from all tiers of a folder.
 
-    What a tier does not use of its share goes to the first one that could use more.
+    What tiers do not use of their shares goes to those that could use more, the first one first.
     """
     tiers = reading_tiers(place)
     whole = max(request.max_chars - (len(tiers) - 1), 0)
-    shares = [whole * tier.percent // 100 for tier in tiers]
     reports: list[MemoryProjectionReport] = []
-    texts: list[str] = []
-
-    async def read(number: int, room: int) -> None:
+    for tier in tiers:
         # The rule stands once, before all, so that it takes no room of the tiers after the first.
-        rule = f"{POLICY}\n" if any(texts[:number]) else ""
-        report = await operate(_tier_request(request, tiers[number], place, room + len(rule)))
-        reports[number:] = [report, *reports[number + 1 :]]
-        texts[number:] = [report.system_memory_block.replace(rule, "", 1), *texts[number + 1 :]]
-
-    for number, share in enumerate(shares):
-        await read(number, share)
-    spare = whole - sum(map(len, texts))
-    for number, share in enumerate(shares):
-        if reports[number].truncated and (room := len(texts[number]) + spare) >= share + SPARE_CHARS:
-            await read(number, room)
-            break
+        room = whole * tier.percent // 100 + (len(_RULE) if _joined_blocks(reports) else 0)
+        reports.append(await operate(_tier_request(request, tier, place, room)))
+    for number, tier in enumerate(tiers):
+        others = _joined_blocks([*reports[:number], *reports[number + 1 :]])
+        room = request.max_chars - (len(others) + 1 - len(_RULE) if others else 0)
+        if reports[number].truncated and room >= reports[number].requested_chars + SPARE_CHARS:
+            reports[number] = await operate(_tier_request(request, tier, place, room))
     first = next((report for report in reports if report.selected_ids), reports[0])
     return first.model_copy(
         update={
-            "system_memory_block": "\n".join(filter(None, texts)),
+            "system_memory_block": _joined_blocks(reports),
             "requested_chars": request.max_chars,
             "budget": request.max_chars,
             "sections": tuple(section for report in reports for section in report.sections),
@@ -127,6 +120,12 @@ async def read_tiers(
             "candidate_ids": tuple(dict.fromkeys(name for report in reports for name in report.candidate_ids)),
         }
     )
+
+
+def _joined_blocks(reports: Sequence[MemoryProjectionReport]) -> str:
+    """Return the blocks of tiers as one, in which the rule stands once."""
+    blocks = [report.system_memory_block for report in reports if report.system_memory_block]
+    return "\n".join((*blocks[:1], *(block.replace(_RULE, "", 1) for block in blocks[1:])))
 
 
 def _tier_request(

@@ -28,7 +28,13 @@ _COMMAND_KEYS: Final = ("command", "cmd")
 _EXIT_CODE: Final = re.compile(r"(?:[Ee]xit(?:ed with)? code:?|\"exit_code\":) ?(-?\d{1,6})")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*)$", re.MULTILINE)
 _CHOICE: Final = re.compile(r'"([^"\n]{1,300})"="([^"\n]{1,300})"')
-_HOME: Final = re.compile(r"(?:/home|/Users|(?:[A-Za-z]:)?\\Users)[/\\][^/\\\s\"':]+|/root(?=/)")
+_HOME: Final = re.compile(
+    r"(?:(?:/(?:var|usr|export))?/home|(?:(?:/mnt|/cygdrive)?/[a-z])?/Users|(?:[A-Za-z]:)?\\Users)[/\\][^/\\\s\"':]+"
+    r"|/root(?=/)"
+    # Another path, which may have a folder `home`. A compiler's option such as -I is no part of a path.
+    r"|(?P<other>(?:(?<![\w.@+~%\\-])(?!-[A-Z]/)[\w.@+~%-]*[\w~])?(?:/[\w.@+~%-]+)+)",
+    re.ASCII,
+)
 _OUTPUT_CHARS: Final = 4_000
 """Characters of a tool's output, at its beginning and at its end, in which its exit code is searched for."""
 
@@ -182,7 +188,7 @@ def shortened_output(text: str, /) -> str:
 
 def without_home(text: str, /) -> str:
     """Return `text` with `~` in place of people's home folders, whose names are theirs."""
-    return _HOME.sub("~", text)
+    return _HOME.sub(lambda match: match["other"] or "~", text)
 
 
 def _short_text(text: str) -> str:

@@ -26,6 +26,8 @@ START_CHARS: Final = 1_500
 STANDING_PERCENT: Final = 60
 """Share of facts and wishes in the block at the start."""
 _LISTED: Final = 4
+_CANDIDATES: Final = 50
+"""Of so many memories that were stored last, those that were said last are listed."""
 _ITEM_CHARS: Final = 240
 _MARK_BYTES: Final = 12
 _RECENT_MS: Final = 10 * 60 * 1000
@@ -92,9 +94,11 @@ _START_LISTS: Final = (
 async def _listed_messages(
     operate: OperateCall, scope: Scope, filters: RecallFilters, speaker: str
 ) -> list[RecentMessage]:
-    request = MemoryListRequest(scope=scope, filters=filters, limit=_LISTED, order=ListOrder.LATEST)
+    request = MemoryListRequest(scope=scope, filters=filters, limit=_CANDIDATES, order=ListOrder.LATEST)
     listed = await operate(request)
-    return [_short_message(hit, speaker) for hit in listed.items if hit.trust is not TrustLevel.OUTSIDE]
+    hits = [hit for hit in listed.items if hit.trust is not TrustLevel.OUTSIDE]
+    latest = sorted(hits, key=lambda hit: hit.at or 0, reverse=True)[:_LISTED]
+    return [_short_message(hit, speaker) for hit in latest]
 
 
 def _short_message(hit: RecallHit, speaker: str) -> RecentMessage:

@@ -203,7 +203,9 @@ class HookEvent:
 
 def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
     """Return the event that a host wrote; unknown fields do not count. Raises InvalidInput for missing ones."""
-    value = parse_object(data) if len(data) <= limits.JSON_BYTES else None
+    if len(data) > limits.JSON_BYTES:
+        raise InvalidInput(field="standard input", problem=f"is larger than {limits.JSON_BYTES:,} bytes")
+    value = parse_object(data)
     if value is None:
         raise InvalidInput(field="standard input", problem="is not a JSON object")
     if value.text("cursor_version"):

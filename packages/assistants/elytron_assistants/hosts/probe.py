@@ -4,6 +4,7 @@ import json
 import shlex
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -140,6 +141,9 @@ def _run_problem(
 ) -> tuple[str, bytes]:
     if not Path(words[0]).exists():
         return f"{words[0]} does not exist: run `elytron install` again", b""
+    if Path(words[0]).resolve().parent != Path(sys.executable).parent.resolve():
+        # Anybody may have written a file of a repository since.
+        return f"{words[0]} is not the program that checks, and was not tried: run `elytron install` again", b""
     try:
         run = subprocess.run(  # noqa: S603 - ours
             words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment

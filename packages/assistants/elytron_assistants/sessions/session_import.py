@@ -147,7 +147,8 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            due_sources = [source for source in sources if self._is_due(source)]
+            # What is stored last is listed first, so the order of storage is that of time.
+            due_sources = sorted(filter(self._is_due, sources), key=lambda source: source.changed_ms)
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:

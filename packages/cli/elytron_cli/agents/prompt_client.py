@@ -28,6 +28,8 @@ _OWN_OPTIONS = ("--host", "--max-chars", "--max-len")
 """Options of one event; all others say which memory it is."""
 _PASSED = re.compile(r"[A-Z_]+_(?:PROJECT_DIR|CONFIG_DIR|HOME|DB)\Z")
 """Variables by which hosts name the folders of a session and of their files."""
+_DECIDING = re.compile(r"(?:ELYTRON_\w+|HOME|USERPROFILE|(?:LOCAL)?APPDATA|XDG_(?:DATA|STATE|CONFIG|CACHE)_HOME)\Z")
+"""Variables that decide which store, records and folders of the person a process opens."""
 _ABSOLUTE = re.compile(r"(?:[a-z+]+:)?(?:/|[A-Za-z]:[/\\])")
 
 
@@ -122,7 +124,7 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
-    settings = {name: value for name, value in os.environ.items() if name.startswith("ELYTRON_")}
+    settings = {name: value for name, value in os.environ.items() if _DECIDING.match(name)}
     words = memory_arguments(arguments)
     parts = (
         *words,

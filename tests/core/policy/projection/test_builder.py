@@ -382,6 +382,13 @@ def test_recall_and_messages_share_a_short_room() -> None:
     assert len(section(made, SectionName.RECALLED).included) > len(section(made, SectionName.RECENT).included) > 4
 
 
+def test_a_wish_alone_may_use_all_the_room_of_a_small_block() -> None:
+    wishes = (WishItem(id="w1", text="I prefer British spelling.", speaker="Mina", at=AT),)
+    assert "British" in builder.build_projection(ProjectionInputs(max_chars=500, wishes=wishes), mark="m" * 24).block
+    crowded = ProjectionInputs(max_chars=500, wishes=wishes, recalled=(recalled(),))
+    assert "British" not in builder.build_projection(crowded, mark="m" * 24).block
+
+
 def test_wishes_come_first_inside_the_fence_and_are_recalled_again_only_if_more_was_said() -> None:
     wishes = (
         WishItem(id="r1", text="Never suggest pork.", speaker="Mina", at=AT),

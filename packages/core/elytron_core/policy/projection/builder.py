@@ -140,7 +140,11 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     opening, closing = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
     rules = _section_rules(inputs, room=max(budget - len(POLICY), 0))
     spent = len(POLICY) + sum(len(text) + 1 for text in rules.values())
-    filled = _fill_all(inputs, rules=rules, room=max(budget - spent, 0), fence=len(opening) + len(closing))
+    room, fence_chars = max(budget - spent, 0), len(opening) + len(closing)
+    filled = _fill_all(inputs, rules=rules, room=room, fence=fence_chars)
+    if not any(section.included for section in filled):
+        # Shares protect sections from one another, and none has a line.
+        filled = _fill_all(inputs, rules=rules, room=room, fence=fence_chars, has_shares=False)
     stable = "\n".join((*rules.values(), POLICY)) + "".join(part.text for part in filled if part.name in STABLE)
     fenced = "".join(part.text for part in filled if part.name not in STABLE)
     block = stable + (f"{opening}{fenced}{closing}" if fenced else "")
@@ -198,12 +202,13 @@ def _section_rules(inputs: ProjectionInputs, *, room: int) -> dict[SectionName, 
 
 
 def _fill_all(
-    inputs: ProjectionInputs, *, rules: Mapping[SectionName, str], room: int, fence: int
+    inputs: ProjectionInputs, *, rules: Mapping[SectionName, str], room: int, fence: int, has_shares: bool = True
 ) -> tuple[FilledSection, ...]:
     """Return the sections in their order, filled; of those that not every memory has, the ones with lines.
 
     The stable part never depends on what comes after it. What a section does not use of its share goes to memories.
-    Private context is shown under its rule or not at all.
+    Private context is shown under its rule or not at all. Without shares, those before messages may use all the room
+    inside the fence.
     """
     share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
     withheld = frozenset(inputs.withheld)
@@ -231,7 +236,7 @@ def _fill_all(
         (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.agent_tools)]),
     ):
         if lines := _open_lines(inputs, listed, withheld) if listed else ():
-            beside.append(fill_section(name, lines, room=min(share[name], remaining)))
+            beside.append(fill_section(name, lines, room=min(share[name], remaining) if has_shares else remaining))
             remaining -= len(beside[-1].text)
     # A standing fact says it all; a standing procedure only that there is one.
     shown_ids = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
