@@ -30,9 +30,10 @@ def wired(folder: Path, host: HostName, program: str, address: str | None = None
     return record
 
 
-def problems(record: WiringRecord) -> dict[tuple[str, str], str]:
+def problems(record: WiringRecord, program: str) -> dict[tuple[str, str], str]:
     """Return what is wrong with each part."""
-    return {(Path(check.file).name, check.part): check.problem for check in check_wiring(record, os.environ)}
+    checks = check_wiring(record, os.environ, program=program)
+    return {(Path(check.file).name, check.part): check.problem for check in checks}
 
 
 def program_at(folder: Path, code: str) -> str:
@@ -56,22 +57,35 @@ elif json.loads(sys.stdin.read()).keys() != {"session_id", "prompt"}:
 
 @pytest.mark.parametrize("host", [HostName.CURSOR, HostName.CODEX, HostName.OPENCODE, HostName.COPILOT])
 def test_a_wiring_that_answers_works(tmp_path: Path, host: HostName) -> None:
-    record = wired(tmp_path, host, program_at(tmp_path / "a b", ANSWER))
-    checks = problems(record)
+    program = program_at(tmp_path / "a b", ANSWER)
+    checks = problems(wired(tmp_path, host, program), program)
     assert {part for _, part in checks} == {"file", "hook", "tools"}
     assert set(checks.values()) == {""}
 
 
 def test_a_command_that_fails_is_named_with_its_last_word(tmp_path: Path) -> None:
-    record = wired(tmp_path, HostName.CURSOR, program_at(tmp_path / "bin", 'sys.exit("no such option")'))
-    assert problems(record)["hooks.json", "hook"] == "the command ended with code 1: no such option"
-    assert problems(record)["mcp.json", "tools"] == "the command ended with code 1: no such option"
+    program = program_at(tmp_path / "bin", 'sys.exit("no such option")')
+    checks = problems(wired(tmp_path, HostName.CURSOR, program), program)
+    assert checks["hooks.json", "hook"] == "the command ended with code 1: no such option"
+    assert checks["mcp.json", "tools"] == "the command ended with code 1: no such option"
+
+
+def test_a_command_of_another_program_is_not_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    record = wired(tmp_path, HostName.CURSOR, program_at(tmp_path / "bin", f"open({str(mark)!r}, 'w')"))
+    checks = problems(record, program_at(tmp_path / "own", ANSWER))
+    assert checks["hooks.json", "hook"].endswith("was not tried: run `elytron install` again")
+    assert checks["mcp.json", "tools"].endswith("was not tried: run `elytron install` again")
+    assert not mark.exists()
 
 
 def test_a_hook_that_fails_without_stopping_the_session_is_named(tmp_path: Path) -> None:
     code = 'print("elytron: the server cannot be reached", file=sys.stderr)'
-    record = wired(tmp_path, HostName.CODEX, program_at(tmp_path / "bin", code))
-    assert problems(record)["hooks.json", "hook"] == "the server cannot be reached"
+    program = program_at(tmp_path / "bin", code)
+    assert (
+        problems(wired(tmp_path, HostName.CODEX, program), program)["hooks.json", "hook"]
+        == "the server cannot be reached"
+    )
 
 
 def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
@@ -79,7 +93,7 @@ def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / ".cursor" / "mcp.json").unlink()
     hooks = tmp_path / ".cursor" / "hooks.json"
     hooks.write_text(json.dumps(json.loads(hooks.read_text("utf-8"))), "utf-8")
-    assert problems(record) == {
+    assert problems(record, str(tmp_path / "elytron")) == {
         ("mcp.json", "file"): "is gone: run `elytron install` again",
         ("hooks.json", "file"): "was changed since `elytron install`",
         ("hooks.json", "hook"): f"{tmp_path}/elytron does not exist: run `elytron install` again",
@@ -91,8 +105,8 @@ def test_a_server_is_tried_at_its_address(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
         record = wired(tmp_path, HostName.GEMINI, program, address)
-        assert set(problems(record).values()) == {""}
-    assert "cannot be reached: ConnectionRefusedError" in problems(record)["settings.json", "tools"]
+        assert set(problems(record, program).values()) == {""}
+    assert "cannot be reached: ConnectionRefusedError" in problems(record, program)["settings.json", "tools"]
 
 
 def test_the_places_and_commands_of_other_systems() -> None:

@@ -4,7 +4,6 @@ import json
 import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -39,6 +38,8 @@ _INITIALIZE: Final = {
     },
 }
 
+_OTHER_PROGRAM: Final = "is not the program that checks, and was not tried: run `elytron install` again"
+
 
 class WiringCheck(Value):
     """One part of a host's wiring, and what is wrong with it; empty if nothing is."""
@@ -49,13 +50,17 @@ class WiringCheck(Value):
     problem: str = ""
 
 
-def check_wiring(record: WiringRecord, environment: Mapping[str, str], /) -> Iterator[WiringCheck]:
-    """Yield the state of every recorded file, and of what it has its host run. The same command is run once."""
+def check_wiring(record: WiringRecord, environment: Mapping[str, str], /, *, program: str) -> Iterator[WiringCheck]:
+    """Yield the state of every recorded file, and of what it has its host run. The same command is run once.
+
+    No other program than `program` is run: somebody may have changed a file of a repository since.
+    """
     problems: dict[tuple[str, ...], str] = {}
 
     def problem_of(words: tuple[str, ...], check: Callable[[tuple[str, ...]], str]) -> str:
         if words not in problems:
-            problems[words] = check(words)
+            is_own = len(words) == 1 or Path(words[0]).resolve() == Path(program).resolve()
+            problems[words] = check(words) if is_own else f"{words[0]} {_OTHER_PROGRAM}"
         return problems[words]
 
     for path, entry in record.files.items():
@@ -141,9 +146,6 @@ def _run_problem(
 ) -> tuple[str, bytes]:
     if not Path(words[0]).exists():
         return f"{words[0]} does not exist: run `elytron install` again", b""
-    if Path(words[0]).resolve().parent != Path(sys.executable).parent.resolve():
-        # Anybody may have written a file of a repository since.
-        return f"{words[0]} is not the program that checks, and was not tried: run `elytron install` again", b""
     try:
         run = subprocess.run(  # noqa: S603 - ours
             words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment

@@ -18,7 +18,7 @@ from elytron_adapter.envelope import EXIT_DAMAGE, RejectedAnswer, failure_of, re
 from elytron_assistants.hosts.host_files import read_record
 from elytron_assistants.hosts.probe import WiringCheck, check_wiring
 from elytron_cli.commands.config import ConfigItem
-from elytron_cli.config import RunSettings
+from elytron_cli.config import RunSettings, program_path
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
 from elytron_cli.input.values import profile_option, read_value, replace_file, valid_value
 from elytron_cli.session import (
@@ -455,7 +455,7 @@ def doctor_command() -> int | None:
         server=asyncio.run(_server_items(settings)),
         store=asyncio.run(_store_report(settings)),
         shared_hooks=shared_settings(),
-        assistants=tuple(check_wiring(read_record(record_path()), os.environ)),
+        assistants=tuple(check_wiring(read_record(record_path()), os.environ, program=program_path(sys.argv[0]))),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]
