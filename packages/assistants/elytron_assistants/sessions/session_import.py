@@ -147,8 +147,12 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            # What is stored last is listed first, so the order of storage is that of time.
-            due_sources = sorted(filter(self._is_due, sources), key=lambda source: source.changed_ms)
+            # What is stored last is listed first, so files are read in the order of time. Sessions of one database stay
+            # in theirs: a fork comes after its origin, which may have gone on since.
+            latest_ms = Counter[Path]()
+            for source in sources:
+                latest_ms[source.path] = max(latest_ms[source.path], source.changed_ms)
+            due_sources = sorted(filter(self._is_due, sources), key=lambda source: latest_ms[source.path])
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
