@@ -147,8 +147,8 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            # What is stored last is listed first, so sessions are read in the order of time. Those of other assistants stay
-            # together: a fork comes after its origin there, which may have gone on since.
+            # What is stored last is listed first, so Claude Code's sessions are read in the order of time. Those of
+            # other assistants stay together: a fork comes after its origin there, which may have gone on since.
             groups = [s.path if s.host is AssistantHost.CLAUDE_CODE else s.host for s in sources]
             latest_ms = Counter[Path | AssistantHost]()
             for group, source in zip(groups, sources, strict=True):
