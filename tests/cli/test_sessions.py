@@ -214,7 +214,8 @@ def test_a_session_and_an_assistant_are_erased_by_their_names(machine: Machine) 
 def test_a_forks_copies_are_stored_once(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     machine.run()
-    machine.put("claude-code-2.1.332-fork.jsonl", machine.claude / "5e0c0002.jsonl")
+    fork = machine.put("claude-code-2.1.332-fork.jsonl", machine.claude / "5e0c0002.jsonl")
+    os.utime(fork, (1e9, 1e9))
     machine.put("opencode-2.0.25.sql", ".local/share/opencode/opencode.db")
     report = machine.run()
     assert report["skipped"] == {"fork": 4}

@@ -147,8 +147,14 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            # What is stored last is listed first, so the order of storage is that of time.
-            due_sources = sorted(filter(self._is_due, sources), key=lambda source: source.changed_ms)
+            # What is stored last is listed first, so Claude Code's sessions are read in the order of time. Those of
+            # other assistants stay together: a fork comes after its origin there, which may have gone on since.
+            groups = [s.path if s.host is AssistantHost.CLAUDE_CODE else s.host for s in sources]
+            latest_ms = Counter[Path | AssistantHost]()
+            for group, source in zip(groups, sources, strict=True):
+                latest_ms[group] = max(latest_ms[group], source.changed_ms)
+            in_order = sorted(zip(groups, sources, strict=True), key=lambda each: latest_ms[each[0]])
+            due_sources = [source for _, source in in_order if self._is_due(source)]
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
