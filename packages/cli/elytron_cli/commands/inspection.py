@@ -3,6 +3,7 @@
 import asyncio
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version as version_of
