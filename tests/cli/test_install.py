@@ -365,3 +365,16 @@ def test_a_server_without_its_extra_is_noted(machine: Machine, monkeypatch: pyte
     options = ("--only", "codex", "--url", "https://memory.example", "--space", "shop", "--dry-run")
     (note,) = machine.elytron.json("install", *options)["notes"]
     assert "the extra `client`" in note
+
+
+def test_a_link_of_a_project_leads_to_no_file_outside(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.shop)
+    outside = tmp_path / "outside.json"
+    outside.write_text("{}", "utf-8")
+    (machine.shop / ".claude").mkdir()
+    (machine.shop / ".claude" / "settings.local.json").symlink_to(outside)
+    report = machine.elytron.json("install", "--project", "--only", "claude-code", "--yes", expect=1)
+    assert "is a link out of the project" in str(report["files"])
+    assert outside.read_text("utf-8") == "{}"

@@ -223,10 +223,11 @@ def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
     return usual
 
 
-def plan_file(goal: FileGoal, record: WiringRecord, /) -> FilePlan:
-    """Return what becomes of a file. Broken settings are a problem that names the line."""
+def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None = None) -> FilePlan:
+    """Return what becomes of a file, which must be in `project`. Broken settings are a problem that names the line."""
     before: str | None = None
     try:
+        _require_inside(goal.path, project)
         before = read_settings(goal.path)
         fresh = _written_record(goal.path, before, record)
         if goal.text is not None:
@@ -244,6 +245,11 @@ def plan_file(goal: FileGoal, record: WiringRecord, /) -> FilePlan:
         return FilePlan(goal.host, goal.path, before, after, entries, undo, is_new=base is None)
     except UnreadableFile as error:
         return FilePlan(goal.host, goal.path, before, before, error=error)
+
+
+def _require_inside(path: Path, project: Path | None) -> None:
+    if project is not None and not path.resolve().is_relative_to(project.resolve()):
+        raise UnreadableFile(name=str(path), problem="is a link out of the project: remove the link")
 
 
 def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePlan:
@@ -285,8 +291,10 @@ def removal_paths(hosts: Sequence[HostName], record: WiringRecord, choice: Wirin
 def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> WiringRecord:
     """Write or remove a file and return the record, which is stored first.
 
-    Raises StoreUnavailable; file and record are then as they were.
+    Raises StoreUnavailable, and UnreadableFile; file and record are then as they were.
     """
+    if read_settings(plan.path) != plan.before:
+        raise StoreUnavailable(f"'{plan.path}' was changed meanwhile: run the command again")
     key, earlier = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
     missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]

@@ -147,14 +147,7 @@ class SessionImport:
                 )
             ]
             self.tally.read_bytes = 0  # to find them counts for nothing
-            # What is stored last is listed first, so Claude Code's sessions are read in the order of time. Those of
-            # other assistants stay together: a fork comes after its origin there, which may have gone on since.
-            groups = [s.path if s.host is AssistantHost.CLAUDE_CODE else s.host for s in sources]
-            latest_ms = Counter[Path | AssistantHost]()
-            for group, source in zip(groups, sources, strict=True):
-                latest_ms[group] = max(latest_ms[group], source.changed_ms)
-            in_order = sorted(zip(groups, sources, strict=True), key=lambda each: latest_ms[each[0]])
-            due_sources = [source for _, source in in_order if self._is_due(source)]
+            due_sources = [source for source in _in_time_order(sources) if self._is_due(source)]
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
@@ -438,6 +431,22 @@ async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> Pro
 def is_gone(folder: str, /) -> bool:
     """Return whether a folder is no longer there."""
     return not Path(folder).is_dir()
+
+
+def _in_time_order(sources: list[SessionSource]) -> list[SessionSource]:
+    """Return the sources in the order of their times, since what is stored last is listed first.
+
+    Those of an assistant other than Claude Code stay together: a fork comes after its origin there, which may have gone
+    on since.
+    """
+    latest_ms = Counter[AssistantHost]()
+    for source in sources:
+        latest_ms[source.host] = max(latest_ms[source.host], source.changed_ms)
+
+    def changed_ms(source: SessionSource) -> int:
+        return source.changed_ms if source.host is AssistantHost.CLAUDE_CODE else latest_ms[source.host]
+
+    return sorted(sources, key=changed_ms)
 
 
 def position_key(source: SessionSource, /) -> str:

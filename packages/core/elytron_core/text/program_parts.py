@@ -29,8 +29,9 @@ PROGRAM_OPENINGS: Final = (
     "[SYSTEM NOTIFICATION",
 )
 """Beginnings of messages of an assistant's session that are a program's as a whole."""
-OUTPUT_OPENINGS: Final = ("<bash-stdout>", "<bash-stderr>", "<local-command-stdout>", "<local-command-stderr>")
-"""Beginnings of messages that are a command's output as a whole: the output itself can hold the end of an element."""
+OUTPUT_ELEMENTS: Final = ("bash-stdout", "bash-stderr", "local-command-stdout", "local-command-stderr")
+"""Names of elements with a command's output, which can itself hold their end and another beginning."""
+_OUTPUT: Final = re.compile(rf"\s*<({'|'.join(OUTPUT_ELEMENTS)})>.*</({'|'.join(OUTPUT_ELEMENTS)})>\s*", re.DOTALL)
 _NOTE: Final = re.compile(r"\[Request interrupted by user[^\]\n]*\]")
 _TAG: Final = re.compile(r"(?:<|&lt;)(/?)([A-Za-z]+(?:[-_][A-Za-z0-9]+)*)(?:[ \t][^<>\n]{0,400})?(?:>|&gt;)")
 _SEVERAL_WORDS: Final = re.compile(r"[a-z]+(?:[-_][a-z0-9]+)+")
@@ -45,7 +46,7 @@ def is_program_entry(entry: Mapping[str, object], /) -> bool:
 
 def typed_text(text: str, /) -> str:
     """Return what the person typed of a message of an assistant's session; empty if a program wrote all of it."""
-    if text.lstrip().startswith(OUTPUT_OPENINGS):
+    if _OUTPUT.fullmatch(text):
         return ""
     typed = _NOTE.sub("", _split_parts(text, PROGRAM_ELEMENTS)[0]).strip()
     return "" if typed.startswith(PROGRAM_OPENINGS) else typed

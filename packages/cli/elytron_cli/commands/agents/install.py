@@ -121,7 +121,8 @@ def install_command(
     hosts = names or _installed_hosts(choice)
     record_file = record_path()
     record = read_record(record_file)
-    plans = [plan_file(goal, record) for host in hosts for goal in host_goals(host, choice)]
+    goals = (goal for host in hosts for goal in host_goals(host, choice))
+    plans = [plan_file(goal, record, project=choice.project) for goal in goals]
     files = tuple(map(_wired_file, plans))
     report = InstallReport(
         files=files,
@@ -185,7 +186,7 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
     choice, space = wiring_choice(url, is_project=project, resident=resident)
     record_file = record_path()
     record = read_record(record_file)
-    plan = plan_file(hooks_goal(HostName.CLAUDE_CODE, choice), record)
+    plan = plan_file(hooks_goal(HostName.CLAUDE_CODE, choice), record, project=choice.project)
     if plan.error is not None:
         raise plan.error
     write_plan(plan, record, record_file)
