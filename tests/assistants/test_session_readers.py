@@ -69,7 +69,7 @@ def test_output_of_a_command_that_ends_its_own_element_is_not_the_persons(name: 
 @pytest.mark.parametrize(
     ("text", "masked"),
     [
-        ("/work/u5@/shop and apps@/page.tsx", "/work/u5@/shop and apps@/page.tsx"),
+        ("/srv/u5@/shop and apps@/page.tsx", "/srv/u5@/shop and apps@/page.tsx"),
         ("cc -I@/ada/include file://@/ada/a", "cc -I~/include file://~/a"),
         ("..@/ada", "..~"),
         ("/srv@/ada:@/ada", "/srv@/ada:~"),
