@@ -39,7 +39,7 @@ def _started_python(node: ast.AST) -> list[str] | None:
     """Return the words behind Python's own path in a command line, None in anything else."""
     if not isinstance(node, ast.List | ast.Tuple) or not node.elts or ast.unparse(node.elts[0]) != "sys.executable":
         return None
-    return [word.value for word in node.elts if isinstance(word, ast.Constant)]
+    return [str(word.value) for word in node.elts if isinstance(word, ast.Constant)]
 
 
 def test_no_process_loads_modules_of_the_folder_that_it_starts_in() -> None:
