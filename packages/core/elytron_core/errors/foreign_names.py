@@ -133,7 +133,7 @@ _COMMAND_WORDS = {
     "forget, erase": "del delete destroy drop purge remove rm",
     "get, list": "cat read show",
     "import": "ingest load upload",
-    "inspect, doctor": "check health info stat stats status",
+    "inspect, doctor": "check health info stat status",
     "list": "all get-all ls",
     "recall": "ask find grep query search",
     "serve": "run start up",
