@@ -240,7 +240,10 @@ PROGRAM_TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", PROGRAM_TEXTS)
+OUTPUT = "<local-command-stdout>Cleared.</local-command-stdout>"
+
+
+@pytest.mark.parametrize("text", [*PROGRAM_TEXTS, OUTPUT])
 def test_what_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, text: str) -> None:
     lines = [
         said("user", "Fix the test."),
@@ -257,6 +260,13 @@ def test_what_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, t
 @pytest.mark.parametrize("text", PROGRAM_TEXTS)
 def test_of_a_message_with_a_programs_part_the_persons_words_are_stored(elytron: CommandLine, text: str) -> None:
     elytron.write("session.jsonl", json.dumps(said("user", f"{text}\nFix the <b> tag.\n{text}")).encode())
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the <b> tag."]
+
+
+@pytest.mark.parametrize("text", [f"{OUTPUT}\nFix the <b> tag.", f"Fix the <b> tag.\n{OUTPUT}"])
+def test_words_before_or_after_output_are_the_persons(elytron: CommandLine, text: str) -> None:
+    elytron.write("session.jsonl", json.dumps(said("user", text)).encode())
     elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
     assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the <b> tag."]
 

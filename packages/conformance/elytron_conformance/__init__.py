@@ -37,7 +37,7 @@ pytest.register_assert_rewrite(
     )
 )
 
-from elytron_conformance.shared import SecondHandleSuite  # noqa: E402 - only after the lines above
+from elytron_conformance.second_handle import SecondHandleSuite  # noqa: E402 - only after the lines above
 from elytron_conformance.suites import Reopen, ReopenSuite, StoreSuite  # noqa: E402 - likewise
 
 __all__ = ["Reopen", "ReopenSuite", "SecondHandleSuite", "StoreSuite"]

@@ -36,7 +36,7 @@ _ABSOLUTE = re.compile(r"(?:[a-z+]+:)?(?:/|[A-Za-z]:[/\\])")
 def print_resident_answer(arguments: Sequence[str], /) -> int | None:
     """Print what the resident process of these arguments answers; return the exit code.
 
-    Without an answer, None: the command has to work by itself, and what was read of standard input is put back.
+    Without an answer, None: the command has to work by itself, and the bytes read from standard input are put back.
     """
     address = resident_address(arguments)
     if address is None or not address.exists():

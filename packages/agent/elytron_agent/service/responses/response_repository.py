@@ -429,7 +429,7 @@ def turn_items(response: KnownResponse, /) -> list[dict[str, JsonValue]]:
 
 
 def input_page(response: KnownResponse, /, *, limit: int, after: str | None, order: ItemOrder) -> ItemPage:
-    """Return a page of the items that a response answers. Raises NotFound for an `after` that is none of them."""
+    """Return a page of the items that a response answers. Raises NotFound if `after` names none of them."""
     items = listed_items(response.document.id, response.document.items)
     items = items[::-1] if order is ItemOrder.DESCENDING else items
     return item_page(_items_after(items, after, [str(item["id"]) for item in items], what="item"), limit)
@@ -438,7 +438,7 @@ def input_page(response: KnownResponse, /, *, limit: int, after: str | None, ord
 def conversation_page(
     conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
 ) -> ConversationList:
-    """Return a page of conversations. Raises NotFound for an `after` that is none of them."""
+    """Return a page of conversations. Raises NotFound if `after` names none of them."""
     rest = _items_after(conversations, after, [each.id for each in conversations], what="conversation")
     page = rest[:limit]
     return ConversationList(
