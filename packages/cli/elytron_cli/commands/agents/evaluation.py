@@ -14,6 +14,7 @@ import click
 import elytron
 from elytron import MemoryRuntime
 from elytron_cli.app import FAILURE
+from elytron_cli.commands.agents.recall_evaluation import recall_command
 from elytron_cli.input.options import (
     PageCommand,
     PageGroup,
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 @common_options
 def evaluate_group() -> None:
     """Measure the quality of memory against required rates."""
+
+
+evaluate_group.add_command(recall_command)
 
 
 @evaluate_group.command("hooks")

@@ -1,0 +1,120 @@
+"""One HTML file about an evaluation of recall: figures, a comparison and every miss. Nothing is loaded from elsewhere."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from elytron_evaluation.recall_questions import (
+    EvaluationReport,
+    MissReason,
+    QuestionResult,
+    RecallEvaluation,
+    RecallFigures,
+)
+
+_STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c1e21 }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0 2rem }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #d7dade }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+"""
+REASONS: Final = {
+    MissReason.NOT_STORED: "no memory contains it",
+    MissReason.HIDDEN: "it was forgotten, archived or replaced",
+    MissReason.FILTERED: "the scope or the filters exclude it",
+    MissReason.NO_MATCH: "nothing in it matches the question",
+    MissReason.MIN_SCORE: "its score is below the minimum",
+    MissReason.HELD_BACK: "the gate held it back",
+    MissReason.LIMIT: "it is ranked behind the limit",
+}
+
+
+def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
+    """Return the figures as rows of a label and a value, `-` where nothing of the kind was asked. k is the limit."""
+    return (
+        ("recall@k", _percent(figures.recall)),
+        ("precision@k", _percent(figures.precision)),
+        ("questions with any evidence", _percent(figures.any_evidence)),
+        ("mean reciprocal rank", "-" if figures.reciprocal_rank is None else f"{figures.reciprocal_rank:.3f}"),
+        ("evidence shown in the block", _percent(figures.shown)),
+        ("unrelated questions with an answer", _percent(figures.unrelated_answered)),
+        ("unrelated questions with a block", _percent(figures.unrelated_shown)),
+        ("characters per block", _count(figures.block_chars)),
+        ("tokens per block (estimate)", _count(figures.block_tokens)),
+    )
+
+
+def evaluation_page(report: EvaluationReport, /) -> str:
+    """Return the whole page. Every text of a question or a memory is escaped."""
+    first = report.evaluation
+    both = (first,) if report.comparison is None else (first, report.comparison.second)
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8"><title>Evaluation of recall</title>',
+        f"<style>{_STYLE}</style></head><body>",
+        "<h1>Evaluation of recall</h1>",
+        f"<p>{first.figures.answerable} questions with evidence, {first.figures.unrelated} unrelated questions,"
+        f" {len(report.file.skipped)} lines skipped.</p>",
+        _figures_table(both),
+    ]
+    if report.comparison is not None:
+        more, fewer = len(report.comparison.more), len(report.comparison.fewer)
+        parts.append(
+            f"<p>The second configuration finds more evidence for {more} questions, less for {fewer}, and as much for"
+            f" {report.comparison.unchanged}.</p>"
+        )
+    parts += [_misses_table(evaluation, number) for number, evaluation in enumerate(both, 1)]
+    parts.append(_problems_table(report))
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def configuration_label(evaluation: RecallEvaluation, /) -> str:
+    """Return the configuration as `name=value` pairs."""
+    values = evaluation.configuration.model_dump(mode="json", exclude_none=True)
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _figures_table(evaluations: Sequence[RecallEvaluation]) -> str:
+    columns = [figure_rows(evaluation.figures) for evaluation in evaluations]
+    head = "".join(f"<th>{escape(configuration_label(evaluation))}</th>" for evaluation in evaluations)
+    rows = [
+        f"<tr><td>{escape(cells[0][0])}</td>{''.join(f'<td class=number>{escape(cell[1])}</td>' for cell in cells)}</tr>"
+        for cells in zip(*columns, strict=True)
+    ]
+    return _table(f"<th>figure</th>{head}", rows)
+
+
+def _misses_table(evaluation: RecallEvaluation, number: int) -> str:
+    rows = [_miss_row(result, place) for result in evaluation.results for place in range(len(result.missed))]
+    if not rows:
+        return f"<h2>Missed evidence, configuration {number}</h2><p>None.</p>"
+    head = "<th>line</th><th>question</th><th>evidence</th><th>reason</th><th>rank</th>"
+    return f"<h2>Missed evidence, configuration {number}</h2>{_table(head, rows)}"
+
+
+def _miss_row(result: QuestionResult, place: int) -> str:
+    missed = result.missed[place]
+    cells = (result.question.query, missed.evidence, REASONS[missed.reason])
+    texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+    rank = "" if missed.place is None else str(missed.place)
+    return f"<tr><td class=number>{result.question.line}</td>{texts}<td class=number>{rank}</td></tr>"
+
+
+def _problems_table(report: EvaluationReport) -> str:
+    lines = [*report.file.skipped, *report.evaluation.failures]
+    if not lines:
+        return ""
+    rows = [f"<tr><td class=number>{line.line}</td><td>{escape(line.problem)}</td></tr>" for line in lines]
+    return f"<h2>Lines that were not asked</h2>{_table('<th>line</th><th>problem</th>', rows)}"
+
+
+def _table(head: str, rows: Iterable[str]) -> str:
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"

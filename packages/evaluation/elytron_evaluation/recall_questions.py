@@ -1,0 +1,407 @@
+"""A user's own questions with the evidence that should answer them: read, asked of a memory, and counted."""
+
+import statistics
+import unicodedata
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Protocol, TypeVar
+
+from pydantic import Field, ValidationError
+
+from elytron_core import limits
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.recall import (
+    AbsenceReason,
+    HitDiversity,
+    MemoryRecallReport,
+    MemoryRecallRequest,
+    RecallGate,
+    RecallHit,
+    RecallOutcome,
+    VectorUse,
+)
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, UnreadableFile
+from elytron_core.ids import SpaceId
+from elytron_core.model import OperationRequest, Value, invalid_input
+from elytron_core.scope import MaxChars, Scope
+from elytron_core.strict_json import parse_json
+from elytron_core.text.similarity import estimate_tokens, is_blank
+
+ReportT = TypeVar("ReportT", bound=Value)
+MAX_FILE_BYTES: Final = 20_000_000
+MAX_QUESTIONS: Final = 10_000
+MAX_LINE_BYTES: Final = 100_000
+MAX_EVIDENCE: Final = 100
+_QUESTION_FIELDS: Final = ("question", "query")
+_EVIDENCE_FIELDS: Final = ("evidence", "expected")
+_OTHER_FIELDS: Final = ("id", "space")
+_QUOTE_SEARCHED: Final = 50
+"""How many hits of a recall by its own words are read to find the memory that a quotation is from."""
+
+
+class RecallQuestion(Value):
+    """A question, and its evidence: ids of memories or quotations from them. Without evidence nothing should answer."""
+
+    line: int
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
+    evidence: Annotated[tuple[str, ...], Field(max_length=MAX_EVIDENCE)] = ()
+    space: SpaceId | None = None
+    """Space that is asked; None for the one of the caller."""
+
+
+class SkippedLine(Value):
+    """A line that is no question, and why."""
+
+    line: int
+    problem: str
+
+
+class QuestionFile(Value):
+    """The questions of a file, the lines that were skipped, and the fields that were ignored, with their counts."""
+
+    questions: tuple[RecallQuestion, ...]
+    skipped: tuple[SkippedLine, ...] = ()
+    ignored_fields: Mapping[str, int] = {}
+
+
+class RecallConfiguration(Value):
+    """How the questions are asked. `gate` decides about the block; searches are asked without it."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    diversity: HitDiversity = HitDiversity.AUTO
+    gate: RecallGate = RecallGate.AUTO
+    max_chars: MaxChars = 2_000
+    embedder: str | None = None
+    """Name of the encoder, for whoever opens the memory."""
+
+
+class MissReason(StrEnum):
+    """Why evidence is not among the hits of a question."""
+
+    NOT_STORED = "not_stored"
+    """No memory that can be recalled contains it."""
+    HIDDEN = "hidden"
+    FILTERED = "filtered"
+    NO_MATCH = "no_match"
+    MIN_SCORE = "min_score"
+    HELD_BACK = "held_back"
+    LIMIT = "limit"
+    """It answers, but is ranked behind the limit."""
+
+
+_REASONS: Final = {
+    AbsenceReason.UNKNOWN: MissReason.NOT_STORED,
+    AbsenceReason.HIDDEN: MissReason.HIDDEN,
+    AbsenceReason.FILTERED: MissReason.FILTERED,
+    AbsenceReason.NO_MATCH: MissReason.NO_MATCH,
+    AbsenceReason.MIN_SCORE: MissReason.MIN_SCORE,
+    AbsenceReason.HELD_BACK: MissReason.HELD_BACK,
+    AbsenceReason.EARLIER_PAGE: MissReason.LIMIT,
+    AbsenceReason.LIMIT: MissReason.LIMIT,
+    AbsenceReason.TOKENS: MissReason.LIMIT,
+}
+
+
+class MissedEvidence(Value):
+    """Evidence that was not recalled. `place` is its rank, if it has one."""
+
+    evidence: str
+    reason: MissReason
+    place: int | None = None
+
+
+class QuestionResult(Value):
+    """What one question got: the places, from 1, of its evidence among the hits, and what its block costs."""
+
+    question: RecallQuestion
+    outcome: RecallOutcome
+    hits: int
+    relevant_hits: int
+    found: tuple[int, ...] = ()
+    missed: tuple[MissedEvidence, ...] = ()
+    evidence_shown: int = 0
+    """Number of the evidence that the block for a model shows."""
+    recalled_shown: int = 0
+    """Number of recalled memories that the block shows."""
+    block_chars: int = 0
+    block_tokens: int = 0
+
+    @property
+    def recalled_share(self) -> float:
+        """Return the share of the evidence that is among the hits."""
+        return len(self.found) / len(self.question.evidence) if self.question.evidence else 0.0
+
+
+class RecallFigures(Value):
+    """Means over the questions. A figure is None if no question of its kind was asked."""
+
+    answerable: int
+    unrelated: int
+    failed: int = 0
+    recall: float | None = None
+    """Share of the evidence among the first hits, by question."""
+    precision: float | None = None
+    """Share of evidence among the hits, by question."""
+    any_evidence: float | None = None
+    """Share of questions with evidence among the hits."""
+    reciprocal_rank: float | None = None
+    shown: float | None = None
+    """Share of the evidence that the block for a model shows, by question."""
+    unrelated_answered: float | None = None
+    """Share of unrelated questions whose search has an outcome other than `nothing`."""
+    unrelated_shown: float | None = None
+    """Share of unrelated questions whose block shows recalled memories."""
+    block_chars: float | None = None
+    block_tokens: float | None = None
+
+
+class RecallEvaluation(Value):
+    """All questions asked in one configuration."""
+
+    configuration: RecallConfiguration
+    figures: RecallFigures
+    results: tuple[QuestionResult, ...]
+    failures: tuple[SkippedLine, ...] = ()
+    """Questions that the memory refused, with the reason."""
+    vectors: Mapping[VectorUse, int] = {}
+    """How often vectors were compared, or why not."""
+
+
+class RecallComparison(Value):
+    """Two configurations on the same questions: how many got more, fewer and as many pieces of their evidence."""
+
+    first: RecallEvaluation
+    second: RecallEvaluation
+    more: tuple[int, ...]
+    """Lines of the questions of which the second finds more evidence."""
+    fewer: tuple[int, ...]
+    unchanged: int
+
+
+class EvaluationReport(Value):
+    """What `elytron evaluate recall` reports."""
+
+    file: QuestionFile
+    evaluation: RecallEvaluation
+    comparison: RecallComparison | None = None
+
+
+class RecallCaller(Protocol):
+    """The memory that is asked."""
+
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
+        """Return the report of an operation."""
+        ...
+
+
+def read_questions(path: Path, /) -> QuestionFile:
+    """Return the questions of a file of JSON lines; lines that are none are reported.
+
+    Raises:
+        UnreadableFile: the file cannot be read, is too large, or has no question.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_FILE_BYTES:,} bytes")
+    questions: list[RecallQuestion] = []
+    skipped: list[SkippedLine] = []
+    ignored: dict[str, int] = {}
+    for number, text in enumerate(data.split(b"\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            questions.append(_parse_question(number, text, ignored))
+        except InvalidInput as error:
+            skipped.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
+    if len(questions) > MAX_QUESTIONS:
+        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_QUESTIONS:,} questions")
+    if not questions:
+        why = f"; line {skipped[0].line}: {skipped[0].problem}" if skipped else ""
+        raise UnreadableFile(name=path.name, problem=f'has no question: write lines like {{"question": "..."}}{why}')
+    return QuestionFile(questions=tuple(questions), skipped=tuple(skipped), ignored_fields=ignored)
+
+
+def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> RecallQuestion:
+    """Return the question on a line, and count its unknown fields. Raises InvalidInput."""
+    try:
+        line = parse_json(text, limit=MAX_LINE_BYTES)
+    except InvalidJson as error:
+        raise InvalidInput(field="JSON", problem=error.problem) from None
+    if not isinstance(line, dict):
+        raise InvalidInput(field="JSON", problem="is not an object")
+    query = _one_field(line, _QUESTION_FIELDS)
+    if not isinstance(query, str) or is_blank(query):
+        raise InvalidInput(field="question", problem="is not a text with visible characters")
+    evidence = _one_field(line, _EVIDENCE_FIELDS)
+    items = [] if evidence is None else evidence if isinstance(evidence, list) else [evidence]
+    texts = [item for item in items if isinstance(item, str) and not is_blank(item)]
+    if len(texts) < len(items):
+        raise InvalidInput(field="evidence", problem="is not a list of texts: ids of memories, or quotations")
+    for name in line.keys() - {*_QUESTION_FIELDS, *_EVIDENCE_FIELDS, *_OTHER_FIELDS}:
+        ignored[name] = ignored.get(name, 0) + 1
+    try:
+        return RecallQuestion.model_validate(
+            {"line": number, "query": query, "evidence": tuple(dict.fromkeys(texts)), "space": line.get("space")}
+        )
+    except ValidationError as error:
+        raise invalid_input(error) from None
+
+
+def _one_field(line: Mapping[str, object], names: Sequence[str]) -> object:
+    present = [name for name in names if name in line]
+    if len(present) > 1:
+        raise InvalidInput(field=present[1], problem=f"says the same as {present[0]}: leave one of them out")
+    return line[present[0]] if present else None
+
+
+async def evaluate_recall(
+    memory: RecallCaller, questions: Sequence[RecallQuestion], configuration: RecallConfiguration, /
+) -> RecallEvaluation:
+    """Ask `memory` each question and return what was recalled, missed and shown. Nothing is written."""
+    results: list[QuestionResult] = []
+    failures: list[SkippedLine] = []
+    vectors: dict[VectorUse, int] = {}
+    for question in questions:
+        try:
+            result, use = await _ask_question(memory, question, configuration)
+        except ElytronError as error:
+            failures.append(SkippedLine(line=question.line, problem=str(error)))
+            continue
+        results.append(result)
+        vectors[use] = vectors.get(use, 0) + 1
+    return RecallEvaluation(
+        configuration=configuration,
+        figures=_count_figures(results, failed=len(failures)),
+        results=tuple(results),
+        failures=tuple(failures),
+        vectors=vectors,
+    )
+
+
+def compare_evaluations(first: RecallEvaluation, second: RecallEvaluation, /) -> RecallComparison:
+    """Return which of the questions that both answered got more or fewer pieces of their evidence in the second."""
+    before = {result.question.line: len(result.found) for result in first.results if result.question.evidence}
+    after = {result.question.line: len(result.found) for result in second.results if result.question.evidence}
+    both = sorted(before.keys() & after.keys())
+    more = tuple(line for line in both if after[line] > before[line])
+    fewer = tuple(line for line in both if after[line] < before[line])
+    return RecallComparison(
+        first=first, second=second, more=more, fewer=fewer, unchanged=len(both) - len(more) - len(fewer)
+    )
+
+
+async def _ask_question(
+    memory: RecallCaller, question: RecallQuestion, configuration: RecallConfiguration
+) -> tuple[QuestionResult, VectorUse]:
+    scope = Scope(space=question.space) if question.space is not None else None
+    evidence_ids = [await _ids_of(memory, text, scope) for text in question.evidence]
+    request = MemoryRecallRequest(
+        scope=scope,
+        query=question.query,
+        limit=configuration.limit,
+        min_score=configuration.min_score,
+        diversity=configuration.diversity,
+    )
+    report = await memory.operate(request)
+    places = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
+    found = tuple(sorted(place for place in places if place is not None))
+    missed = [
+        await _explain_miss(memory, request, text, ids)
+        for place, ids, text in zip(places, evidence_ids, question.evidence, strict=True)
+        if place is None
+    ]
+    relevant = {hit.id for hit in report.hits if _is_evidence(hit, evidence_ids, question.evidence)}
+    block = await memory.operate(
+        MemoryProjectionRequest(
+            scope=scope,
+            query=question.query,
+            max_chars=configuration.max_chars,
+            recall_gate=configuration.gate,
+            recent_messages_limit=0,
+            answers_only=True,
+        )
+    )
+    shown = frozenset(block.selected_ids)
+    result = QuestionResult(
+        question=question,
+        outcome=report.outcome,
+        hits=len(report.hits),
+        relevant_hits=len(relevant),
+        found=found,
+        missed=tuple(missed),
+        evidence_shown=sum(not shown.isdisjoint(ids) for ids in evidence_ids),
+        recalled_shown=len(shown),
+        block_chars=len(block.system_memory_block) if shown else 0,
+        block_tokens=estimate_tokens(block.system_memory_block) if shown else 0,
+    )
+    return result, report.vectors
+
+
+async def _ids_of(memory: RecallCaller, text: str, scope: Scope | None) -> frozenset[str]:
+    """Return the ids of the memories that `text` names or is quoted from."""
+    if len(text) <= 2 * limits.KEY_CHARS and not any(character.isspace() for character in text):
+        report = await memory.operate(MemoryRecallRequest(scope=scope, query=text, limit=1, why_not=(text,)))
+        if any(absence.absence is not AbsenceReason.UNKNOWN for absence in report.why_not):
+            return frozenset({text})
+    report = await memory.operate(
+        MemoryRecallRequest(scope=scope, query=text[: limits.QUERY_CHARS], limit=_QUOTE_SEARCHED)
+    )
+    quotation = _plain_text(text)
+    return frozenset(hit.id for hit in report.hits if quotation in _plain_text(hit.text))
+
+
+def _plain_text(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _place_of(hits: Sequence[RecallHit], ids: frozenset[str], text: str) -> int | None:
+    return next((place for place, hit in enumerate(hits, 1) if _is_evidence(hit, [ids], [text])), None)
+
+
+def _is_evidence(hit: RecallHit, ids: Sequence[frozenset[str]], texts: Sequence[str]) -> bool:
+    plain = _plain_text(hit.text)
+    return any(hit.id in known for known in ids) or any(_plain_text(text) in plain for text in texts)
+
+
+async def _explain_miss(
+    memory: RecallCaller, request: MemoryRecallRequest, text: str, ids: frozenset[str]
+) -> MissedEvidence:
+    """Return why none of the memories `ids` is among the hits; of several, the reason of the one ranked best."""
+    if not ids:
+        return MissedEvidence(evidence=text, reason=MissReason.NOT_STORED)
+    asked = request.model_copy(update={"why_not": tuple(sorted(ids))[: limits.WHY_NOT_IDS]})
+    report: MemoryRecallReport = await memory.operate(asked)
+    absences = [absence for absence in report.why_not if absence.absence in _REASONS]
+    if not absences:
+        return MissedEvidence(evidence=text, reason=MissReason.NOT_STORED)
+    nearest = min(absences, key=lambda absence: (absence.place is None, absence.place or 0))
+    return MissedEvidence(evidence=text, reason=_REASONS[nearest.absence], place=nearest.place)
+
+
+def _count_figures(results: Sequence[QuestionResult], *, failed: int) -> RecallFigures:
+    answerable = [result for result in results if result.question.evidence]
+    unrelated = [result for result in results if not result.question.evidence]
+    return RecallFigures(
+        answerable=len(answerable),
+        unrelated=len(unrelated),
+        failed=failed,
+        recall=_mean([result.recalled_share for result in answerable]),
+        precision=_mean([result.relevant_hits / result.hits if result.hits else 0.0 for result in answerable]),
+        any_evidence=_mean([bool(result.found) for result in answerable]),
+        reciprocal_rank=_mean([1 / result.found[0] if result.found else 0.0 for result in answerable]),
+        shown=_mean([result.evidence_shown / len(result.question.evidence) for result in answerable]),
+        unrelated_answered=_mean([result.outcome is not RecallOutcome.NOTHING for result in unrelated]),
+        unrelated_shown=_mean([result.recalled_shown > 0 for result in unrelated]),
+        block_chars=_mean([result.block_chars for result in results]),
+        block_tokens=_mean([result.block_tokens for result in results]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(statistics.fmean(values), 4) if values else None

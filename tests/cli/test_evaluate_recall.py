@@ -1,0 +1,44 @@
+"""`elytron evaluate recall` at the command line: figures, comparison, page, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import CommandLine
+
+QUESTIONS = Path(__file__).parents[2] / "examples" / "questions.jsonl"
+
+
+@pytest.fixture
+def asked(elytron: CommandLine) -> CommandLine:
+    elytron("demo", "--store", "harbour.db")
+    return elytron
+
+
+def evaluate(*options: str) -> tuple[str, ...]:
+    return ("evaluate", "recall", str(QUESTIONS), "--store", "harbour.db", *options)
+
+
+def test_it_reports_recall_misses_and_unrelated_questions(asked: CommandLine) -> None:
+    report = asked.json(*evaluate("--json"))["evaluation"]
+    assert report["figures"]["answerable"] == 8
+    assert report["figures"]["unrelated"] == 3
+    assert report["figures"]["recall"] > 0.8
+    assert report["figures"]["unrelated_shown"] == 0.0
+    shown = asked(*evaluate("--no-json")).stdout
+    assert "recall@k" in shown
+    assert "it is ranked behind the limit" in " ".join(shown.split())
+
+
+def test_a_second_configuration_is_compared_and_written_to_a_page(asked: CommandLine) -> None:
+    shown = asked(
+        *evaluate("--compare", "limit=1", "--compare", "embedder=", "--html", "report.html", "--no-json")
+    ).stdout
+    assert "2 finds more evidence than 1 for 0 questions" in shown
+    page = asked.folder / "report.html"
+    assert "limit=1" in page.read_text("utf-8")
+    assert "already exists" in asked.error(*evaluate("--html", "report.html"), expect=2)["reason"]
+
+
+@pytest.mark.parametrize("change", ["limit", "size=3", "limit=many", "limit=0", "min_score=2.5", "gate=shut"])
+def test_an_unknown_change_is_refused_before_anything_is_asked(elytron: CommandLine, change: str) -> None:
+    assert elytron.error(*evaluate("--compare", change), expect=2)["key"] == "invalid_input"
