@@ -5,8 +5,8 @@ import json
 import pytest
 from tests.cli.conftest import CommandLine
 
+from elytron_adapter.line_tools import line_tools
 from elytron_cli.agents.hosts import TOOLS, RulesTarget
-from elytron_mcp_shell.tools import line_tools
 
 
 @pytest.mark.parametrize("target", list(RulesTarget))

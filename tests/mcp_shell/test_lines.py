@@ -9,11 +9,12 @@ from mcp import Client
 from mcp_types import TextContent
 
 import elytron
+from elytron_adapter.line_tools import LINE_CHARS
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import mcp_server
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.tools import LINE_CHARS, TOOLS_LISTED_CHARS
+from elytron_mcp_shell.tools import TOOLS_LISTED_CHARS
 
 pytestmark = pytest.mark.anyio
 

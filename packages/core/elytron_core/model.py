@@ -143,6 +143,12 @@ class Value(BaseModel):
         def __getitem__(self, name: object, /) -> NoReturn:
             raise no_item(self, name)
 
+    def _repr_html_(self) -> str:
+        """Return the value as tables, as notebooks show it."""
+        from elytron_core.report_html import report_html
+
+        return report_html(self)
+
     def to_bytes(self) -> bytes:
         """Return the bytes to store: JSON in field order, defaults left out; equal values give equal bytes."""
         return self.__pydantic_serializer__.to_json(self, exclude_defaults=True)

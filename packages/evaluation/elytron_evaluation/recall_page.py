@@ -1,4 +1,4 @@
-"""One HTML file about an evaluation of recall: figures, a comparison and every miss. Nothing is loaded from elsewhere."""
+"""One HTML file about an evaluation of recall: figures, a comparison and every miss. It loads nothing."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -53,8 +53,7 @@ def evaluation_page(report: EvaluationReport, /) -> str:
         '<html lang="en"><head><meta charset="utf-8"><title>Evaluation of recall</title>',
         f"<style>{_STYLE}</style></head><body>",
         "<h1>Evaluation of recall</h1>",
-        f"<p>{first.figures.answerable} questions with evidence, {first.figures.unrelated} unrelated questions,"
-        f" {len(report.file.skipped)} lines skipped.</p>",
+        f"<p>{_counts_text(report)}.</p>",
         _figures_table(both),
     ]
     if report.comparison is not None:
@@ -68,6 +67,12 @@ def evaluation_page(report: EvaluationReport, /) -> str:
     return "\n".join([*parts, "</body></html>", ""])
 
 
+def _counts_text(report: EvaluationReport) -> str:
+    figures = report.evaluation.figures
+    counts = f"{figures.answerable} questions with evidence, {figures.unrelated} unrelated questions"
+    return f"{counts}, {len(report.file.skipped)} lines skipped"
+
+
 def configuration_label(evaluation: RecallEvaluation, /) -> str:
     """Return the configuration as `name=value` pairs."""
     values = evaluation.configuration.model_dump(mode="json", exclude_none=True)
@@ -77,10 +82,10 @@ def configuration_label(evaluation: RecallEvaluation, /) -> str:
 def _figures_table(evaluations: Sequence[RecallEvaluation]) -> str:
     columns = [figure_rows(evaluation.figures) for evaluation in evaluations]
     head = "".join(f"<th>{escape(configuration_label(evaluation))}</th>" for evaluation in evaluations)
-    rows = [
-        f"<tr><td>{escape(cells[0][0])}</td>{''.join(f'<td class=number>{escape(cell[1])}</td>' for cell in cells)}</tr>"
-        for cells in zip(*columns, strict=True)
-    ]
+    rows: list[str] = []
+    for cells in zip(*columns, strict=True):
+        values = "".join(f"<td class=number>{escape(value)}</td>" for _, value in cells)
+        rows.append(f"<tr><td>{escape(cells[0][0])}</td>{values}</tr>")
     return _table(f"<th>figure</th>{head}", rows)
 
 

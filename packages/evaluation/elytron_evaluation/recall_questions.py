@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol, TypeVar, cast
 
 from pydantic import Field, ValidationError
 
@@ -239,7 +239,7 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
     if not isinstance(query, str) or is_blank(query):
         raise InvalidInput(field="question", problem="is not a text with visible characters")
     evidence = _one_field(line, _EVIDENCE_FIELDS)
-    items = [] if evidence is None else evidence if isinstance(evidence, list) else [evidence]
+    items = cast("list[object]", evidence) if isinstance(evidence, list) else [] if evidence is None else [evidence]
     texts = [item for item in items if isinstance(item, str) and not is_blank(item)]
     if len(texts) < len(items):
         raise InvalidInput(field="evidence", problem="is not a list of texts: ids of memories, or quotations")

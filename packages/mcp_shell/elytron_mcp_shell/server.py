@@ -27,6 +27,7 @@ from elytron_adapter.envelope import (
     seed_key,
 )
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.line_tools import LineTool, adds_only, line_tools
 from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 from elytron_core.model import Value
@@ -35,13 +36,10 @@ from elytron_mcp_shell.arguments import prepare_arguments
 from elytron_mcp_shell.reference_tools import reference_tools
 from elytron_mcp_shell.tools import (
     CONFIRM,
-    LineTool,
     PlainTool,
     ToolSet,
-    adds_only,
     everyday_tools,
     line_tool,
-    line_tools,
     mem0_tools,
     operation_tool,
     operations_of,

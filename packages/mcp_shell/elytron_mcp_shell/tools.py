@@ -1,37 +1,27 @@
 """Tool sets offered to a host: operations, simple calls of one, and tools that answer in short lines."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
 from elytron_adapter import envelope
-from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, ContextRequest, FactRequest
-from elytron_adapter.flat_calls import SearchRequest as FlatSearch
+from elytron_adapter.line_tools import LineTool
 from elytron_core import limits
-from elytron_core.clock import as_datetime
 from elytron_core.contracts.control import (
-    ControlDecision,
-    ControlOutcome,
-    ListOrder,
     MemoryControlReport,
-    MemoryForgetRequest,
     MemoryListReport,
-    MemoryListRequest,
 )
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.recall import MemoryRecallReport, RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Request, Value
-from elytron_core.policy.admission.claimed_times import future_claim_text
-from elytron_core.profiles import SpaceLoss
-from elytron_core.scope import Name, Scope, Tags
+from elytron_core.scope import Tags
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -154,7 +144,6 @@ def everyday_tools() -> tuple[PlainTool, ...]:
 def mem0_tools() -> tuple[PlainTool, ...]:
     """Return the tools that mem0's hosts know."""
     from elytron_core.contracts.control import MemoryHistoryReport
-    from elytron_core.contracts.recall import RecallHit
 
     return (
         PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add_memory, mutates=True),
@@ -176,189 +165,8 @@ def text_of(value: Any, /) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-LISTED_RECENT: Final = 10
-LINE_CHARS: Final = 1_000
-"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
-SPEAKERS_NAMED: Final = 12
-TOOLS_LISTED_CHARS: Final = 6_000
+TOOLS_LISTED_CHARS = 6_000
 """Characters of the whole list of tools that a host is shown without asking for more."""
-
-
-ToolText = Annotated[str, Field(min_length=1)]
-
-
-class AddLineRequest(Request):
-    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
-    speaker: Name | None = None
-    conversation: Name | None = None
-    tags: Tags = ()
-
-
-class SearchLineRequest(Request):
-    query: ToolText
-    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
-    conversation: Name | None = None
-
-
-class ContextLineRequest(Request):
-    query: ToolText
-    max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
-
-
-class RememberFact(Request):
-    topic: ToolText
-    content: ToolText
-
-
-class ForgetRequest(Request):
-    ids: Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
-
-
-class ListRecent(Request):
-    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = LISTED_RECENT
-    conversation: Name | None = None
-
-
-class StatusRequest(Request):
-    """Takes nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineTool:
-    """A tool that makes one call of an operation and answers in lines.
-
-    `ask` makes the request over the caller's own scope, `tell` reads the report.
-    """
-
-    name: str
-    description: str
-    request_type: type[Request]
-    operation: str
-    ask: Callable[[Any, Scope | None], Value]
-    tell: Callable[[Any], str]
-
-    @property
-    def adds_only(self) -> bool:
-        """Return whether a call reads or adds, and changes nothing that is stored."""
-        return adds_only(by_name(self.operation))
-
-
-def line_tools() -> tuple[LineTool, ...]:
-    """Return the seven tools."""
-    return (
-        LineTool("add", "Store what was said or decided. It can be found immediately.", AddLineRequest, ADD.operation,
-                 _ask_add, _tell_write),
-        LineTool("search", "Find what was said before, best first, one memory per line: [date speaker] text (id).",
-                 SearchLineRequest, SEARCH.operation, _ask_search, _tell_search),
-        LineTool("context", "Get a context block on a query for the prompt.", ContextLineRequest, CONTEXT.operation,
-                 _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
-        LineTool("remember_fact", "Store a current fact. It replaces the old one on its topic.",
-                 RememberFact, FACTS.operation, _ask_fact, _tell_write),
-        LineTool("forget", "Hide memories by id. This can be undone.", ForgetRequest, "forget",
-                 lambda request, _own: MemoryForgetRequest(ids=request.ids), _tell_control),
-        LineTool("list_recent", "List recent memories, newest first.", ListRecent, "list",
-                 _ask_list, _tell_list),
-        LineTool("status", "Report how much is stored.", StatusRequest, "inspect",
-                 lambda _request, _own: MemoryInspectionRequest(), _tell_status),
-    )  # fmt: skip
-
-
-_NOTHING = "Nothing relevant is stored."
-_LOST = "Damage took memories that were stored here; the operator was told. What is missing may have been known."
-_DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
-
-
-def _ask_add(line: AddLineRequest, own: Scope | None) -> Value:
-    flat = AddRequest(text=line.text, speaker=line.speaker, conversation=line.conversation, tags=line.tags)
-    return ADD.ask(flat, own)
-
-
-def _ask_search(line: SearchLineRequest, own: Scope | None) -> Value:
-    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), own)
-
-
-def _ask_context(line: ContextLineRequest, own: Scope | None) -> Value:
-    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), own)
-
-
-def _ask_fact(line: RememberFact, own: Scope | None) -> Value:
-    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), own)
-
-
-def _ask_list(line: ListRecent, _own: Scope | None) -> Value:
-    conversations = (line.conversation,) if line.conversation is not None else ()
-    filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
-    return MemoryListRequest(limit=line.limit, order=ListOrder.LATEST, filters=filters)
-
-
-def _tell_write(report: MemoryWriteReport) -> str:
-    decisions = [
-        _join_lines(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
-        for decision in report.decisions
-    ]
-    return "\n".join((*decisions, *map(future_claim_text, report.future_claims)))
-
-
-def _tell_search(report: MemoryRecallReport) -> str:
-    if report.reason is NothingReason.EMPTY_SPACE:
-        return "Nothing has been stored here yet."
-    # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
-    if report.outcome is RecallOutcome.NOTHING:
-        return f"{_loss_line(report.losses)}{_NOTHING}"
-    doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
-    return f"{_loss_line(report.losses)}{doubt}{_hit_lines(report.hits)}"
-
-
-def _loss_line(losses: Sequence[SpaceLoss]) -> str:
-    return f"{_LOST}\n" if losses else ""
-
-
-def _tell_list(report: MemoryListReport) -> str:
-    return _loss_line(report.losses) + (_hit_lines(report.items) or "Nothing is stored.")
-
-
-def _tell_control(report: MemoryControlReport) -> str:
-    return "\n".join(_decision_line(decision) for decision in report.decisions)
-
-
-def _decision_line(decision: ControlDecision) -> str:
-    if decision.outcome is ControlOutcome.NOT_FOUND:
-        return f"not_found ({decision.id}) no memory has this id; search shows ids"
-    return _join_lines(decision.outcome.value, f"({decision.id})", decision.reason or "")
-
-
-def _tell_status(report: MemoryInspectionReport) -> str:
-    plane_counts = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
-    speakers = ", ".join(report.speakers[:SPEAKERS_NAMED])
-    more = len(report.speakers) - SPEAKERS_NAMED
-    return _loss_line(report.losses) + "\n".join(
-        (
-            f"memories: {plane_counts}",
-            f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",
-            f"speakers: {speakers or 'none'}{f' and {more} more' if more > 0 else ''}",
-            f"last stored: {as_datetime(report.last_at).date() if report.last_at is not None else 'never'}",
-        )
-    )
-
-
-def _hit_lines(hits: Iterable[RecallHit]) -> str:
-    return "\n".join(map(_hit_line, hits))
-
-
-def _hit_line(hit: RecallHit) -> str:
-    day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
-    head = _join_lines(day, hit.speaker or hit.title or "")
-    # One memory is one line: what a text holds of line ends would look like another memory.
-    text = " ".join(hit.text.split())
-    if len(text) > LINE_CHARS:
-        text = f"{text[: LINE_CHARS - 1]}…"
-    return _join_lines(f"[{head}]" if head else "", text, f"({hit.id})")
-
-
-def _join_lines(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
-
-
 PREFIX = "memory_"
 
 
@@ -413,11 +221,6 @@ def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
         return True
     is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
     return is_everyday and (operation.grave is None or bool(operation.grave_values))
-
-
-def adds_only(operation: AnyOperation, /) -> bool:
-    """Return whether a call of `operation` reads or adds, and changes nothing that is stored."""
-    return not operation.mutates or operation.name == "write"
 
 
 def tool_name(operation: AnyOperation, /) -> str:
@@ -498,23 +301,14 @@ def line_tool(tool: LineTool) -> "types.Tool":
     """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
     import mcp_types as types
 
-    schema = tool.request_type.model_json_schema(mode="validation")
-    fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
-    required = {"required": schema["required"]} if "required" in schema else {}
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema={"type": "object", "properties": fields, **required, "additionalProperties": False},
+        input_schema=tool.input_schema,
         annotations=types.ToolAnnotations(
             read_only_hint=not by_name(tool.operation).mutates, destructive_hint=False, open_world_hint=False
         ),
     )
-
-
-def _brief_field(field: dict[str, Any]) -> dict[str, Any]:
-    value_form = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
-    brief = {name: value_form[name] for name in ("type", "minimum", "maximum", "default") if name in value_form}
-    return brief | {"items": {"type": "string"}} if brief["type"] == "array" else brief
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:

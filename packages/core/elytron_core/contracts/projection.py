@@ -174,3 +174,8 @@ class MemoryProjectionReport(Value):
     """The ids of all memories that a section had to choose from, each once."""
     gate: RecallGateReport | None = None
     """What the gate for recalled memories decided, and by which numbers."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Return the block as messages for a model's API: one of the system, or none if the block is empty."""
+        return [{"role": "system", "content": self.system_memory_block}] if self.system_memory_block else []

@@ -1,7 +1,8 @@
 """The calls of a memory, by family, shared by a local runtime and a remote one."""
 
+from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 from elytron.api.candidates import BlockingCandidates, CandidatesFace
 from elytron.api.everyday import BlockingTranscript, EverydayFace, TranscriptFace
@@ -9,6 +10,12 @@ from elytron.api.mem0 import BlockingMem0, Mem0Face
 from elytron.api.platform import BlockingMaintenance, BlockingPlatform, MaintenanceFace, PlatformFace
 from elytron.api.records import BlockingRecords, RecordsFace
 from elytron.api.skills import BlockingSkills, BlockingTools, SkillsFace, ToolsFace
+
+if TYPE_CHECKING:
+    from elytron_integrations.model_tools import BlockingModelTools, ModelTools
+
+_TOOLS = "elytron_integrations.model_tools"
+"""Loaded when it is used, because it is above this package."""
 
 
 class MemoryFace(
@@ -31,6 +38,17 @@ class MemoryFace(
     >>> (tea,) = memory.add_fact("tea", "Ada drinks green tea").ids
     """
 
+    def tools(self, framework: str = "openai", /) -> "ModelTools":
+        """Return the tools that a model may call, as data in the form of `framework`, with `call` to perform a call.
+
+        `framework` is "openai", "anthropic", "langchain" or "pydantic-ai". Raises InvalidInput.
+
+        >>> tools = memory.tools("anthropic")
+        >>> tools[1]["name"], tools.call("memory_search", {"query": "Where is the boat key?"})[-1:]
+        ('memory_search', ')')
+        """
+        return cast("ModelTools", import_module(_TOOLS).ModelTools(self, framework))
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -51,6 +69,10 @@ class BlockingFaces(
     BlockingMaintenance,
 ):
     """Every call of a memory, waiting for its answer."""
+
+    def tools(self, framework: str = "openai", /) -> "BlockingModelTools":
+        """Return the tools that a model may call, as `MemoryFace.tools` does; their calls wait for the answer."""
+        return cast("BlockingModelTools", import_module(_TOOLS).BlockingModelTools(self, framework))
 
 
 __all__ = [
