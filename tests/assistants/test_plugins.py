@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.gates.tree import ROOT
 
-from elytron_adapter.line_tools import line_tools
+from elytron.api.line_tools import line_tools
 from elytron_assistants.hosts.host_files import SKILL, WiringChoice, host_goals, packaged_text
 from elytron_assistants.hosts.host_table import WIRED_HOSTS, HostName, host_folders
 from elytron_assistants.hosts.plugins import plugin_files, write_plugins

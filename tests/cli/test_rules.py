@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_adapter.line_tools import line_tools
+from elytron.api.line_tools import line_tools
 from elytron_cli.agents.hosts import TOOLS, RulesTarget
 
 

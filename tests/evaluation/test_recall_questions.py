@@ -14,7 +14,7 @@ from elytron_core.errors import UnreadableFile
 from elytron_evaluation.recall_page import evaluation_page
 from elytron_evaluation.recall_questions import (
     EvaluationReport,
-    MissReason,
+    EvidenceAbsence,
     RecallConfiguration,
     RecallEvaluation,
     compare_evaluations,
@@ -56,9 +56,14 @@ async def test_evidence_is_an_id_or_a_quotation(tmp_path: Path) -> None:
         {"question": "Where is the boat key?", "evidence": [ids[0]]},
         {"query": "Where does my sister live?", "expected": "ada  LIVES in lisbon"},
     )
-    assert [result.found for result in evaluation.results] == [(1,), (1,)]
+    assert [result.evidence_places for result in evaluation.results] == [(1,), (1,)]
     figures = evaluation.figures
-    assert (figures.recall, figures.any_evidence, figures.reciprocal_rank, figures.shown) == (1.0, 1.0, 1.0, 1.0)
+    assert (figures.recall, figures.any_evidence, figures.reciprocal_rank, figures.evidence_shown) == (
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+    )
 
 
 async def test_a_miss_says_whether_the_memory_is_absent_forgotten_or_ranked_lower(tmp_path: Path) -> None:
@@ -73,9 +78,9 @@ async def test_a_miss_says_whether_the_memory_is_absent_forgotten_or_ranked_lowe
         limit=1,
     )
     missed = [[(miss.reason, miss.place) for miss in result.missed] for result in evaluation.results]
-    assert missed[0] == [(MissReason.NOT_STORED, None)]
-    assert missed[1] == [(MissReason.HIDDEN, None)]
-    assert [reason for reason, _ in missed[2]] in ([MissReason.LIMIT], [MissReason.NO_MATCH])
+    assert missed[0] == [(EvidenceAbsence.NOT_STORED, None)]
+    assert missed[1] == [(EvidenceAbsence.HIDDEN, None)]
+    assert [reason for reason, _ in missed[2]] in ([EvidenceAbsence.LIMIT], [EvidenceAbsence.NO_MATCH])
     assert evaluation.figures.recall == pytest.approx(0.5 / 3, abs=0.001)
 
 
@@ -98,7 +103,7 @@ async def test_another_space_is_asked_only_where_the_question_names_it(tmp_path:
         {"question": "Where is the boat key?", "evidence": "hangs in the kitchen", "space": "tomas"},
         {"question": "Where is the boat key?", "evidence": ids[0], "space": "tomas"},
     )
-    assert [len(result.found) for result in evaluation.results] == [0, 1, 0]
+    assert [len(result.evidence_places) for result in evaluation.results] == [0, 1, 0]
 
 
 async def test_two_configurations_are_compared_by_question(tmp_path: Path) -> None:

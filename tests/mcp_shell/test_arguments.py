@@ -12,8 +12,8 @@ import pytest
 from mcp import Client
 
 import elytron
+from elytron.api.line_tools import adds_only, line_tools
 from elytron.registry import WIRE_OPERATIONS
-from elytron_adapter.line_tools import adds_only, line_tools
 from elytron_core.model import Value, model_schema
 from elytron_mcp_shell.app import mcp_server
 from elytron_mcp_shell.arguments import prepare_arguments

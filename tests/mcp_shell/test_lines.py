@@ -9,7 +9,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 import elytron
-from elytron_adapter.line_tools import LINE_CHARS
+from elytron.api.line_tools import LINE_CHARS
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import mcp_server

@@ -26,7 +26,7 @@ from elytron_core.policy.ranking.injection import FIRST_LINES
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 ASKED = {
-    "adapter/elytron_adapter/flat_calls.py",
+    "adapter/elytron/api/flat_calls.py",
     "cli/elytron_cli/commands/agents/tools.py",
     "cli/elytron_cli/commands/memories.py",
     "cli/elytron_cli/commands/servers/client.py",

@@ -145,7 +145,7 @@ class Value(BaseModel):
 
     def _repr_html_(self) -> str:
         """Return the value as tables, as notebooks show it."""
-        from elytron_core.report_html import report_html
+        from elytron_core.text.report_html import report_html
 
         return report_html(self)
 

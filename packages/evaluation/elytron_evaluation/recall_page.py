@@ -6,7 +6,7 @@ from typing import Final
 
 from elytron_evaluation.recall_questions import (
     EvaluationReport,
-    MissReason,
+    EvidenceAbsence,
     QuestionResult,
     RecallEvaluation,
     RecallFigures,
@@ -19,28 +19,28 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bo
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 """
 REASONS: Final = {
-    MissReason.NOT_STORED: "no memory contains it",
-    MissReason.HIDDEN: "it was forgotten, archived or replaced",
-    MissReason.FILTERED: "the scope or the filters exclude it",
-    MissReason.NO_MATCH: "nothing in it matches the question",
-    MissReason.MIN_SCORE: "its score is below the minimum",
-    MissReason.HELD_BACK: "the gate held it back",
-    MissReason.LIMIT: "it is ranked behind the limit",
+    EvidenceAbsence.NOT_STORED: "no memory contains it",
+    EvidenceAbsence.HIDDEN: "it was forgotten, archived or replaced",
+    EvidenceAbsence.FILTERED: "the scope or the filters exclude it",
+    EvidenceAbsence.NO_MATCH: "nothing in it matches the question",
+    EvidenceAbsence.MIN_SCORE: "its score is below the minimum",
+    EvidenceAbsence.HELD_BACK: "the gate held it back",
+    EvidenceAbsence.LIMIT: "it is ranked behind the limit",
 }
 
 
 def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
     """Return the figures as rows of a label and a value, `-` where nothing of the kind was asked. k is the limit."""
     return (
-        ("recall@k", _percent(figures.recall)),
-        ("precision@k", _percent(figures.precision)),
-        ("questions with any evidence", _percent(figures.any_evidence)),
+        ("recall@k", _percent_text(figures.recall)),
+        ("precision@k", _percent_text(figures.precision)),
+        ("questions with any evidence", _percent_text(figures.any_evidence)),
         ("mean reciprocal rank", "-" if figures.reciprocal_rank is None else f"{figures.reciprocal_rank:.3f}"),
-        ("evidence shown in the block", _percent(figures.shown)),
-        ("unrelated questions with an answer", _percent(figures.unrelated_answered)),
-        ("unrelated questions with a block", _percent(figures.unrelated_shown)),
-        ("characters per block", _count(figures.block_chars)),
-        ("tokens per block (estimate)", _count(figures.block_tokens)),
+        ("evidence shown in the block", _percent_text(figures.evidence_shown)),
+        ("unrelated questions with an answer", _percent_text(figures.unrelated_answered)),
+        ("unrelated questions with a block", _percent_text(figures.unrelated_shown)),
+        ("characters per block", _count_text(figures.block_chars)),
+        ("tokens per block (estimate)", _count_text(figures.block_tokens)),
     )
 
 
@@ -86,7 +86,7 @@ def _figures_table(evaluations: Sequence[RecallEvaluation]) -> str:
     for cells in zip(*columns, strict=True):
         values = "".join(f"<td class=number>{escape(value)}</td>" for _, value in cells)
         rows.append(f"<tr><td>{escape(cells[0][0])}</td>{values}</tr>")
-    return _table(f"<th>figure</th>{head}", rows)
+    return _table_html(f"<th>figure</th>{head}", rows)
 
 
 def _misses_table(evaluation: RecallEvaluation, number: int) -> str:
@@ -94,7 +94,7 @@ def _misses_table(evaluation: RecallEvaluation, number: int) -> str:
     if not rows:
         return f"<h2>Missed evidence, configuration {number}</h2><p>None.</p>"
     head = "<th>line</th><th>question</th><th>evidence</th><th>reason</th><th>rank</th>"
-    return f"<h2>Missed evidence, configuration {number}</h2>{_table(head, rows)}"
+    return f"<h2>Missed evidence, configuration {number}</h2>{_table_html(head, rows)}"
 
 
 def _miss_row(result: QuestionResult, place: int) -> str:
@@ -110,16 +110,16 @@ def _problems_table(report: EvaluationReport) -> str:
     if not lines:
         return ""
     rows = [f"<tr><td class=number>{line.line}</td><td>{escape(line.problem)}</td></tr>" for line in lines]
-    return f"<h2>Lines that were not asked</h2>{_table('<th>line</th><th>problem</th>', rows)}"
+    return f"<h2>Lines that were not asked</h2>{_table_html('<th>line</th><th>problem</th>', rows)}"
 
 
-def _table(head: str, rows: Iterable[str]) -> str:
+def _table_html(head: str, rows: Iterable[str]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _percent(share: float | None) -> str:
+def _percent_text(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-def _count(value: float | None) -> str:
+def _count_text(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"

@@ -77,7 +77,7 @@ class RecallConfiguration(Value):
     """Name of the encoder, for whoever opens the memory."""
 
 
-class MissReason(StrEnum):
+class EvidenceAbsence(StrEnum):
     """Why evidence is not among the hits of a question."""
 
     NOT_STORED = "not_stored"
@@ -92,15 +92,15 @@ class MissReason(StrEnum):
 
 
 _REASONS: Final = {
-    AbsenceReason.UNKNOWN: MissReason.NOT_STORED,
-    AbsenceReason.HIDDEN: MissReason.HIDDEN,
-    AbsenceReason.FILTERED: MissReason.FILTERED,
-    AbsenceReason.NO_MATCH: MissReason.NO_MATCH,
-    AbsenceReason.MIN_SCORE: MissReason.MIN_SCORE,
-    AbsenceReason.HELD_BACK: MissReason.HELD_BACK,
-    AbsenceReason.EARLIER_PAGE: MissReason.LIMIT,
-    AbsenceReason.LIMIT: MissReason.LIMIT,
-    AbsenceReason.TOKENS: MissReason.LIMIT,
+    AbsenceReason.UNKNOWN: EvidenceAbsence.NOT_STORED,
+    AbsenceReason.HIDDEN: EvidenceAbsence.HIDDEN,
+    AbsenceReason.FILTERED: EvidenceAbsence.FILTERED,
+    AbsenceReason.NO_MATCH: EvidenceAbsence.NO_MATCH,
+    AbsenceReason.MIN_SCORE: EvidenceAbsence.MIN_SCORE,
+    AbsenceReason.HELD_BACK: EvidenceAbsence.HELD_BACK,
+    AbsenceReason.EARLIER_PAGE: EvidenceAbsence.LIMIT,
+    AbsenceReason.LIMIT: EvidenceAbsence.LIMIT,
+    AbsenceReason.TOKENS: EvidenceAbsence.LIMIT,
 }
 
 
@@ -108,7 +108,7 @@ class MissedEvidence(Value):
     """Evidence that was not recalled. `place` is its rank, if it has one."""
 
     evidence: str
-    reason: MissReason
+    reason: EvidenceAbsence
     place: int | None = None
 
 
@@ -119,7 +119,7 @@ class QuestionResult(Value):
     outcome: RecallOutcome
     hits: int
     relevant_hits: int
-    found: tuple[int, ...] = ()
+    evidence_places: tuple[int, ...] = ()
     missed: tuple[MissedEvidence, ...] = ()
     evidence_shown: int = 0
     """Number of the evidence that the block for a model shows."""
@@ -131,7 +131,7 @@ class QuestionResult(Value):
     @property
     def recalled_share(self) -> float:
         """Return the share of the evidence that is among the hits."""
-        return len(self.found) / len(self.question.evidence) if self.question.evidence else 0.0
+        return len(self.evidence_places) / len(self.question.evidence) if self.question.evidence else 0.0
 
 
 class RecallFigures(Value):
@@ -147,7 +147,7 @@ class RecallFigures(Value):
     any_evidence: float | None = None
     """Share of questions with evidence among the hits."""
     reciprocal_rank: float | None = None
-    shown: float | None = None
+    evidence_shown: float | None = None
     """Share of the evidence that the block for a model shows, by question."""
     unrelated_answered: float | None = None
     """Share of unrelated questions whose search has an outcome other than `nothing`."""
@@ -286,8 +286,8 @@ async def evaluate_recall(
 
 def compare_evaluations(first: RecallEvaluation, second: RecallEvaluation, /) -> RecallComparison:
     """Return which of the questions that both answered got more or fewer pieces of their evidence in the second."""
-    before = {result.question.line: len(result.found) for result in first.results if result.question.evidence}
-    after = {result.question.line: len(result.found) for result in second.results if result.question.evidence}
+    before = {result.question.line: len(result.evidence_places) for result in first.results if result.question.evidence}
+    after = {result.question.line: len(result.evidence_places) for result in second.results if result.question.evidence}
     both = sorted(before.keys() & after.keys())
     more = tuple(line for line in both if after[line] > before[line])
     fewer = tuple(line for line in both if after[line] < before[line])
@@ -310,7 +310,7 @@ async def _ask_question(
     )
     report = await memory.operate(request)
     places = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
-    found = tuple(sorted(place for place in places if place is not None))
+    evidence_places = tuple(sorted(place for place in places if place is not None))
     missed = [
         await _explain_miss(memory, request, text, ids)
         for place, ids, text in zip(places, evidence_ids, question.evidence, strict=True)
@@ -327,18 +327,18 @@ async def _ask_question(
             answers_only=True,
         )
     )
-    shown = frozenset(block.selected_ids)
+    block_ids = frozenset(block.selected_ids)
     result = QuestionResult(
         question=question,
         outcome=report.outcome,
         hits=len(report.hits),
         relevant_hits=len(relevant),
-        found=found,
+        evidence_places=evidence_places,
         missed=tuple(missed),
-        evidence_shown=sum(not shown.isdisjoint(ids) for ids in evidence_ids),
-        recalled_shown=len(shown),
-        block_chars=len(block.system_memory_block) if shown else 0,
-        block_tokens=estimate_tokens(block.system_memory_block) if shown else 0,
+        evidence_shown=sum(not block_ids.isdisjoint(ids) for ids in evidence_ids),
+        recalled_shown=len(block_ids),
+        block_chars=len(block.system_memory_block) if block_ids else 0,
+        block_tokens=estimate_tokens(block.system_memory_block) if block_ids else 0,
     )
     return result, report.vectors
 
@@ -366,7 +366,7 @@ def _place_of(hits: Sequence[RecallHit], ids: frozenset[str], text: str) -> int 
 
 def _is_evidence(hit: RecallHit, ids: Sequence[frozenset[str]], texts: Sequence[str]) -> bool:
     plain = _plain_text(hit.text)
-    return any(hit.id in known for known in ids) or any(_plain_text(text) in plain for text in texts)
+    return any(hit.id in memory_ids for memory_ids in ids) or any(_plain_text(text) in plain for text in texts)
 
 
 async def _explain_miss(
@@ -374,12 +374,12 @@ async def _explain_miss(
 ) -> MissedEvidence:
     """Return why none of the memories `ids` is among the hits; of several, the reason of the one ranked best."""
     if not ids:
-        return MissedEvidence(evidence=text, reason=MissReason.NOT_STORED)
-    asked = request.model_copy(update={"why_not": tuple(sorted(ids))[: limits.WHY_NOT_IDS]})
-    report: MemoryRecallReport = await memory.operate(asked)
+        return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
+    explained_request = request.model_copy(update={"why_not": tuple(sorted(ids))[: limits.WHY_NOT_IDS]})
+    report: MemoryRecallReport = await memory.operate(explained_request)
     absences = [absence for absence in report.why_not if absence.absence in _REASONS]
     if not absences:
-        return MissedEvidence(evidence=text, reason=MissReason.NOT_STORED)
+        return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
     nearest = min(absences, key=lambda absence: (absence.place is None, absence.place or 0))
     return MissedEvidence(evidence=text, reason=_REASONS[nearest.absence], place=nearest.place)
 
@@ -391,17 +391,19 @@ def _count_figures(results: Sequence[QuestionResult], *, failed: int) -> RecallF
         answerable=len(answerable),
         unrelated=len(unrelated),
         failed=failed,
-        recall=_mean([result.recalled_share for result in answerable]),
-        precision=_mean([result.relevant_hits / result.hits if result.hits else 0.0 for result in answerable]),
-        any_evidence=_mean([bool(result.found) for result in answerable]),
-        reciprocal_rank=_mean([1 / result.found[0] if result.found else 0.0 for result in answerable]),
-        shown=_mean([result.evidence_shown / len(result.question.evidence) for result in answerable]),
-        unrelated_answered=_mean([result.outcome is not RecallOutcome.NOTHING for result in unrelated]),
-        unrelated_shown=_mean([result.recalled_shown > 0 for result in unrelated]),
-        block_chars=_mean([result.block_chars for result in results]),
-        block_tokens=_mean([result.block_tokens for result in results]),
+        recall=_mean_of([result.recalled_share for result in answerable]),
+        precision=_mean_of([result.relevant_hits / result.hits if result.hits else 0.0 for result in answerable]),
+        any_evidence=_mean_of([bool(result.evidence_places) for result in answerable]),
+        reciprocal_rank=_mean_of(
+            [1 / result.evidence_places[0] if result.evidence_places else 0.0 for result in answerable]
+        ),
+        evidence_shown=_mean_of([result.evidence_shown / len(result.question.evidence) for result in answerable]),
+        unrelated_answered=_mean_of([result.outcome is not RecallOutcome.NOTHING for result in unrelated]),
+        unrelated_shown=_mean_of([result.recalled_shown > 0 for result in unrelated]),
+        block_chars=_mean_of([result.block_chars for result in results]),
+        block_tokens=_mean_of([result.block_tokens for result in results]),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean_of(values: Sequence[float]) -> float | None:
     return round(statistics.fmean(values), 4) if values else None

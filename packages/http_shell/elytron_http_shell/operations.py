@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from elytron.api.flat_calls import FLAT_CALLS, FlatCall, own_scope
 from elytron.memories.lookup import ANY, CHANGES, READS
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name, family_of
 from elytron_adapter import envelope
@@ -24,7 +25,6 @@ from elytron_adapter.envelope import (
     asked_of,
 )
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.flat_calls import FLAT_CALLS, FlatCall, own_scope
 from elytron_adapter.http.requests import AUDIT_ID, IDEMPOTENCY_KEY, heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import give_answer, principal_of, render_answer, request_id_of, sequence_of
 from elytron_adapter.surface import AsgiApp, Route, Surface, SurfaceAccess, build_surfaces, own_app

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from elytron.api.flat_calls import own_scope
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission
@@ -28,7 +29,6 @@ from elytron_adapter.envelope import (
     asked_of,
     reject_error,
 )
-from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.open_streams import StreamGuard, require_caller, take_guard
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of

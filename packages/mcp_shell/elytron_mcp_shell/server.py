@@ -10,6 +10,8 @@ import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from elytron.api.flat_calls import own_scope
+from elytron.api.line_tools import LineTool, adds_only, line_tools
 from elytron.registry import AnyOperation, by_name
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS, Principal
@@ -26,8 +28,6 @@ from elytron_adapter.envelope import (
     failure_of,
     seed_key,
 )
-from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.line_tools import LineTool, adds_only, line_tools
 from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 from elytron_core.model import Value

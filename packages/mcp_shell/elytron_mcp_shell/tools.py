@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
+from elytron.api.line_tools import LineTool
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
 from elytron_adapter import envelope
-from elytron_adapter.line_tools import LineTool
 from elytron_core import limits
 from elytron_core.contracts.control import (
     MemoryControlReport,

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elytron.api.flat_calls import own_scope
 from elytron.secrets.forms import (
     GrantRequest,
     SecretChangeRequest,
@@ -18,7 +19,6 @@ from elytron.secrets.forms import (
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron_adapter import envelope
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import json_body
 from elytron_adapter.http.responses import answered_by, principal_of, value_response
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces

@@ -7,8 +7,8 @@ from typing import Final
 
 from starlette.requests import Request
 
+from elytron.api.flat_calls import own_scope
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import RouteCall, read_body
 from elytron_adapter.http.responses import answered_by, principal_of
 from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceFigure, build_surfaces

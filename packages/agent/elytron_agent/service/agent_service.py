@@ -8,12 +8,12 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
+from elytron.api.flat_calls import own_scope
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
 from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, visit_queues
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
-from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.surface import SurfaceFigure
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnLines, TurnService

@@ -1,6 +1,5 @@
 """The calls of a memory, by family, shared by a local runtime and a remote one."""
 
-from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
@@ -12,10 +11,7 @@ from elytron.api.records import BlockingRecords, RecordsFace
 from elytron.api.skills import BlockingSkills, BlockingTools, SkillsFace, ToolsFace
 
 if TYPE_CHECKING:
-    from elytron_integrations.model_tools import BlockingModelTools, ModelTools
-
-_TOOLS = "elytron_integrations.model_tools"
-"""Loaded when it is used, because it is above this package."""
+    from elytron.api.model_tools import BlockingModelTools, BlockingOperations, ModelTools
 
 
 class MemoryFace(
@@ -47,7 +43,9 @@ class MemoryFace(
         >>> tools[1]["name"], tools.call("memory_search", {"query": "Where is the boat key?"})[-1:]
         ('memory_search', ')')
         """
-        return cast("ModelTools", import_module(_TOOLS).ModelTools(self, framework))
+        from elytron.api.model_tools import ModelTools
+
+        return ModelTools(self, framework)
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,8 +69,17 @@ class BlockingFaces(
     """Every call of a memory, waiting for its answer."""
 
     def tools(self, framework: str = "openai", /) -> "BlockingModelTools":
-        """Return the tools that a model may call, as `MemoryFace.tools` does; their calls wait for the answer."""
-        return cast("BlockingModelTools", import_module(_TOOLS).BlockingModelTools(self, framework))
+        """Return the tools that a model may call, as data in the form of `framework`, with `call` to perform a call.
+
+        `framework` is "openai", "anthropic", "langchain" or "pydantic-ai". Raises InvalidInput.
+
+        >>> tools = memory.tools("anthropic")
+        >>> tools[1]["name"], tools.call("memory_search", {"query": "Where is the boat key?"})[-1:]
+        ('memory_search', ')')
+        """
+        from elytron.api.model_tools import BlockingModelTools
+
+        return BlockingModelTools(cast("BlockingOperations", self), framework)
 
 
 __all__ = [

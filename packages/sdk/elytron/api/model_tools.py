@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, assert_never, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, assert_never, cast, overload
 
 from pydantic import ValidationError
 
-from elytron.api import MemoryFace
-from elytron.runtime import BlockingMemory
-from elytron_adapter.line_tools import LineTool, line_tools
+from elytron.api.line_tools import LineTool, line_tools
 from elytron_core.errors import InvalidInput, InvalidJson
-from elytron_core.model import JsonSchema, OperationRequest, invalid_input
+from elytron_core.model import JsonSchema, OperationRequest, Value, invalid_input
 from elytron_core.scope import Scope
 from elytron_core.strict_json import parse_json
 
+if TYPE_CHECKING:
+    from elytron.api import MemoryFace
+
+ReportT = TypeVar("ReportT", bound=Value)
 _PREFIX: Final = "memory_"
 
 
@@ -28,6 +30,19 @@ class ToolFramework(StrEnum):
     """Arguments of `StructuredTool` without its function: `{"name", "description", "args_schema"}`."""
     PYDANTIC_AI = "pydantic-ai"
     """Arguments of `Tool.from_schema` without its function: `{"name", "description", "json_schema"}`."""
+
+
+class BlockingOperations(Protocol):
+    """A memory that performs an operation and waits for its report."""
+
+    @property
+    def scope(self) -> Scope | None:
+        """Return the scope of calls that name none."""
+        ...
+
+    def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
+        """Perform the operation that takes `request` and return what it reports."""
+        ...
 
 
 class ToolDescriptions(Sequence[JsonSchema]):
@@ -71,7 +86,7 @@ class ToolDescriptions(Sequence[JsonSchema]):
 class ModelTools(ToolDescriptions):
     """Tools of a memory whose calls are awaited. Each call stays within the scope of that memory."""
 
-    def __init__(self, memory: MemoryFace, framework: ToolFramework | str, /) -> None:
+    def __init__(self, memory: "MemoryFace", framework: ToolFramework | str, /) -> None:
         super().__init__(framework)
         self._memory = memory
 
@@ -97,7 +112,7 @@ class ModelTools(ToolDescriptions):
 class BlockingModelTools(ToolDescriptions):
     """Tools of a memory whose calls wait for their answer. Each call stays within the scope of that memory."""
 
-    def __init__(self, memory: BlockingMemory[Any], framework: ToolFramework | str, /) -> None:
+    def __init__(self, memory: "BlockingOperations", framework: ToolFramework | str, /) -> None:
         super().__init__(framework)
         self._memory = memory
 
@@ -138,15 +153,15 @@ def _parsed_arguments(text: str) -> object:
 
 def _describe_tool(name: str, tool: LineTool, framework: ToolFramework) -> JsonSchema:
     schema = tool.input_schema
-    named: JsonSchema = {"name": name, "description": tool.description}
+    naming: JsonSchema = {"name": name, "description": tool.description}
     match framework:
         case ToolFramework.OPENAI:
-            return {"type": "function", "function": {**named, "parameters": schema}}
+            return {"type": "function", "function": {**naming, "parameters": schema}}
         case ToolFramework.ANTHROPIC:
-            return {**named, "input_schema": schema}
+            return {**naming, "input_schema": schema}
         case ToolFramework.LANGCHAIN:
-            return {**named, "args_schema": {"title": name, "description": tool.description, **schema}}
+            return {**naming, "args_schema": {"title": name, "description": tool.description, **schema}}
         case ToolFramework.PYDANTIC_AI:
-            return {**named, "json_schema": schema}
+            return {**naming, "json_schema": schema}
         case _:
             assert_never(framework)

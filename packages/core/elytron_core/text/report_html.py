@@ -23,9 +23,9 @@ def report_html(value: "Value", /) -> str:
     plain = {name: content for name, content in fields.items() if name != items_name}
     parts = [f"<strong>{escape(type(value).__name__)}</strong>"]
     if plain:
-        parts.append(_table((), [(name, _cell_text(content)) for name, content in plain.items()]))
+        parts.append(_table_html((), [(name, _cell_text(content)) for name, content in plain.items()]))
     if items_name is not None:
-        parts.append(_items_table(items_name, value.__dict__[items_name]))
+        parts.append(_items_html(items_name, value.__dict__[items_name]))
     return "".join(parts)
 
 
@@ -42,12 +42,12 @@ def _is_items(content: object) -> bool:
     return isinstance(content, tuple) and all(isinstance(item, BaseModel) for item in cast("tuple[object]", content))
 
 
-def _items_table(name: str, items: Sequence[BaseModel]) -> str:
-    shown = [_shown_fields(item) for item in items[:_ROWS]]
-    columns = tuple(dict.fromkeys(column for fields in shown for column in fields))[:_COLUMNS]
-    rows = [[_cell_text(fields.get(column, "")) for column in columns] for fields in shown]
+def _items_html(name: str, items: Sequence[BaseModel]) -> str:
+    item_fields = [_shown_fields(item) for item in items[:_ROWS]]
+    columns = tuple(dict.fromkeys(column for fields in item_fields for column in fields))[:_COLUMNS]
+    rows = [[_cell_text(fields.get(column, "")) for column in columns] for fields in item_fields]
     more = f"<p>{len(items) - _ROWS} more</p>" if len(items) > _ROWS else ""
-    return f"<p>{escape(name)}: {len(items)}</p>{_table(columns, rows)}{more}"
+    return f"<p>{escape(name)}: {len(items)}</p>{_table_html(columns, rows)}{more}"
 
 
 def _cell_text(content: object) -> str:
@@ -55,7 +55,7 @@ def _cell_text(content: object) -> str:
     return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f'<th style="{_STYLE}">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
     return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"

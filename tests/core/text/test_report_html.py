@@ -2,7 +2,7 @@
 
 import elytron
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport
-from elytron_core.report_html import report_html
+from elytron_core.text.report_html import report_html
 
 
 def test_a_report_shows_its_items_and_escapes_every_text() -> None:
@@ -20,7 +20,7 @@ def test_long_lists_and_texts_are_cut_and_the_rest_is_counted() -> None:
     html = report_html(MemoryControlReport(space="ada", decisions=(decision,) * 70, changed=True))
     assert "decisions: 70" in html
     assert "<p>20 more</p>" in html
-    assert html.count("<tr>") == 52
+    assert html.count("<tr>") == 53
     assert "x" * 301 not in html
 
 

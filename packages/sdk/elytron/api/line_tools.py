@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from elytron.api.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, ContextRequest, FactRequest
+from elytron.api.flat_calls import SearchRequest as FlatSearch
 from elytron.registry import AnyOperation, by_name
-from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, ContextRequest, FactRequest
-from elytron_adapter.flat_calls import SearchRequest as FlatSearch
 from elytron_core import limits
 from elytron_core.clock import as_datetime
 from elytron_core.contracts.control import (

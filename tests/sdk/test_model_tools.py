@@ -8,8 +8,8 @@ import pytest
 
 import elytron
 from elytron import SyncMemoryRuntime
+from elytron.api.model_tools import ToolFramework
 from elytron_core.errors import InvalidInput, ScopeMissing
-from elytron_integrations.model_tools import ToolFramework
 
 FORMS = {
     ToolFramework.OPENAI: {"type", "function"},
