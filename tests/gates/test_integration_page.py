@@ -19,6 +19,8 @@ from tests.gates.tree import ROOT
 from elytron_integrations.integration_table import INTEGRATIONS, FrameworkIntegration
 
 PAGE = ROOT / "docs" / "reference" / "integrations.md"
+GROUPS = ("dev", "frameworks", "frameworks-apart", "claude-agent")
+"""Dependency groups of the environments in which adapters are tested."""
 ROWS = {row.module: row for row in INTEGRATIONS}
 _ROW = re.compile(r"^\| .*`(elytron_integrations\.[\w.]+)` .*\| (\d+) \|$", re.MULTILINE)
 
@@ -74,8 +76,9 @@ def test_an_adapter_has_an_extra_a_page_an_example_and_tests(module: str) -> Non
     row = ROWS[module]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     requirements = project["project"]["optional-dependencies"][row.extra]
+    groups = project["dependency-groups"]
     assert any(requirement.startswith(f"{row.distribution}>=") for requirement in requirements)
-    assert any(requirement.startswith(row.distribution) for requirement in project["dependency-groups"]["frameworks"])
+    assert any(requirement.startswith(row.distribution) for group in GROUPS for requirement in groups[group])
     assert (ROOT / "docs" / row.page).is_file()
     assert (ROOT / "tests" / "frameworks" / row.conformance).exists()
     assert f"elytron_integrations.{module.split('.')[1]}" in "".join(

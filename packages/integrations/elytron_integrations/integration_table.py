@@ -44,7 +44,19 @@ class FrameworkIntegration:
         return _release_parts(lowest) <= _release_parts(release) < _release_parts(limit)
 
 
-INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = ()
+INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
+    FrameworkIntegration(
+        name="Anthropic memory tool",
+        extra="anthropic",
+        distribution="anthropic",
+        import_name="anthropic",
+        tested_range=">=2.14,<3",
+        module="elytron_integrations.anthropic_memory",
+        page="how-to/frameworks/anthropic-memory.md",
+        provides="the six file commands, for both clients",
+        conformance="anthropic_memory",
+    ),
+)
 """Every adapter that needs a framework."""
 
 
