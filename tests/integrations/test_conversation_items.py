@@ -117,6 +117,16 @@ async def test_an_item_whose_redaction_breaks_its_json_is_redacted_text_by_text(
     assert await values_of(items) == [{"all": ["[redacted:github_token]", 7], "n": None}]
 
 
+async def test_a_block_of_recalled_memory_is_taken_out_of_an_item(items: ConversationItems, memory: MemoryFace) -> None:
+    await memory.add("Ada drinks green tea.")
+    block = (await memory.project("what does Ada drink?", recall_gate=elytron.RecallGate.OFF)).system_memory_block
+    open_end = block[: len(block) // 2]
+    await items.append([item_of({"text": f"{block} Hello.", "more": [open_end, "A" * 100_000]})])
+    (value,) = await values_of(items)
+    assert "green tea" not in str(value)
+    assert value["more"][1] == "A" * 100_000
+
+
 async def test_an_item_beyond_the_bound_is_refused(items: ConversationItems) -> None:
     with pytest.raises(LimitExceeded, match="bytes of an item"):
         await items.append([item_of("A" * conversation_items.ITEM_BYTES)])

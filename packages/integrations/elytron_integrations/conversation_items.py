@@ -26,6 +26,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_turn
 from elytron_core.planes.transcript import Message, OpaqueItem
+from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
@@ -87,7 +88,7 @@ class ConversationItems:
         """Return the turn that holds an item; what is too large for a turn is stored as copies that go with it."""
         message = Message(role=item.role, text=item.text, speaker=item.speaker, at=item.at)
         host_id = host_name(item.host_id) if item.host_id is not None else None
-        body = _clean_json(item.value)
+        body = clean_json(item.value)
         try:
             opaque = OpaqueItem(kind=item.kind, issuer=self._issuer, body=body)
         except ValidationError:
@@ -144,13 +145,9 @@ class ConversationItems:
         return items
 
     async def _put_pieces(self, body: str, host_id: str) -> int:
-        if len(body.encode()) > ITEM_BYTES:
-            raise LimitExceeded(what="bytes of an item", limit=ITEM_BYTES, found=len(body.encode()))
-        names = self._piece_names(host_id, -(-len(body) // _PIECE_CHARS))
-        drafts = [
-            RecordDraft(*name, body[place * _PIECE_CHARS : (place + 1) * _PIECE_CHARS])
-            for place, name in enumerate(names)
-        ]
+        pieces = text_pieces(body)
+        names = self._piece_names(host_id, len(pieces))
+        drafts = [RecordDraft(*name, piece) for name, piece in zip(names, pieces, strict=True)]
         await records_of(self._memory, scope=self._scope).put_all(drafts)
         return len(names)
 
@@ -168,17 +165,28 @@ class ConversationItems:
         return [(namespace, f"{self._issuer}:{place}") for place in range(count)]
 
 
-def _clean_json(value: JsonValue) -> str:
-    """Return a value as JSON without credentials."""
+def clean_json(value: JsonValue, /) -> str:
+    """Return a value as JSON without credentials and blocks of recalled memory. It may be cut into pieces."""
     body = _json_text(value)
-    scrubbed = scrub_secrets(body)
-    if not scrubbed.counts:
+    clean_body = _clean_text(body)
+    if clean_body == body:
         return body
     try:
-        json.loads(scrubbed.text)
-    except ValueError:  # a credential went over the end of a text
+        json.loads(clean_body)
+    except ValueError:  # what was taken out went over the end of a text
         return _json_text(_clean_texts(value))
-    return scrubbed.text
+    return clean_body
+
+
+def text_pieces(text: str, /) -> list[str]:
+    """Return a text in pieces of which a record holds each. Raises LimitExceeded for more than 16 MiB."""
+    if (size := len(text.encode())) > ITEM_BYTES:
+        raise LimitExceeded(what="bytes of an item", limit=ITEM_BYTES, found=size)
+    return [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
+
+
+def _clean_text(text: str) -> str:
+    return scrub_secrets(strip_own_output(text).text).text
 
 
 def _json_text(value: JsonValue) -> str:
@@ -193,7 +201,7 @@ def _json_text(value: JsonValue) -> str:
 def _clean_texts(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return scrub_secrets(value).text
+            return _clean_text(value)
         case list():
             return [_clean_texts(each) for each in value]
         case dict():

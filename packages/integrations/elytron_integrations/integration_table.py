@@ -56,6 +56,17 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         provides="the six file commands, for both clients",
         conformance="anthropic_memory",
     ),
+    FrameworkIntegration(
+        name="Pydantic AI",
+        extra="pydantic-ai",
+        distribution="pydantic-ai-slim",
+        import_name="pydantic_ai",
+        tested_range=">=2.68,<3",
+        module="elytron_integrations.pydantic_ai",
+        page="how-to/frameworks/pydantic-ai.md",
+        provides="a conversation store, and a capability that recalls and stores",
+        conformance="pydantic_ai",
+    ),
 )
 """Every adapter that needs a framework."""
 
