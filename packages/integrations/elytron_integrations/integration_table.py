@@ -67,6 +67,17 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         provides="a conversation store, and a capability that recalls and stores",
         conformance="pydantic_ai",
     ),
+    FrameworkIntegration(
+        name="Google ADK",
+        extra="google-adk",
+        distribution="google-adk",
+        import_name="google.adk",
+        tested_range=">=2.13,<3",
+        module="elytron_integrations.google_adk",
+        page="how-to/frameworks/google-adk.md",
+        provides="a session service and a memory service",
+        conformance="google_adk",
+    ),
 )
 """Every adapter that needs a framework."""
 
