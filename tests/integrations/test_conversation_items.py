@@ -8,10 +8,23 @@ import pytest
 import elytron
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
-from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, ScopeMissing
+from elytron_core.errors import (
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    PermissionRefused,
+    PreconditionFailed,
+    ScopeMissing,
+)
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations import conversation_items
-from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name, joined_text
+from elytron_integrations.conversation_items import (
+    ConversationItem,
+    ConversationItems,
+    host_name,
+    joined_text,
+    settle_change,
+)
 from elytron_integrations.user_memory import UserMemory, memory_of_caller, narrowed_scope, user_memory
 
 pytestmark = pytest.mark.anyio
@@ -153,6 +166,22 @@ async def test_another_user_reads_no_item_of_the_same_conversation(
     grace = items_of(user_memory(memory, "grace", operation="a test"))
     assert (await values_of(grace), await grace.erase()) == ([], 0)
     assert len(await values_of(items)) == 2
+
+
+async def test_a_change_is_made_again_until_no_other_writer_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[int] = []
+
+    async def change(successes: int) -> None:
+        changes.append(successes)
+        if len(changes) < successes:
+            raise PreconditionFailed
+
+    await settle_change(lambda: change(3))
+    assert changes == [3, 3, 3]
+    monkeypatch.setattr(conversation_items, "CHANGE_ATTEMPTS", 2)
+    with pytest.raises(PreconditionFailed):
+        await settle_change(lambda: change(9))
+    assert len(changes) == 5
 
 
 def test_an_id_that_is_no_name_is_stored_as_its_digest() -> None:

@@ -1,7 +1,8 @@
 """Items of frameworks in a conversation: each is stored whole beside its words, in order, and erased with them."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -21,7 +22,7 @@ from elytron_core.contracts.transcript import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import LimitExceeded, NotFound, TurnConflict
+from elytron_core.errors import LimitExceeded, NotFound, PreconditionFailed, TurnConflict
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_turn
@@ -33,6 +34,8 @@ from elytron_core.strict_json import sha256_digest
 
 ITEM_BYTES: Final = limits.JSON_BYTES
 """Size of the largest item that is stored."""
+CHANGE_ATTEMPTS: Final = 64
+"""How often a change is planned again when another writer was faster."""
 _PIECE_CHARS: Final = 48_000
 """Characters of one piece of an item that is larger than a turn can hold."""
 _PIECES: Final = "elytron.pieces"
@@ -65,6 +68,16 @@ class StoredItem:
 def host_name(text: str, /) -> str:
     """Return a framework's id as a name: itself where it is one, else its digest."""
     return text if is_name(text) else sha256_digest(text.encode("utf-8", "surrogatepass"))
+
+
+async def settle_change(change: Callable[[], Awaitable[None]], /) -> None:
+    """Make a change of records, again while other writers are faster. Raises PreconditionFailed after many times."""
+    for _ in range(CHANGE_ATTEMPTS - 1):
+        try:
+            return await change()
+        except PreconditionFailed:
+            await asyncio.sleep(0)
+    return await change()
 
 
 class ConversationItems:

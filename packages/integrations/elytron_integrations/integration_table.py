@@ -78,6 +78,17 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         provides="a session service and a memory service",
         conformance="google_adk",
     ),
+    FrameworkIntegration(
+        name="Claude Agent SDK",
+        extra="claude-agent",
+        distribution="claude-agent-sdk",
+        import_name="claude_agent_sdk",
+        tested_range=">=0.2.189,<0.3",
+        module="elytron_integrations.claude_agent",
+        page="how-to/frameworks/claude-agent.md",
+        provides="a session store, of whose sessions the words can be recalled",
+        conformance="claude_agent",
+    ),
 )
 """Every adapter that needs a framework."""
 

@@ -20,6 +20,7 @@ from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
 from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing
 from elytron_core.planes.records import Record
+from elytron_integrations import conversation_items
 from elytron_integrations.google_adk import ElytronSessionService, sessions
 
 pytestmark = pytest.mark.anyio
@@ -199,7 +200,7 @@ async def test_a_change_of_state_gives_up_after_many_writers(
     async def refuse(*_args: Any, **_fields: Any) -> Record:
         raise PreconditionFailed
 
-    monkeypatch.setattr(sessions, "_ATTEMPTS", 2)
+    monkeypatch.setattr(conversation_items, "CHANGE_ATTEMPTS", 2)
     monkeypatch.setattr(sessions.RuntimeRecords, "finalize_turn", refuse)
     with pytest.raises(PreconditionFailed):
         await own_service.append_event(session, event_of("Hi."))

@@ -1,7 +1,6 @@
 """The session service of Google's ADK: events as turns of a conversation, and state in records beside them."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -24,7 +23,7 @@ from elytron_core.errors import PreconditionFailed
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import Record
 from elytron_core.scope import Scope
-from elytron_integrations.conversation_items import ConversationItems, host_name
+from elytron_integrations.conversation_items import ConversationItems, host_name, settle_change
 from elytron_integrations.google_adk.events import (
     APPS_SPACE,
     ISSUER,
@@ -35,8 +34,6 @@ from elytron_integrations.google_adk.events import (
 )
 from elytron_integrations.user_memory import narrowed_scope
 
-_ATTEMPTS: Final = 64
-"""How often a change of state is planned again when another writer was faster."""
 _PREFIXES: Final = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
 
 
@@ -143,7 +140,7 @@ class ElytronSessionService(BaseSessionService):
         request = MemoryFinalizeTurnRequest(
             scope=conversation, delta=_turn_delta(draft), extraction=ExtractionMethod.OFF
         )
-        await _settled(lambda: self._commit_event(records, names, request, deltas, event))
+        await settle_change(lambda: self._commit_event(records, names, request, deltas, event))
 
     async def _commit_event(
         self,
@@ -174,7 +171,7 @@ class ElytronSessionService(BaseSessionService):
             await records.put(*name, state, expected_version=record.version if record is not None else 0)
 
         if delta:
-            await _settled(put)
+            await settle_change(put)
 
     async def _session(self, scope: Scope, app_name: str, user_id: str, head: Any, events: Sequence[Event]) -> Session:
         app = _state_of(await self._app_records(scope).get(*_app_name(app_name)))
@@ -241,16 +238,6 @@ def _turn_delta(draft: TurnDraft) -> CanonicalTurnDelta:
         assistant_message=message if is_answer else None,
         items=draft.items,
     )
-
-
-async def _settled(change: Callable[[], Awaitable[None]]) -> None:
-    """Make a change of state, again each time another writer was faster. Raises PreconditionFailed after many times."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return await change()
-        except PreconditionFailed:
-            await asyncio.sleep(0)
-    return await change()
 
 
 def _chosen_events(events: list[Event], config: GetSessionConfig | None) -> list[Event]:
