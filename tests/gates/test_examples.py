@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.gates.tree import files
 
-EXAMPLES = {path.name: path for path in files("examples", suffix=".py")}
+EXAMPLES = {path.name: path for path in files("examples", suffix=".py") if path.parent.name == "examples"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -1,1 +1,1 @@
-"""Memory for programs that were written for others: mem0's names, and the clients of model APIs."""
+"""Memory for programs that were written for others: mem0's names, clients of model APIs, and agent frameworks."""

@@ -61,7 +61,7 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.policy.tools": "with_fingerprints",
         "elytron_core.profiles": "HostRoom MemoryPressure ModeInput ProfileName",
         "elytron_core.scope": "Scope",
-        "elytron_integrations.model_clients": "wrap",
+        "elytron_integrations.clients.model_clients": "wrap",
         "elytron_store": "WhenMissing WriteDurability",
         "elytron_store.sealed.providers": "FileKeys",
     },

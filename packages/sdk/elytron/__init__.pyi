@@ -91,7 +91,7 @@ from elytron_core.profiles import MemoryPressure as MemoryPressure
 from elytron_core.profiles import ModeInput as ModeInput
 from elytron_core.profiles import ProfileName as ProfileName
 from elytron_core.scope import Scope as Scope
-from elytron_integrations.model_clients import wrap as wrap
+from elytron_integrations.clients.model_clients import wrap as wrap
 from elytron_store import WhenMissing as WhenMissing
 from elytron_store import WriteDurability as WriteDurability
 from elytron_store.sealed.providers import FileKeys as FileKeys

@@ -4,7 +4,7 @@ File commands answer in the vendor's own words, which models were trained on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from itertools import accumulate
@@ -247,7 +247,7 @@ _AROUND: Final = 2
 _NUMBER_WIDTH: Final = len(str(limits.FILE_LINES))
 _UNITS: Final = "BKMG"
 P = ParamSpec("P")
-Command = Callable[Concatenate["MemoryFiles", P], Awaitable[ToolAnswer]]
+Command = Callable[Concatenate["MemoryFiles", P], Coroutine[Any, Any, ToolAnswer]]
 
 
 class _NotDone(Exception):

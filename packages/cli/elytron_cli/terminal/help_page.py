@@ -83,6 +83,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "stats": ("agents.stats:stats_command", "Show what hooks recalled and stored in each repository."),
         "sessions": ("agents.sessions:sessions_group", "Import sessions that coding assistants left on disk."),
         "rules": ("agents.hooks:rules_group", "Export rules that tell coding agents how to use this memory."),
+        "integrations": ("agents.integrations:integrations_command", "List the adapters of agent frameworks."),
         "client": ("servers.client:client_group", "Call any operation of a memory server by name."),
         "gateway": ("servers.gateway:gateway_group", "Call a Memory Gateway: memories, resources, searches."),
         "access": ("servers.access:access_group", "Create, rotate and revoke the access keys of a server."),

@@ -1,3 +1,3 @@
-from elytron_integrations.mem0_memory import AsyncMemory as AsyncMemory
-from elytron_integrations.mem0_memory import Memory as Memory
-from elytron_integrations.mem0_memory import MemoryClient as MemoryClient
+from elytron_integrations.mem0.memory import AsyncMemory as AsyncMemory
+from elytron_integrations.mem0.memory import Memory as Memory
+from elytron_integrations.mem0.memory import MemoryClient as MemoryClient

@@ -21,7 +21,7 @@ from elytron_core.contracts.transcript import MemoryWriteRequest, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
 from elytron_core.planes.transcript import EDIT_OF
 from elytron_core.scope import Scope
-from elytron_integrations.mem0_calls import (
+from elytron_integrations.mem0.requests import (
     Mem0Answer,
     draft_messages,
     history_answer,

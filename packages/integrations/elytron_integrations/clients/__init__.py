@@ -1,0 +1,1 @@
+"""Clients of model APIs with memory around their calls."""

@@ -1,0 +1,113 @@
+"""The conformance tests of the framework adapters, run one adapter after the other."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from elytron_core.errors import Unsupported
+from elytron_core.model import Value
+from elytron_integrations.integration_table import INTEGRATIONS, FrameworkIntegration
+
+RUN_WAIT_S: Final = 600
+"""How long the tests of one adapter may take."""
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
+
+
+class IntegrationStatus(Value):
+    """An adapter in this environment; with counts of tests where they ran."""
+
+    name: str
+    module: str
+    provides: str
+    distribution: str
+    extra: str
+    tested_range: str
+    installed_version: str | None = None
+    is_tested: bool | None = None
+    """Whether the installed version is inside the tested range; None without one."""
+    passed_tests: int | None = None
+    failed_tests: int | None = None
+    """Tests that failed, ended with an error or were skipped."""
+
+    @property
+    def conforms(self) -> bool:
+        """Return whether tests ran and all passed."""
+        return bool(self.passed_tests) and self.failed_tests == 0
+
+
+class IntegrationsReport(Value):
+    """Every adapter in the order of the table."""
+
+    integrations: tuple[IntegrationStatus, ...]
+
+
+def integration_statuses(rows: Sequence[FrameworkIntegration] = INTEGRATIONS, /) -> IntegrationsReport:
+    """Return each adapter with the version of its framework that is installed."""
+    return IntegrationsReport(integrations=tuple(map(_status_of, rows)))
+
+
+def check_integrations(
+    rows: Sequence[FrameworkIntegration] = INTEGRATIONS, /, *, root: Path = _ROOT
+) -> Iterator[IntegrationStatus]:
+    """Yield each adapter with the counts of its conformance tests; without counts where the framework is missing.
+
+    Raises Unsupported outside of a checkout, since a wheel has no tests.
+    """
+    folder = root / "tests" / "frameworks"
+    if not folder.is_dir():
+        raise Unsupported("conformance tests are not part of the wheel: run this command in a checkout of Elytron")
+    for row in rows:
+        status = _status_of(row)
+        if status.installed_version is not None:
+            passed, failed = _test_counts(folder / row.conformance, root)
+            status = status.model_copy(update={"passed_tests": passed, "failed_tests": failed})
+        yield status
+
+
+def _status_of(row: FrameworkIntegration) -> IntegrationStatus:
+    release = row.installed_version
+    return IntegrationStatus(
+        name=row.name,
+        module=row.module,
+        provides=row.provides,
+        distribution=row.distribution,
+        extra=row.extra,
+        tested_range=row.tested_range,
+        installed_version=release,
+        is_tested=row.is_tested(release) if release is not None else None,
+    )
+
+
+def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
+    """Return how many tests passed, and how many did not; a run that ended otherwise counts as one that failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.run(  # noqa: S603 - this very interpreter
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "0",
+                "-p",
+                "no:cacheprovider",
+                f"--basetemp={folder}/run",
+                tests,
+            ],
+            cwd=root,
+            env={**os.environ, "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            timeout=RUN_WAIT_S,
+            check=False,
+        )
+    last_line = process.stdout.strip().rpartition("\n")[2]
+    counts = {word.rstrip("s"): int(count) for count, word in _COUNTS.findall(last_line)}
+    passed = counts.pop("passed", 0)
+    return passed, sum(counts.values()) or int(process.returncode != 0)

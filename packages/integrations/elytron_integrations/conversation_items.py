@@ -1,0 +1,228 @@
+"""Items of frameworks in a conversation: each is stored whole beside its words, in order, and erased with them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+from pydantic import JsonValue, ValidationError
+
+from elytron.api import MemoryFace
+from elytron.runtime_records import RecordDraft, records_of
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.transcript import (
+    MemoryTranscriptReplayRequest,
+    MemoryWriteRequest,
+    RedactedTranscriptTurn,
+    TranscriptReplayView,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import LimitExceeded, NotFound, PreconditionFailed, TurnConflict
+from elytron_core.evidence import EvidenceRole
+from elytron_core.ids import is_name
+from elytron_core.planes.records import copies_of_turn
+from elytron_core.planes.transcript import Message, OpaqueItem
+from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.scope import Scope
+from elytron_core.strict_json import sha256_digest
+
+ITEM_BYTES: Final = limits.JSON_BYTES
+"""Size of the largest item that is stored."""
+CHANGE_ATTEMPTS: Final = 64
+"""How often a change is planned again when another writer was faster."""
+_PIECE_CHARS: Final = 48_000
+"""Characters of one piece of an item that is larger than a turn can hold."""
+_PIECES: Final = "elytron.pieces"
+"""Kind of the item that says in how many pieces another one is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationItem:
+    """A framework's item with what memory is told of it. Without `text` it is stored, and no recall finds it."""
+
+    value: JsonValue
+    kind: str
+    role: EvidenceRole = EvidenceRole.USER
+    text: str = ""
+    host_id: str | None = None
+    """The framework's own id, under which it is stored once."""
+    at: Instant | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item as it was read, with the turn that holds it."""
+
+    value: Any
+    turn_id: str
+    recorded_at: Instant
+
+
+def host_name(text: str, /) -> str:
+    """Return a framework's id as a name: itself where it is one, else its digest."""
+    return text if is_name(text) else sha256_digest(text.encode("utf-8", "surrogatepass"))
+
+
+async def settle_change(change: Callable[[], Awaitable[None]], /) -> None:
+    """Make a change of records, again while other writers are faster. Raises PreconditionFailed after many times."""
+    for _ in range(CHANGE_ATTEMPTS - 1):
+        try:
+            return await change()
+        except PreconditionFailed:
+            await asyncio.sleep(0)
+    return await change()
+
+
+class ConversationItems:
+    """The items of one conversation, which its scope names. `issuer` is the framework that they are of."""
+
+    def __init__(self, memory: MemoryFace, scope: Scope, /, *, issuer: str) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._issuer = issuer
+
+    async def append(self, items: Sequence[ConversationItem], /) -> None:
+        """Store items behind those that are there, up to 1,000 in one commit. One of a known host id is left out.
+
+        Raises LimitExceeded for an item of more than 16 MiB, Unsupported for one of more than 64 KiB on a server.
+        """
+        drafts = [await self.turn_draft(item) for item in items]
+        for start in range(0, len(drafts), limits.TURNS_PER_COMMIT):
+            await self._write(drafts[start : start + limits.TURNS_PER_COMMIT])
+
+    async def turn_draft(self, item: ConversationItem, /) -> TurnDraft:
+        """Return the turn that holds an item; what is too large for a turn is stored as copies that go with it."""
+        message = Message(role=item.role, text=item.text, speaker=item.speaker, at=item.at)
+        host_id = host_name(item.host_id) if item.host_id is not None else None
+        body = clean_json(item.value)
+        try:
+            opaque = OpaqueItem(kind=item.kind, issuer=self._issuer, body=body)
+        except ValidationError:
+            host_id = host_id or uuid4().hex
+            count = await self._put_pieces(body, host_id)
+            opaque = OpaqueItem(kind=_PIECES, issuer=self._issuer, body=str(count))
+        return TurnDraft(messages=(message,), host_id=host_id, items=(opaque,))
+
+    async def read(self) -> list[StoredItem]:
+        """Return the items in order, without those that were erased."""
+        return [item async for turn in self._turns() for item in await self._items_of(turn)]
+
+    async def erase(self) -> int:
+        """Erase the conversation's turns with all that rests on them; return how many there were."""
+        turn_ids = [turn.id async for turn in self._turns()]
+        for start in range(0, len(turn_ids), limits.WRITES_PER_REQUEST):
+            ids = tuple(turn_ids[start : start + limits.WRITES_PER_REQUEST])
+            await self._memory.operate(MemoryEraseRequest(scope=self._scope, ids=ids))
+        return len(turn_ids)
+
+    async def _write(self, drafts: Sequence[TurnDraft]) -> None:
+        try:
+            await self._memory.operate(
+                MemoryWriteRequest(scope=self._scope, write=TranscriptWrite(turns=tuple(drafts)))
+            )
+        except TurnConflict:
+            # One of them is stored with other content: it stays as it was, and the others are stored.
+            if len(drafts) > 1:
+                for draft in drafts:
+                    await self._write((draft,))
+
+    async def _turns(self) -> AsyncIterator[RedactedTranscriptTurn]:
+        cursor: str | None = None
+        while True:
+            request = MemoryTranscriptReplayRequest(
+                scope=self._scope, view=TranscriptReplayView.RAW_OWNER_ONLY, limit=limits.PAGE_MAX, cursor=cursor
+            )
+            page = await self._memory.operate(request)
+            for turn in page.slice.turns:
+                yield turn
+            if not page.has_more:
+                return
+            cursor = page.next_cursor
+
+    async def _items_of(self, turn: RedactedTranscriptTurn) -> list[StoredItem]:
+        items: list[StoredItem] = []
+        for item in turn.items:
+            if item.issuer != self._issuer:
+                continue
+            body = item.body
+            if item.kind == _PIECES:
+                body = await self._read_pieces(turn.host_turn_id or "", int(body))
+            items.append(StoredItem(json.loads(body), turn.id, turn.recorded_at))
+        return items
+
+    async def _put_pieces(self, body: str, host_id: str) -> int:
+        pieces = text_pieces(body)
+        names = self._piece_names(host_id, len(pieces))
+        drafts = [RecordDraft(*name, piece) for name, piece in zip(names, pieces, strict=True)]
+        await records_of(self._memory, scope=self._scope).put_all(drafts)
+        return len(names)
+
+    async def _read_pieces(self, host_id: str, count: int) -> str:
+        names = self._piece_names(host_id, count)
+        records = await records_of(self._memory, scope=self._scope).get_all(names)
+        missing = next((name for name, record in zip(names, records, strict=True) if record is None), None)
+        if missing is not None:
+            raise NotFound(what="piece of an item", name=missing[1])
+        return "".join(str(record.value) for record in records if record is not None)
+
+    def _piece_names(self, host_id: str, count: int) -> list[tuple[tuple[str, ...], str]]:
+        # Of these, the store knows that they repeat the turn: they are erased with it.
+        namespace = copies_of_turn(host_id, self._scope.conversation_key.conversation)
+        return [(namespace, f"{self._issuer}:{place}") for place in range(count)]
+
+
+def clean_json(value: JsonValue, /) -> str:
+    """Return a value as JSON without credentials and blocks of recalled memory. It may be cut into pieces."""
+    body = _json_text(value)
+    clean_body = _clean_text(body)
+    if clean_body == body:
+        return body
+    try:
+        json.loads(clean_body)
+    except ValueError:  # what was taken out went over the end of a text
+        return _json_text(_clean_texts(value))
+    return clean_body
+
+
+def text_pieces(text: str, /) -> list[str]:
+    """Return a text in pieces of which a record holds each. Raises LimitExceeded for more than 16 MiB."""
+    if (size := len(text.encode())) > ITEM_BYTES:
+        raise LimitExceeded(what="bytes of an item", limit=ITEM_BYTES, found=size)
+    return [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
+
+
+def _clean_text(text: str) -> str:
+    return scrub_secrets(strip_own_output(text).text).text
+
+
+def _json_text(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair, which JSON can only write as an escape
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _clean_texts(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return _clean_text(value)
+        case list():
+            return [_clean_texts(each) for each in value]
+        case dict():
+            return {name: _clean_texts(each) for name, each in value.items()}
+        case _:
+            return value
+
+
+def joined_text(parts: Iterable[object], /) -> str:
+    """Return the texts among `parts` on lines of their own, without blank ones."""
+    return "\n".join(part for part in parts if isinstance(part, str) and part.strip())

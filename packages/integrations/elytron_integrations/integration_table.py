@@ -1,0 +1,121 @@
+"""The framework adapters as a table, of which the command, its page and the checks are made.
+
+It imports nothing but the standard library, since scripts outside of the environment read it.
+"""
+
+import re
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkIntegration:
+    """An adapter: the framework that it needs, and where its code, page and conformance tests are."""
+
+    name: str
+    extra: str
+    distribution: str
+    import_name: str
+    tested_range: str
+    """The versions of the distribution that the conformance tests ran with, such as ">=4.3.2,<4.4"."""
+    module: str
+    page: str
+    """Under docs/."""
+    provides: str
+    conformance: str
+    """The folder or module of its conformance tests, under tests/frameworks/."""
+
+    @property
+    def installed_version(self) -> str | None:
+        """Return the version of the framework in this environment; None without it."""
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            return None
+
+    def is_tested(self, release: str, /) -> bool:
+        """Return whether a version of the framework is inside the tested range."""
+        bounds = re.fullmatch(r">=([\d.]+),<([\d.]+)", self.tested_range)
+        assert bounds is not None
+        lowest, limit = bounds.groups()
+        return _release_parts(lowest) <= _release_parts(release) < _release_parts(limit)
+
+
+INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
+    FrameworkIntegration(
+        name="Anthropic memory tool",
+        extra="anthropic",
+        distribution="anthropic",
+        import_name="anthropic",
+        tested_range=">=2.14,<3",
+        module="elytron_integrations.anthropic_memory",
+        page="how-to/frameworks/anthropic-memory.md",
+        provides="the six file commands, for both clients",
+        conformance="anthropic_memory",
+    ),
+    FrameworkIntegration(
+        name="Pydantic AI",
+        extra="pydantic-ai",
+        distribution="pydantic-ai-slim",
+        import_name="pydantic_ai",
+        tested_range=">=2.68,<3",
+        module="elytron_integrations.pydantic_ai",
+        page="how-to/frameworks/pydantic-ai.md",
+        provides="a conversation store, and a capability that recalls and stores",
+        conformance="pydantic_ai",
+    ),
+    FrameworkIntegration(
+        name="Google ADK",
+        extra="google-adk",
+        distribution="google-adk",
+        import_name="google.adk",
+        tested_range=">=2.13,<3",
+        module="elytron_integrations.google_adk",
+        page="how-to/frameworks/google-adk.md",
+        provides="a session service and a memory service",
+        conformance="google_adk",
+    ),
+    FrameworkIntegration(
+        name="Claude Agent SDK",
+        extra="claude-agent",
+        distribution="claude-agent-sdk",
+        import_name="claude_agent_sdk",
+        tested_range=">=0.2.189,<0.3",
+        module="elytron_integrations.claude_agent",
+        page="how-to/frameworks/claude-agent.md",
+        provides="a session store, of whose sessions the words can be recalled",
+        conformance="claude_agent",
+    ),
+)
+"""Every adapter that needs a framework."""
+
+
+def require_framework(module: str, /) -> None:
+    """Check the framework of an adapter's module, which calls this before it imports it.
+
+    Warns once of a version outside the tested range. Raises MissingExtra without the framework.
+    """
+    row = next(row for row in INTEGRATIONS if row.module == module)
+    release = row.installed_version
+    if release is None or find_spec(row.import_name) is None:
+        from elytron_core.errors import MissingExtra
+
+        raise MissingExtra(extra=row.extra, purpose=row.name)
+    if not row.is_tested(release):
+        warnings.warn(
+            f"{row.name} of Elytron was tested with {row.distribution} {row.tested_range}, and {release} is installed."
+            " It may fail: run `elytron integrations` for the table.",
+            stacklevel=2,
+        )
+
+
+def _release_parts(release: str, /) -> tuple[int, ...]:
+    """Return the numbers at the start of a version, of which `4.4` and `4.4.0` are equal."""
+    numbers = re.match(r"\d+(?:\.\d+)*", release)
+    parts = [int(part) for part in numbers[0].split(".")] if numbers else [0]
+    while parts[-1:] == [0]:
+        parts.pop()
+    return tuple(parts)

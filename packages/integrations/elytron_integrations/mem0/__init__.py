@@ -1,0 +1,1 @@
+"""mem0 programs: its classes and dictionaries over a memory here."""

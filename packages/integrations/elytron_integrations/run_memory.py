@@ -1,0 +1,70 @@
+"""Memory around the runs of a framework's agent: a block before its model answers, the turn stored afterwards."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from elytron_core import limits as core_limits
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import ElytronError
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.transcript import Message, TurnSource
+from elytron_core.policy.projection.fence import wrap_block
+from elytron_core.text import similarity
+from elytron_integrations.conversation_items import host_name
+from elytron_integrations.user_memory import UserMemory, narrowed_scope
+from elytron_proxy.limits import MEMORY_WAIT_S
+from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
+
+logger = logging.getLogger(__name__)
+BLOCK_CHARS: Final = core_limits.PROJECTION_CHARS_DEFAULT
+
+
+class RunMemory:
+    """The memory of one user around the runs of a framework, whose name is the channel of its conversations.
+
+    A memory that fails or is late never fails a run: it is logged, and the run goes on without it.
+    """
+
+    def __init__(self, memory: UserMemory, /, *, framework: str, max_chars: int = BLOCK_CHARS) -> None:
+        self._memory = memory
+        self._framework = framework
+        self._max_chars = max_chars
+
+    async def block(self, query: str, /, *, shown: Iterable[str] = ()) -> str:
+        """Return what memory knows for `query` as fenced reference, without messages that the model is shown."""
+        texts = frozenset(similarity.plain_text(text) for text in (query, *shown))
+        memory = TurnMemory(self._memory.operate, self._memory.scope, filters=RecallFilters())
+        budget = TurnBudget(self._max_chars, wait_s=MEMORY_WAIT_S)
+        context = await memory.before(TurnMessages(current=query, texts=texts), budget)
+        if context.failure is not None:
+            _log_failure(context.failure)
+        return wrap_block(context.block) if context.block else ""
+
+    async def store(self, messages: Sequence[Message], /, *, turn_id: str, conversation: str | None) -> None:
+        """Store the messages of a run as one turn, once under its id; those without words are left out."""
+        spoken = tuple(message for message in messages if not similarity.is_blank(message.text))
+        if not any(message.role is EvidenceRole.USER for message in spoken):
+            return
+        parts = {"channel": self._framework}
+        if conversation is not None:
+            parts["conversation"] = host_name(conversation)
+        scope = narrowed_scope(self._memory.scope, **parts)
+        source = TurnSource(ingress="framework", protocol=self._framework)
+        draft = TurnDraft(messages=spoken, host_id=host_name(turn_id), source=source)
+        memory = TurnMemory(self._memory.operate, scope)
+        try:
+            await TurnDeadline.after(MEMORY_WAIT_S).run_within(lambda: memory.after((draft,)))
+        except (ElytronError, TimeoutError) as error:
+            _log_failure(error)
+
+
+def spoken_message(role: EvidenceRole, text: str, /, *, speaker: str | None = None) -> Message:
+    """Return a message of a run, cut to what memory takes of one."""
+    return Message(role=role, text=text[: core_limits.MESSAGE_CHARS], speaker=speaker)
+
+
+def _log_failure(error: Exception) -> None:
+    key = error.key if isinstance(error, ElytronError) else type(error).__name__
+    logger.warning("the run goes on without memory: %s", key)

@@ -1,0 +1,65 @@
+"""Memory around a framework's runs: a block of what is not shown, and a turn that is stored once."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+import elytron
+from elytron.api import MemoryFace
+from elytron_core import limits
+from elytron_core.evidence import EvidenceRole
+from elytron_integrations.run_memory import RunMemory, spoken_message
+from elytron_integrations.user_memory import user_memory
+
+pytestmark = pytest.mark.anyio
+ASKED = spoken_message(EvidenceRole.USER, "What is my boat called?")
+ANSWERED = spoken_message(EvidenceRole.ASSISTANT, "Petrel.")
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[MemoryFace]:
+    async with elytron.open("memory:", space="ada") as memory:
+        yield memory
+
+
+@pytest.fixture
+def run(memory: MemoryFace) -> RunMemory:
+    return RunMemory(user_memory(memory, operation="a test"), framework="framework")
+
+
+async def test_a_block_has_what_is_known_and_nothing_for_nothing(run: RunMemory, memory: MemoryFace) -> None:
+    assert await run.block("What is my boat called?") == ""
+    await memory.add("My boat is called Petrel.")
+    assert "My boat is called Petrel." in await run.block("What is my boat called?")
+
+
+async def test_a_turn_is_stored_once_in_its_conversation(run: RunMemory, memory: MemoryFace) -> None:
+    for _ in range(2):
+        await run.store((ASKED, ANSWERED), turn_id="run 1\n", conversation="c")
+    await run.store((ASKED,), turn_id="run 2", conversation=None)
+    items = (await memory.list()).items
+    assert [(item.text, item.channel, item.conversation) for item in items] == [
+        (ASKED.text, "framework", "c"),
+        (ANSWERED.text, "framework", "c"),
+        (ASKED.text, "framework", "default"),
+    ]
+
+
+async def test_a_turn_without_words_of_a_person_is_not_stored(run: RunMemory, memory: MemoryFace) -> None:
+    await run.store((spoken_message(EvidenceRole.USER, " "), ANSWERED), turn_id="run", conversation="c")
+    assert (await memory.list()).items == ()
+
+
+async def test_a_message_is_cut_to_what_memory_takes() -> None:
+    assert len(spoken_message(EvidenceRole.USER, "a" * (limits.MESSAGE_CHARS + 1)).text) == limits.MESSAGE_CHARS
+
+
+async def test_a_closed_memory_is_logged_and_adds_nothing(
+    run: RunMemory, memory: MemoryFace, caplog: pytest.LogCaptureFixture
+) -> None:
+    await memory.close()
+    with caplog.at_level(logging.WARNING):
+        assert await run.block("What is my boat called?") == ""
+        await run.store((ASKED, ANSWERED), turn_id="run", conversation="c")
+    assert [record.getMessage() for record in caplog.records] == ["the run goes on without memory: store_closed"] * 2
