@@ -62,6 +62,7 @@ const openTurnLimit = 64;
 export function memoryMiddleware(memory: Memory, options: MiddlewareOptions = {}): MemoryMiddleware {
   const turns = new TurnBook(memory, options);
   return {
+    specificationVersion: "v3", // version 6 of the SDK requires it, version 7 reads none
     transformParams: ({ params }) => turns.begin(params),
     wrapGenerate: async ({ doGenerate, params }) => {
       const result = await doGenerate();
