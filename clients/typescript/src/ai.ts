@@ -1,7 +1,8 @@
 /** Memory for the Vercel AI SDK: a middleware around a model, and tools for it. */
-import { type JSONValue, jsonSchema, type LanguageModelMiddleware, tool } from "ai";
+import { type JSONValue, jsonSchema, type LanguageModelMiddleware, type Tool, tool } from "ai";
 import { ElytronError, Unreachable } from "./errors.js";
 import { type Memory, randomId } from "./memory.js";
+import type { Schemas } from "./operations.js";
 
 /** What a call says about its turn, as `providerOptions.elytron`. It comes from your program, never from a user. */
 export interface TurnOptions {
@@ -228,8 +229,16 @@ function turnOptions(options: Record<string, JSONValue | undefined> | undefined)
   return (options ?? {}) as TurnOptions;
 }
 
+export type RecalledMemory = Pick<Schemas["RecallHit"], "id" | "text" | "speaker" | "at" | "trust">;
+
+/** Tools by the names under which a model sees them. */
+export type MemoryTools = {
+  recall_memory: Tool<{ query: string }, RecalledMemory[]>;
+  store_memory: Tool<{ text: string }, { ids: string[]; refused: string[] }>;
+};
+
 /** Returns tools with which a model searches a memory and adds to it. Each call of them concerns `memory`'s space. */
-export function memoryTools(memory: Memory) {
+export function memoryTools(memory: Memory): MemoryTools {
   return {
     recall_memory: tool({
       description:
@@ -242,7 +251,7 @@ export function memoryTools(memory: Memory) {
       }),
       execute: async ({ query }, { abortSignal }) => {
         const report = await memory.recall(query, { limit: 5 }, { signal: abortSignal });
-        return report.hits.map(({ id, text, speaker, at, trust }) => ({ id, text, speaker, at, trust }));
+        return report.hits.map(recalledMemory);
       },
     }),
     store_memory: tool({
@@ -260,5 +269,15 @@ export function memoryTools(memory: Memory) {
         return { ids, refused };
       },
     }),
+  };
+}
+
+function recalledMemory({ id, text, speaker, at, trust }: Schemas["RecallHit"]): RecalledMemory {
+  return {
+    id,
+    text,
+    ...(speaker === undefined ? {} : { speaker }),
+    ...(at === undefined ? {} : { at }),
+    ...(trust === undefined ? {} : { trust }),
   };
 }
