@@ -153,7 +153,9 @@ class TurnBook {
       ...this.#scope(options),
     };
     try {
-      const report = await this.#memory.project(question.slice(0, 8000), fields, { signal });
+      // A query has at most 8,000 characters, and none is cut in half.
+      const query = question.slice(0, 8000).replace(/[\ud800-\udbff]$/, "");
+      const report = await this.#memory.project(query, fields, { signal });
       return report.selected_ids.length > 0 ? report.system_memory_block : "";
     } catch (error) {
       this.#report(signal.aborted ? lateMemory(waitMs) : error);

@@ -174,6 +174,17 @@ test("a memory that fails or is late never fails the call, and says so", async (
   }
 });
 
+test("a question longer than a query is searched for by its beginning", async () => {
+  const space = memory.withSpace("long");
+  await space.add("The boat key is under the oar.");
+  const { model, prompts } = scriptedModel({ text: "Under the oar." });
+  const errors: ElytronError[] = [];
+  const middleware = memoryMiddleware(space, { onError: (error) => errors.push(error) });
+  const question = `Where is the boat key? ${"😀".repeat(5000)}`;
+  await generateText({ model: wrapLanguageModel({ model, middleware }), prompt: question, ...elytron({ store: false }) });
+  assert.deepEqual([errors, textOf(prompts[0]).length], [[], 2]);
+});
+
 test("an answer that is cut off is not stored", async () => {
   const { model } = scriptedModel({ text: "One two three.", isOpen: true });
   const middleware = memoryMiddleware(memory.withSpace("cut"));

@@ -2066,8 +2066,8 @@ export interface components {
             /** @constant */
             object: "list";
             data: components["schemas"]["ConversationBody"][];
-            first_id?: string;
-            last_id?: string;
+            first_id: string | null;
+            last_id: string | null;
             has_more: boolean;
         };
         /** @description Create a conversation. */
