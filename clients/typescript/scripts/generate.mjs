@@ -25,7 +25,10 @@ document.components.schemas = usedSchemas(document);
 const types = heading + astToString(await openapiTS(document));
 const table = heading + operationTable(document, new Map(operations.map((row) => [row.name, row])));
 let differs = false;
-for (const [name, text] of [["api.ts", types], ["operations.ts", table]]) {
+for (const [name, text] of [
+  ["api.ts", types],
+  ["operations.ts", table],
+]) {
   const file = new URL(`../src/generated/${name}`, import.meta.url);
   if (mode !== "--check") {
     await writeFile(file, text);
@@ -62,7 +65,12 @@ function operationTable({ paths, components }, described) {
       isKeyed,
       spaceField: "scope" in properties ? "scope" : "space" in properties ? "space" : null,
     };
-    return [`  ${name}: ${JSON.stringify(row).replaceAll(/"(\w+)":/g, " $1: ").replaceAll(/,(?= )/g, ",").replace(/}$/, " }")},\n`];
+    return [
+      `  ${name}: ${JSON.stringify(row)
+        .replaceAll(/"(\w+)":/g, " $1: ")
+        .replaceAll(/,(?= )/g, ",")
+        .replace(/}$/, " }")},\n`,
+    ];
   });
   return `
 /** Operations at \`/v1/{name}\`: whether one changes memory, takes an idempotency key, and names its space. */

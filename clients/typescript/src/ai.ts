@@ -1,6 +1,7 @@
 /** Memory for the Vercel AI SDK: a middleware around a model, and tools for it. */
 import { type JSONValue, jsonSchema, type LanguageModelMiddleware, type Tool, tool } from "ai";
-import { ElytronError, Unreachable } from "./errors.js";
+import { errorOf } from "./error_keys.js";
+import { ElytronError } from "./errors.js";
 import { type Memory, randomId } from "./memory.js";
 import type { Schemas } from "./operations.js";
 
@@ -22,7 +23,7 @@ export interface MiddlewareOptions {
   maxChars?: number;
   /** How long a call waits for memory, in milliseconds; a late block is left out [default: 2000]. */
   waitMs?: number;
-  /** Is called with what memory failed at. A memory that fails never fails the model's call. */
+  /** Receives the memory's errors. A memory that fails never fails the model's call. */
   onError?: (error: ElytronError) => void;
 }
 
@@ -61,7 +62,7 @@ const openTurnLimit = 64;
  * await generateText({ model, prompt, providerOptions: { elytron: { space: "ada", conversation: "trip" } } });
  */
 export function memoryMiddleware(memory: Memory, options: MiddlewareOptions = {}): MemoryMiddleware {
-  const turns = new TurnBook(memory, options);
+  const turns = new ModelTurns(memory, options);
   return {
     specificationVersion: "v3", // version 6 of the SDK requires it, version 7 reads none
     transformParams: ({ params }) => turns.begin(params),
@@ -91,7 +92,7 @@ type StreamResult = Awaited<ReturnType<NonNullable<LanguageModelMiddleware["wrap
 type StreamPart = StreamResult["stream"] extends ReadableStream<infer Part> ? Part : never;
 
 /** The turns of one middleware: what memory adds to a request, and what is stored of its answer. */
-class TurnBook {
+class ModelTurns {
   readonly #memory: Memory;
   readonly #options: MiddlewareOptions;
   /** Turns that a later step may go on with, the last used one at the end. */
@@ -111,7 +112,7 @@ class TurnBook {
     const index = params.prompt.findLastIndex((message) => message.role === "user");
     const question = textOf(params.prompt[index]);
     if (question === "") return rest;
-    const turn = this.#turnOf(params.prompt, index, question, turnOptions(elytron));
+    const turn = this.#turnOf(params, index, question, turnOptions(elytron));
     turn.hasToolResults = params.prompt.slice(index).some((message) => message.role === "tool");
     const block = await turn.block;
     const prompt = block === "" ? params.prompt : withBlock(params.prompt, index, block);
@@ -121,7 +122,7 @@ class TurnBook {
   }
 
   /** Returns the turn that a later step goes on with, or a new one, whose recall begins. */
-  #turnOf(prompt: ModelPrompt, index: number, question: string, options: TurnOptions): ModelTurn {
+  #turnOf({ prompt, abortSignal }: ModelParams, index: number, question: string, options: TurnOptions): ModelTurn {
     const texts = prompt.slice(0, index + 1).map(textOf);
     const place = JSON.stringify([options.space ?? this.#memory.space, options.conversation, options.turnId, texts]);
     const isLaterStep = prompt.length > index + 1;
@@ -132,7 +133,7 @@ class TurnBook {
       options,
       question,
       id: options.turnId ?? randomId(),
-      block: this.#recall(question, options),
+      block: this.#recall(question, options, abortSignal),
       hasToolResults: false,
     };
     this.#open.set(place, turn);
@@ -144,9 +145,10 @@ class TurnBook {
   }
 
   /** Returns the block for a question; empty if memory has nothing for it, fails or is late. */
-  async #recall(question: string, options: TurnOptions): Promise<string> {
+  async #recall(question: string, options: TurnOptions, abortSignal: AbortSignal | undefined): Promise<string> {
     const waitMs = this.#options.waitMs ?? 2000;
-    const signal = AbortSignal.timeout(waitMs);
+    const timer = AbortSignal.timeout(waitMs);
+    const signal = abortSignal === undefined ? timer : AbortSignal.any([timer, abortSignal]);
     const fields = {
       max_chars: this.#options.maxChars ?? 4096,
       recent_messages_limit: 0, // the last messages are in the request already
@@ -158,12 +160,12 @@ class TurnBook {
       const report = await this.#memory.project(query, fields, { signal });
       return report.selected_ids.length > 0 ? report.system_memory_block : "";
     } catch (error) {
-      this.#report(signal.aborted ? lateMemory(waitMs) : error);
+      if (!abortSignal?.aborted) this.#report(timer.aborted ? lateMemory(waitMs) : error);
       return "";
     }
   }
 
-  /** Begins to store the turn of `params` if its answer is whole. Nobody waits for it. */
+  /** Starts to store the turn of `params` if its answer is complete. The caller does not wait for it. */
   end(params: ModelParams, answer: string, finishReason: string): void {
     const turn = this.#turns.get(params);
     if (turn === undefined || finishReason !== "stop") return;
@@ -188,11 +190,13 @@ class TurnBook {
 
   #scope({ space = this.#memory.space, conversation }: TurnOptions) {
     if (space === undefined && conversation === undefined) return {};
-    return { scope: { ...(space === undefined ? {} : { space }), ...(conversation === undefined ? {} : { conversation }) } };
+    return {
+      scope: { ...(space === undefined ? {} : { space }), ...(conversation === undefined ? {} : { conversation }) },
+    };
   }
 
   #report(error: unknown): void {
-    const known = error instanceof ElytronError ? error : new ElytronError("internal", "memory failed in this client");
+    const known = error instanceof ElytronError ? error : errorOf("internal", "memory failed in this client");
     this.#options.onError?.(known);
   }
 
@@ -201,15 +205,18 @@ class TurnBook {
   }
 }
 
-function lateMemory(waitMs: number): Unreachable {
+function lateMemory(waitMs: number): ElytronError {
   const problem = `memory did not answer within ${waitMs} ms: the turn continues without it`;
-  return new Unreachable("unreachable", problem);
+  return errorOf("unreachable", problem);
 }
 
 function textOf(message: ModelMessage | undefined): string {
   if (message === undefined) return "";
   if (message.role === "system") return message.content;
-  return message.content.map((part) => (part.type === "text" ? part.text : "")).join("\n").trim();
+  return message.content
+    .map((part) => (part.type === "text" ? part.text : ""))
+    .join("\n")
+    .trim();
 }
 
 function withBlock(prompt: ModelPrompt, index: number, block: string): ModelPrompt {
@@ -231,7 +238,10 @@ function turnOptions(options: Record<string, JSONValue | undefined> | undefined)
   return (options ?? {}) as TurnOptions;
 }
 
-export type RecalledMemory = Pick<Schemas["RecallHit"], "id" | "text" | "speaker" | "at" | "trust">;
+type RecallHit = Schemas["RecallHit"];
+export type RecalledMemory = { [Field in "id" | "text"]: string } & {
+  [Field in "speaker" | "at" | "trust"]: RecallHit[Field];
+};
 
 /** Tools by the names under which a model sees them. */
 export type MemoryTools = {
@@ -253,7 +263,7 @@ export function memoryTools(memory: Memory): MemoryTools {
       }),
       execute: async ({ query }, { abortSignal }) => {
         const report = await memory.recall(query, { limit: 5 }, { signal: abortSignal });
-        return report.hits.map(recalledMemory);
+        return report.hits.map(({ id, text, speaker, at, trust }) => ({ id, text, speaker, at, trust }));
       },
     }),
     store_memory: tool({
@@ -271,15 +281,5 @@ export function memoryTools(memory: Memory): MemoryTools {
         return { ids, refused };
       },
     }),
-  };
-}
-
-function recalledMemory({ id, text, speaker, at, trust }: Schemas["RecallHit"]): RecalledMemory {
-  return {
-    id,
-    text,
-    ...(speaker === undefined ? {} : { speaker }),
-    ...(at === undefined ? {} : { at }),
-    ...(trust === undefined ? {} : { trust }),
   };
 }

@@ -1,5 +1,6 @@
 /** Requests to one server: the credential, limits of time and size, and repeats. */
-import { ElytronError, errorOf, invalidInput, RateLimited, Unreachable, Unsupported } from "./errors.js";
+import { errorOf, invalidInput } from "./error_keys.js";
+import { ElytronError, type ErrorContext, RateLimited } from "./errors.js";
 import { parseJson, writeJson } from "./json.js";
 
 export interface ConnectOptions {
@@ -27,11 +28,11 @@ export interface CallOptions {
 export interface ServerRequest {
   method: "GET" | "POST" | "PUT" | "DELETE";
   path: string;
-  /** Sent twice, it acts once. */
+  /** True if a request that is sent twice takes effect once. */
   mayRepeat: boolean;
   query?: Record<string, string | number | boolean | undefined>;
   headers?: Record<string, string | undefined>;
-  /** A value for JSON. */
+  /** A value that is sent as JSON. */
   body?: unknown;
   /** A body of another kind, sent as it is. */
   data?: Blob | FormData | undefined;
@@ -43,7 +44,7 @@ const attemptLimit = 4;
 const backoffMs = 100;
 const backoffLimitMs = 5_000;
 const gatewayStatuses = new Set([502, 503, 504]);
-const passingKeys = new Set(
+const transientKeys = new Set(
   "unreachable rate_limited overloaded still_running store_unavailable store_busy model_unavailable".split(" "),
 );
 
@@ -51,8 +52,13 @@ const passingKeys = new Set(
  * Returns the milliseconds to wait before attempt `attempt + 1`, or undefined where the error is the answer. `attempt`
  * counts from 1; `jitter` (0 to 1) spreads callers that failed together.
  */
-export function pauseMs(error: ElytronError, attempt: number, jitter: number, limit = attemptLimit): number | undefined {
-  if (attempt >= limit || !passingKeys.has(error.key)) return undefined;
+export function pauseMs(
+  error: ElytronError,
+  attempt: number,
+  jitter: number,
+  limit = attemptLimit,
+): number | undefined {
+  if (attempt >= limit || !transientKeys.has(error.key)) return undefined;
   if (error instanceof RateLimited) return Math.min(error.retryAfter * 1000, backoffLimitMs);
   const backoff = Math.min(backoffMs * 2 ** (attempt - 1), backoffLimitMs);
   return Math.min(error.retryAfter * 1000 + backoff * (0.5 + jitter / 2), backoffLimitMs);
@@ -74,7 +80,7 @@ export function pause(ms: number, signal: AbortSignal | undefined): Promise<void
   });
 }
 
-/** Ends a request at its caller's signal, or when nothing has come for a time. */
+/** Ends a request when its caller's signal aborts, or after `waitMs` without an answer. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #signal: AbortSignal | undefined;
@@ -95,18 +101,18 @@ export class Deadline {
 
   readonly #stop = () => this.#controller.abort(this.#signal?.reason);
 
-  /** Starts the time again. */
+  /** Restarts the timer. */
   extend(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#stop, this.#waitMs);
   }
 
-  /** Waits without end from here on; the caller's signal still ends the request. */
+  /** Removes the limit of time; the caller's signal still ends the request. */
   stopTimer(): void {
     clearTimeout(this.#timer);
   }
 
-  /** Lets go of the timer and of the caller's signal. */
+  /** Releases the timer and the caller's signal. */
   end(): void {
     clearTimeout(this.#timer);
     this.#signal?.removeEventListener("abort", this.#stop);
@@ -130,7 +136,7 @@ export class Connection {
     if (!(this.timeoutMs > 0)) throw invalidInput("timeoutMs", "is not a positive number");
     this.repeatsWrites = options.repeatWrites ?? false;
     const call = options.fetch ?? globalThis.fetch;
-    this.#fetch = (input, init) => call(input, init); // a browser's fetch wants no other `this` than the window
+    this.#fetch = (input, init) => call(input, init); // a browser refuses another `this` than the window
   }
 
   /** Sends a request, again where that is safe and can help, and returns the report. */
@@ -170,7 +176,8 @@ export class Connection {
     for (const [name, value] of Object.entries(request.query ?? {}))
       if (value !== undefined) url.searchParams.set(name, String(value));
     const headers = new Headers();
-    for (const [name, value] of Object.entries(request.headers ?? {})) if (value !== undefined) headers.set(name, value);
+    for (const [name, value] of Object.entries(request.headers ?? {}))
+      if (value !== undefined) headers.set(name, value);
     if (typeof request.body === "string") headers.set("Content-Type", "application/json");
     if (this.#authorization !== undefined) headers.set("Authorization", this.#authorization);
     const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: deadline.signal };
@@ -202,7 +209,7 @@ export class Connection {
     try {
       for await (const chunk of chunksOf(response)) {
         size += chunk.byteLength;
-        if (size > reportBytes) throw new Unsupported("unsupported", `${this.url} answered with more than 64 MiB`);
+        if (size > reportBytes) throw errorOf("unsupported", `${this.url} answered with more than 64 MiB`);
         text += decoder.decode(chunk, { stream: true });
       }
     } catch (error) {
@@ -223,9 +230,9 @@ export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> 
   }
 }
 
-export function unreachable(url: string, cause: string): Unreachable {
+export function unreachable(url: string, cause: string): ElytronError {
   const problem = `does not answer (${cause}): check that it is running, and try again`;
-  return new Unreachable("unreachable", `the server at ${url} ${problem}`);
+  return errorOf("unreachable", `the server at ${url} ${problem}`);
 }
 
 /** Returns a word for why a request failed. The message of the cause could hold a header, and is left out. */
@@ -235,8 +242,8 @@ function causeOf(error: unknown): string {
   return cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : error.name;
 }
 
-function unknownReport(url: string): Unsupported {
-  return new Unsupported("unsupported", `the report of ${url} is unknown: use the same version on both sides`);
+function unknownReport(url: string): ElytronError {
+  return errorOf("unsupported", `the report of ${url} is unknown: use the same version on both sides`);
 }
 
 function parsed(text: string): unknown {
@@ -249,27 +256,25 @@ function parsed(text: string): unknown {
 
 /** Returns what the server says went wrong, or a proxy before it. Problem documents are read leniently. */
 export function problemOf(text: string, response: Response | undefined, url: string): ElytronError {
-  const document = parsed(text);
+  const document = parsed(text) as Record<string, unknown> | null | undefined;
+  const status = response?.status;
   const retryHeader = response?.headers.get("Retry-After") ?? "";
   const retryAfter = /^\d+$/.test(retryHeader) ? Number(retryHeader.slice(0, 6)) : 0;
-  if (typeof document === "object" && document !== null && "code" in document && typeof document.code === "string") {
-    const { code, detail, details, retryable, request_id: requestId } = document as Record<string, unknown>;
-    return errorOf((code as string).slice(0, 200), typeof detail === "string" ? detail : "", {
+  if (typeof document?.["code"] === "string") {
+    const { code, detail, details, retryable, request_id: requestId } = document;
+    return errorOf(String(code).slice(0, 200), typeof detail === "string" ? detail : "", {
+      details: typeof details === "object" ? ((details ?? undefined) as ErrorContext["details"]) : undefined,
+      retryable: typeof retryable === "boolean" ? retryable : undefined,
       retryAfter,
-      ...(typeof details === "object" && details !== null ? { details: details as Record<string, string | number> } : {}),
-      ...(typeof retryable === "boolean" ? { retryable } : {}),
-      ...(typeof requestId === "string" ? { requestId } : {}),
-      ...(response === undefined ? {} : { status: response.status }),
+      status,
+      requestId: typeof requestId === "string" ? requestId : undefined,
     });
   }
-  if (response !== undefined && gatewayStatuses.has(response.status)) {
-    const { message } = unreachable(url, `status ${response.status}`);
-    return new Unreachable("unreachable", message, { retryAfter, status: response.status });
-  }
-  const status = response === undefined ? {} : { status: response.status };
-  const answer = response === undefined ? "an unknown event" : `status ${response.status}`;
+  if (status !== undefined && gatewayStatuses.has(status))
+    return errorOf("unreachable", unreachable(url, `status ${status}`).message, { retryAfter, status });
+  const answer = status === undefined ? "an unknown event" : `status ${status}`;
   const problem = `${url} answered with ${answer}, unlike an Elytron server: check the address`;
-  return new Unsupported("unsupported", problem, status);
+  return errorOf("unsupported", problem, { status });
 }
 
 /** Returns `address` without a slash at its end. Throws InvalidInput, which does not repeat it: it may hold a secret. */

@@ -3,13 +3,13 @@
 /** What a problem document says besides its key and text. */
 export interface ErrorContext {
   /** Fields for programs, such as `field` and `problem` of an invalid value. */
-  details?: Readonly<Record<string, string | number>>;
-  /** Whether the server says that trying again can help; without it, the key decides. */
-  retryable?: boolean;
+  details?: Readonly<Record<string, string | number>> | undefined;
+  /** Whether trying again can help [default: false]. */
+  retryable?: boolean | undefined;
   /** Seconds to wait before a repeat that the server asks for. */
-  retryAfter?: number;
-  status?: number;
-  requestId?: string;
+  retryAfter?: number | undefined;
+  status?: number | undefined;
+  requestId?: string | undefined;
 }
 
 /**
@@ -30,7 +30,7 @@ export class ElytronError extends Error {
     super(message);
     this.name = new.target.name;
     this.key = key;
-    this.retryable = context.retryable ?? retryableKeys.has(key);
+    this.retryable = context.retryable ?? false;
     this.retryAfter = context.retryAfter ?? 0;
     this.details = context.details ?? {};
     this.status = context.status;
@@ -78,56 +78,3 @@ export class ModelError extends ElytronError {}
 export class GatewayRefused extends ElytronError {}
 /** The server does not answer. A write may have been done. */
 export class Unreachable extends ElytronError {}
-
-type ErrorClass = new (key: string, message: string, context?: ErrorContext) => ElytronError;
-
-const families = new Map<ErrorClass, string>([
-  [ElytronError, "internal"],
-  [InvalidInput, "invalid_input invalid_json event_id_invalid scope_missing store_url_invalid unreadable_file words_invalid"],
-  [NotFound, "not_found agent_disabled"],
-  [
-    Conflict,
-    "conflict already_exists idempotency_conflict space_in_use space_incomplete still_running thread_busy turn_conflict",
-  ],
-  [SequenceAhead, "sequence_ahead"],
-  [PreconditionFailed, "precondition_failed"],
-  [LimitExceeded, "limit_exceeded payload_too_large"],
-  [RateLimited, "rate_limited"],
-  [Overloaded, "overloaded"],
-  [TransportOff, "transport_off"],
-  [Unauthorized, "unauthorized"],
-  [PermissionRefused, "permission_refused"],
-  [Unsupported, "unsupported missing_extra unsupported_media"],
-  [
-    StoreError,
-    "store_error store_missing store_unavailable store_busy store_crowded store_deadlock store_timeout store_refused " +
-      "outcome_unknown store_read_only store_full store_budget_exceeded store_failed store_closed store_foreign " +
-      "store_newer store_corrupt",
-  ],
-  [SealError, "seal_error key_missing key_destroyed seal_broken secret_refused space_locked"],
-  [ModelError, "model_error model_unavailable model_refused"],
-  [GatewayRefused, "gateway_refused"],
-  [Unreachable, "unreachable"],
-]);
-
-const retryableKeys = new Set(
-  (
-    "conflict sequence_ahead space_incomplete still_running thread_busy rate_limited overloaded store_unavailable " +
-    "store_busy store_crowded store_deadlock store_timeout store_full model_unavailable unreachable"
-  ).split(" "),
-);
-
-const classes = new Map([...families].flatMap(([family, keys]) => keys.split(" ").map((key) => [key, family] as const)));
-
-/** Every key of the product. A newer server may send others, as an ElytronError with that key. */
-export const errorKeys: readonly string[] = [...classes.keys()];
-
-/** Returns the error called `key`; an ElytronError if this version does not know the key. */
-export function errorOf(key: string, message: string, context: ErrorContext = {}): ElytronError {
-  return new (classes.get(key) ?? ElytronError)(key, message, context);
-}
-
-/** Returns the error for a value that this client does not send. */
-export function invalidInput(field: string, problem: string): InvalidInput {
-  return new InvalidInput("invalid_input", `${field} ${problem}`, { details: { field, problem } });
-}

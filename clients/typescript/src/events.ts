@@ -1,6 +1,6 @@
 /** The journal of a space as it grows, over server-sent events read through `fetch`. */
 import { type Connection, chunksOf, Deadline, problemOf, unreachable } from "./connection.js";
-import { Unsupported } from "./errors.js";
+import { errorOf } from "./error_keys.js";
 import { parseJson } from "./json.js";
 
 /** One entry of a journal: which document was touched and how, never what it says. */
@@ -142,14 +142,12 @@ export class EventParser {
   }
 
   *#ended(): Generator<ServerEvent> {
-    if (this.#data.length > 0 || this.#id !== "")
-      yield { name: this.#name, data: this.#data.join("\n"), id: this.#id };
+    if (this.#data.length > 0 || this.#id !== "") yield { name: this.#name, data: this.#data.join("\n"), id: this.#id };
     [this.#name, this.#data, this.#id, this.#chars] = ["", [], "", 0];
   }
 
   #requireBounded(rest: number): void {
-    if (this.#chars + rest > eventChars)
-      throw new Unsupported("unsupported", "the server sent an event of more than 1 MiB");
+    if (this.#chars + rest > eventChars) throw errorOf("unsupported", "the server sent an event of more than 1 MiB");
   }
 }
 
@@ -158,7 +156,7 @@ function itemOf({ name, data }: ServerEvent, url: string): JournalEvent | EventG
   const item = parsedItem(data);
   if (item === undefined) {
     const problem = "the server sent an unknown event: use the same version on both sides";
-    throw new Unsupported("unsupported", problem);
+    throw errorOf("unsupported", problem);
   }
   return item;
 }

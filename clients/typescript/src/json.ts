@@ -2,7 +2,7 @@
  * JSON without loss. A double holds integers up to 2^53; beyond it, an integer is read as a string of its digits and
  * written from a `bigint`.
  */
-import { invalidInput } from "./errors.js";
+import { invalidInput } from "./error_keys.js";
 
 /** Finds out at little cost that a text has no integer of 16 digits or more, so that it needs no scan. */
 const longInteger = /(?:^|[[:,\s-])\d{16,}(?:[\s,}\]]|$)/;

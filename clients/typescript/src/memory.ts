@@ -1,14 +1,16 @@
 /** A memory on a server: everyday calls by name, every other operation through `operate`. */
+import { AgentBlocks } from "./blocks.js";
 import { type CallOptions, type ConnectOptions, Connection, Deadline } from "./connection.js";
-import { invalidInput, Unsupported } from "./errors.js";
+import { ServerConversations } from "./conversations.js";
+import { errorOf, invalidInput } from "./error_keys.js";
 import { type EventGap, type EventOptions, type JournalEvent, journalEvents } from "./events.js";
+import { UserFiles } from "./files.js";
 import { operations } from "./generated/operations.js";
 import type { OperationName, OperationReport, OperationRequest, RequestFields, Schemas } from "./operations.js";
-import { AgentBlocks, ServerConversations, UserFiles } from "./places.js";
 
 /** A space as one file. */
 export interface SpaceArchive {
-  /** The bytes of the ZIP file, which come as they are read. */
+  /** The bytes of the ZIP file, read from the server on demand. */
   body: ReadableStream<Uint8Array>;
   /** The version of the space, for `ifMatch`. */
   etag: string;
@@ -31,7 +33,7 @@ export interface ImportOptions {
   signal?: AbortSignal;
 }
 
-/** Texts, or messages with a role and a name. */
+/** A text, or messages with a role and a name. */
 export type NewMessages = string | readonly Schemas["FlatMessage"][];
 
 /**
@@ -104,7 +106,11 @@ export class Memory {
   }
 
   /** Stores evidence, facts or procedures as one durable batch. */
-  async write(write: OperationRequest<"write">["write"], fields: RequestFields<"write", "write"> = {}, call: CallOptions = {}) {
+  async write(
+    write: OperationRequest<"write">["write"],
+    fields: RequestFields<"write", "write"> = {},
+    call: CallOptions = {},
+  ) {
     return this.operate("write", { ...fields, write }, call);
   }
 
@@ -144,7 +150,12 @@ export class Memory {
   }
 
   /** Replaces the content of a fact or message; the old version stays in history. Throws NotFound. */
-  async correct(id: string, content: string, fields: RequestFields<"correct", "id" | "content"> = {}, call: CallOptions = {}) {
+  async correct(
+    id: string,
+    content: string,
+    fields: RequestFields<"correct", "id" | "content"> = {},
+    call: CallOptions = {},
+  ) {
     return this.operate("correct", { ...fields, id, content }, call);
   }
 
@@ -219,7 +230,7 @@ export class Memory {
     return journalEvents(this.#connection, this.space, options);
   }
 
-  /** Opens the space as an archive file. The limit of time is for its begin; the signal ends it at any time. */
+  /** Opens the space as an archive file. `timeoutMs` limits the wait for its first bytes; the signal ends it at any time. */
   async exportArchive(options: ExportOptions = {}): Promise<SpaceArchive> {
     const deadline = new Deadline(this.#connection.timeoutMs, options.signal);
     const query = { space: this.space, include_private: options.includePrivate };
@@ -287,6 +298,6 @@ function requireWithin(report: object, limit: unknown): void {
   const lists = [(report as { hits?: unknown }).hits, (report as { items?: unknown }).items];
   if (lists.some((list) => Array.isArray(list) && list.length > limit)) {
     const problem = "the server returned more than was requested: use the same version on both sides";
-    throw new Unsupported("unsupported", problem);
+    throw errorOf("unsupported", problem);
   }
 }

@@ -43,7 +43,9 @@ test("a key is in no inspection, text, message or stack", async () => {
   const memory = connect(server.url, { apiKey });
   const failures = [
     await memory.recall("safe").catch((error: unknown) => error),
-    await connect("http://127.0.0.1:1", { apiKey }).recall("safe").catch((error: unknown) => error),
+    await connect("http://127.0.0.1:1", { apiKey })
+      .recall("safe")
+      .catch((error: unknown) => error),
   ];
   const shown = [memory, memory.blocks, memory.files, memory.conversations, memory.events(), ...failures];
   for (const value of shown) {

@@ -37,7 +37,16 @@ function scriptedModel(...steps: ModelStep[]) {
     return { text, toolCall, isOpen, finishReason: { unified, raw: undefined }, usage };
   };
   const call = (toolCall: ModelStep["toolCall"]) =>
-    toolCall ? [{ type: "tool-call", toolCallId: "call-1", toolName: toolCall.toolName, input: JSON.stringify(toolCall.input) }] : [];
+    toolCall
+      ? [
+          {
+            type: "tool-call",
+            toolCallId: "call-1",
+            toolName: toolCall.toolName,
+            input: JSON.stringify(toolCall.input),
+          },
+        ]
+      : [];
   const doGenerate = async (params: { prompt: unknown }) => {
     const { text, toolCall, isOpen: _isOpen, ...rest } = nextStep(params);
     return { ...rest, content: [...(text ? [{ type: "text", text }] : []), ...call(toolCall)], warnings: [] };
@@ -66,7 +75,9 @@ const usage = {
 };
 
 const textOf = (prompt: ShownPrompt | undefined) =>
-  (prompt ?? []).map(({ content }) => (typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("")));
+  (prompt ?? []).map(({ content }) =>
+    typeof content === "string" ? content : content.map(({ text }) => text ?? "").join(""),
+  );
 
 const elytron = (options: TurnOptions) => ({ providerOptions: { elytron: { ...options } } });
 
@@ -80,9 +91,17 @@ test("a block goes before the question, and the turn is stored once its answer e
   const { model, prompts, options } = scriptedModel({ text: "Under the oar." });
   const middleware = memoryMiddleware(memory);
   const prompt = "Where is the boat key?";
-  await generateText({ model: wrapLanguageModel({ model, middleware }), system: "Be brief.", prompt, ...elytron({ space: "ada", conversation: "boat" }) });
+  await generateText({
+    model: wrapLanguageModel({ model, middleware }),
+    system: "Be brief.",
+    prompt,
+    ...elytron({ space: "ada", conversation: "boat" }),
+  });
   const [system, block, question] = textOf(prompts[0]);
-  assert.deepEqual([system, question, prompts[0]?.map(({ role }) => role)], ["Be brief.", prompt, ["system", "user", "user"]]);
+  assert.deepEqual(
+    [system, question, prompts[0]?.map(({ role }) => role)],
+    ["Be brief.", prompt, ["system", "user", "user"]],
+  );
   assert.match(block ?? "", /under the oar/);
   assert.deepEqual(options, [{}]); // the model's provider sees nothing of the scope
   await middleware.settled();
@@ -99,7 +118,10 @@ test("a stream passes unchanged and is stored when it finishes", async () => {
   for await (const delta of result.textStream) deltas.push(delta);
   assert.deepEqual(deltas, ["The ", "ferry ", "leaves ", "at ", "six."]);
   await middleware.settled();
-  assert.deepEqual(await storedTexts("stream", "trip"), ["user: When does the ferry leave?", "assistant: The ferry leaves at six."]);
+  assert.deepEqual(await storedTexts("stream", "trip"), [
+    "user: When does the ferry leave?",
+    "assistant: The ferry leaves at six.",
+  ]);
 });
 
 test("a turn with tools shows one block in all its steps and is stored once, as resting on outside content", async () => {
@@ -115,23 +137,39 @@ test("a turn with tools shows one block in all its steps and is stored once, as 
     stopWhen: stepCountIs(3),
     ...elytron({ conversation: "boat" }),
   });
-  const [output] = result.steps.flatMap(({ toolResults }) => toolResults.map((each) => each.output)) as { text: string }[][];
-  assert.deepEqual(output?.map(({ text }) => text), ["The boat key is under the oar."]);
+  const [output] = result.steps.flatMap(({ toolResults }) => toolResults.map((each) => each.output)) as {
+    text: string;
+  }[][];
+  assert.deepEqual(
+    output?.map(({ text }) => text),
+    ["The boat key is under the oar."],
+  );
   const blocks = prompts.map((prompt) => textOf(prompt)[0]);
   assert.deepEqual([blocks.length, blocks[0] === blocks[1]], [2, true]);
   await middleware.settled();
   assert.deepEqual(await storedTexts("tools", "boat"), ["user: Where is the boat key?", "assistant: Under the oar."]);
   const { hits } = await space.recall("oar", { filters: { conversations: ["boat"] } });
-  assert.deepEqual(hits.filter(({ role }) => role === "assistant").map(({ trust }) => trust), ["outside"]);
+  assert.deepEqual(
+    hits.filter(({ role }) => role === "assistant").map(({ trust }) => trust),
+    ["outside"],
+  );
 });
 
 test("a tool stores what the model was asked to remember, as the model's words", async () => {
   const space = memory.withSpace("remembered");
   const toolCall = { toolName: "store_memory", input: { text: "Ada's boat is called Petrel." } };
   const { model } = scriptedModel({ toolCall }, { text: "Done." });
-  await generateText({ model, prompt: "Remember: my boat is called Petrel.", tools: memoryTools(space), stopWhen: stepCountIs(2) });
+  await generateText({
+    model,
+    prompt: "Remember: my boat is called Petrel.",
+    tools: memoryTools(space),
+    stopWhen: stepCountIs(2),
+  });
   const { hits } = await space.recall("boat");
-  assert.deepEqual(hits.map(({ role, text }) => [role, text]), [["assistant", "Ada's boat is called Petrel."]]);
+  assert.deepEqual(
+    hits.map(({ role, text }) => [role, text]),
+    [["assistant", "Ada's boat is called Petrel."]],
+  );
 });
 
 test("a space per call is a wall, and a misspelt option is refused", async () => {
@@ -161,9 +199,12 @@ test("a turn with an id is stored once", async () => {
 
 test("a memory that fails or is late never fails the call, and says so", async () => {
   const away = connect("http://127.0.0.1:1", { space: "ada" });
-  const silent = connect(server.url, { fetch: (_input, init) => new Promise((_resolve, reject) => {
-    init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
-  }) });
+  const silent = connect(server.url, {
+    fetch: (_input, init) =>
+      new Promise((_resolve, reject) => {
+        init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
+      }),
+  });
   for (const failing of [away, silent]) {
     const errors: ElytronError[] = [];
     const middleware = memoryMiddleware(failing, { waitMs: 30, onError: (error) => errors.push(error) });
@@ -174,6 +215,24 @@ test("a memory that fails or is late never fails the call, and says so", async (
   }
 });
 
+test("a call that is aborted does not wait for memory, and is no failure of it", async () => {
+  const reason = new Error("the user left");
+  const controller = new AbortController();
+  const silent = connect(server.url, {
+    fetch: (_input, init) =>
+      new Promise((_resolve, reject) => {
+        init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
+        controller.abort(reason);
+      }),
+  });
+  const errors: ElytronError[] = [];
+  const middleware = memoryMiddleware(silent, { waitMs: 60_000, onError: (error) => errors.push(error) });
+  const { model } = scriptedModel({ text: "Hello." });
+  const call = { prompt: "Hello?", abortSignal: controller.signal, ...elytron({ store: false }) };
+  await generateText({ model: wrapLanguageModel({ model, middleware }), ...call }).catch((error: unknown) => error);
+  assert.deepEqual(errors, []);
+});
+
 test("a question longer than a query is searched for by its beginning", async () => {
   const space = memory.withSpace("long");
   await space.add("The boat key is under the oar.");
@@ -181,7 +240,11 @@ test("a question longer than a query is searched for by its beginning", async ()
   const errors: ElytronError[] = [];
   const middleware = memoryMiddleware(space, { onError: (error) => errors.push(error) });
   const question = `Where is the boat key? ${"😀".repeat(5000)}`;
-  await generateText({ model: wrapLanguageModel({ model, middleware }), prompt: question, ...elytron({ store: false }) });
+  await generateText({
+    model: wrapLanguageModel({ model, middleware }),
+    prompt: question,
+    ...elytron({ store: false }),
+  });
   assert.deepEqual([errors, textOf(prompts[0]).length], [[], 2]);
 });
 

@@ -74,35 +74,43 @@ function corsProxy(origin: () => string): Server {
   });
 }
 
-test("a page of another origin adds, recalls, follows, exports and reads errors through CORS", { timeout: 60_000 }, async () => {
-  const operatorKey = memory.printed["operator_key"] as string;
-  const { key } = await post(`${memory.url}/v1/access`, { kind: "user", label: "page", space: "ada" }, operatorKey);
-  const { server, report } = pageServer();
-  const page = await listen(server);
-  const proxy = await listen(corsProxy(() => page));
-  const query = new URLSearchParams({ memory: proxy, closed: memory.url, key: key as string });
-  const options = [...flags.split(" "), `--user-data-dir=${join(memory.folder, "chromium")}`, `${page}/page?${query}`];
-  const browser = spawn("chromium", options, { stdio: "ignore" });
-  const failed = new Promise<string>((_resolve, reject) => {
-    browser.once("error", reject);
-    browser.once("exit", (code) => reject(new Error(`Chromium ended with ${code}`)));
-  });
-  const ended = new Promise((resolve) => browser.once("close", resolve));
-  try {
-    assert.deepEqual(JSON.parse(await Promise.race([report, failed])), {
-      repeated: true,
-      texts: ["The boat key is under the oar."],
-      event: 1,
-      serial: "9007199254740993",
-      etag: true,
-      imported: true,
-      missing: ["not_found", 404],
-      foreign: "permission_refused",
-      withoutCors: "unreachable",
+test(
+  "a page of another origin adds, recalls, follows, exports and reads errors through CORS",
+  { timeout: 60_000 },
+  async () => {
+    const operatorKey = memory.printed["operator_key"] as string;
+    const { key } = await post(`${memory.url}/v1/access`, { kind: "user", label: "page", space: "ada" }, operatorKey);
+    const { server, report } = pageServer();
+    const page = await listen(server);
+    const proxy = await listen(corsProxy(() => page));
+    const query = new URLSearchParams({ memory: proxy, closed: memory.url, key: key as string });
+    const options = [
+      ...flags.split(" "),
+      `--user-data-dir=${join(memory.folder, "chromium")}`,
+      `${page}/page?${query}`,
+    ];
+    const browser = spawn("chromium", options, { stdio: "ignore" });
+    const failed = new Promise<string>((_resolve, reject) => {
+      browser.once("error", reject);
+      browser.once("exit", (code) => reject(new Error(`Chromium ended with ${code}`)));
     });
-  } finally {
-    browser.kill();
-    failed.catch(() => undefined);
-    await ended;
-  }
-});
+    const ended = new Promise((resolve) => browser.once("close", resolve));
+    try {
+      assert.deepEqual(JSON.parse(await Promise.race([report, failed])), {
+        repeated: true,
+        texts: ["The boat key is under the oar."],
+        event: 1,
+        serial: "9007199254740993",
+        etag: true,
+        imported: true,
+        missing: ["not_found", 404],
+        foreign: "permission_refused",
+        withoutCors: "unreachable",
+      });
+    } finally {
+      browser.kill();
+      failed.catch(() => undefined);
+      await ended;
+    }
+  },
+);

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { ElytronError, errorKeys } from "../src/index.js";
-import { errorOf } from "../src/errors.js";
+import { errorOf } from "../src/error_keys.js";
 
 const page = join(import.meta.dirname ?? "", "..", "..", "..", "..", "docs", "reference", "errors.md");
 

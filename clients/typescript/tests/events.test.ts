@@ -31,14 +31,17 @@ test("what is committed comes in order, and a later stream goes on behind it", a
   await memory.add("We moved to Lisbon in May.");
   const { sequence: last } = await memory.inspect();
   const seen = (await firstOf(memory.events({ after: 0 }), last)) as JournalEvent[];
-  assert.deepEqual(seen.map(({ sequence }) => sequence), seen.map((_, index) => index + 1));
+  assert.deepEqual(
+    seen.map(({ sequence }) => sequence),
+    seen.map((_, index) => index + 1),
+  );
   const next = firstOf(memory.events({ after: seen.at(-1)?.id }), 1);
   await memory.add("The boat key is under the oar.");
   const [item] = (await next) as JournalEvent[];
   assert.deepEqual([item?.sequence, item?.space], [last + 1, "ada"]);
 });
 
-test("a stream that was asked for nothing earlier begins with what comes next", async () => {
+test("a stream without a place begins with what is committed next", async () => {
   const memory = connect(server.url, { space: "next" });
   await memory.add("Earlier.");
   const controller = new AbortController();
@@ -74,12 +77,15 @@ test("a broken stream is opened again behind the last entry or gap", async () =>
   const scripted = await scriptedServer(broken);
   const items = await firstOf(connect(scripted.url).events(), 3);
   await scripted.stop();
-  assert.deepEqual(items.map((item) => (item.type === "entry" ? item.id : item.last)), ["2-5", 9, "10-5"]);
+  assert.deepEqual(
+    items.map((item) => (item.type === "entry" ? item.id : item.last)),
+    ["2-5", 9, "10-5"],
+  );
   const places = scripted.requests.slice(0, 3).map(({ headers }) => headers["last-event-id"]);
   assert.deepEqual(places, [undefined, "1-5", "9"]);
 });
 
-test("a refusal ends the stream, at its begin and in its course", async () => {
+test("a refusal ends the stream, at its start and midway", async () => {
   const revoked = 'event: error\ndata: {"code":"unauthorized","detail":"the key is revoked","status":401}\n\n';
   const answers: ScriptedAnswer[] = [
     (response) => problem(response, 401, "unauthorized"),
@@ -109,7 +115,8 @@ test("an unknown event is unsupported", async () => {
 });
 
 test("events are cut the same wherever the bytes are", () => {
-  const text = 'id: 1\r\n\r\n: beat\n\nevent: entry\rdata: {"a":\rdata:"ü"}\rnoise\rother: 1\r\rid: 2\ndata\n\nevent: lost\n\n';
+  const text =
+    'id: 1\r\n\r\n: beat\n\nevent: entry\rdata: {"a":\rdata:"ü"}\rnoise\rother: 1\r\rid: 2\ndata\n\nevent: lost\n\n';
   const expected: ServerEvent[] = [
     { name: "", data: "", id: "1" },
     { name: "entry", data: '{"a":\n"ü"}', id: "" },

@@ -20,10 +20,16 @@ test("what was added is recalled, projected, listed and read", async () => {
   const { system_memory_block: block } = await memory.project("where is the boat key?", { max_chars: 900 });
   assert.match(block, /under the oar/);
   const { items } = await memory.list({ filters: { speakers: ["Ada"] } });
-  assert.deepEqual(items.map((item) => item.text), ["The boat key is under the oar."]);
+  assert.deepEqual(
+    items.map((item) => item.text),
+    ["The boat key is under the oar."],
+  );
   assert.equal((await memory.get(ids[0] as string)).text, "The boat key is under the oar.");
   const { turns } = await memory.turns("boat");
-  assert.deepEqual(turns.map((turn) => turn.messages[0]?.text), ["The boat key is under the oar."]);
+  assert.deepEqual(
+    turns.map((turn) => turn.messages[0]?.text),
+    ["The boat key is under the oar."],
+  );
 });
 
 test("messages keep their roles, names and times", async () => {
@@ -37,10 +43,13 @@ test("messages keep their roles, names and times", async () => {
   );
   const { turns } = await chat.turns("trip");
   const messages = turns.flatMap((turn) => turn.messages);
-  assert.deepEqual(messages.map(({ role, speaker, at }) => [role, speaker, at !== undefined]), [
-    ["user", "Noor", true],
-    ["assistant", undefined, messages[1]?.at !== undefined],
-  ]);
+  assert.deepEqual(
+    messages.map(({ role, speaker, at }) => [role, speaker, at !== undefined]),
+    [
+      ["user", "Noor", true],
+      ["assistant", undefined, messages[1]?.at !== undefined],
+    ],
+  );
   assert.equal(messages[0]?.at, Date.UTC(2026, 4, 4, 10));
 });
 
@@ -156,7 +165,10 @@ test("a gateway user's files are uploaded, listed and deleted", async () => {
   const terms = new Blob(["# Terms\n\nPayment is due in thirty days."], { type: "text/markdown" });
   const file = await grace.files.upload(terms, { title: "Terms", fileName: "terms.md" });
   assert.deepEqual([file.status, file.title, file.file_name], ["extracted", "Terms", "terms.md"]);
-  assert.deepEqual((await grace.files.list()).map(({ resource_id: id }) => id), [file.resource_id]);
+  assert.deepEqual(
+    (await grace.files.list()).map(({ resource_id: id }) => id),
+    [file.resource_id],
+  );
   assert.equal((await grace.files.get(file.resource_id)).mime, "text/markdown");
   const { user_key: otherKey } = await post(`${server.url}/users`, { user_id: "linus" });
   const linus = connect(server.url, { apiKey: otherKey as string });

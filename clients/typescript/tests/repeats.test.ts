@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ConnectOptions, connect, type Memory, Overloaded, Unreachable, Unsupported } from "../src/index.js";
 import { pauseMs } from "../src/connection.js";
-import { errorOf } from "../src/errors.js";
+import { errorOf } from "../src/error_keys.js";
 import { answerJson, problem, type ScriptedAnswer, type SentRequest, scriptedServer } from "./scripted_server.js";
 
 const report = { space: "ada", hits: [], ids: [], refused: [] };
@@ -28,10 +28,13 @@ test("a read is sent up to four times while the server asks for patience", async
     await memory.recall("safe");
     assert.equal(requests.length, 4);
   });
-  await scripted((response) => problem(response, 503, "overloaded"), async (memory, requests) => {
-    await assert.rejects(memory.recall("safe"), Overloaded);
-    assert.equal(requests.length, 4);
-  });
+  await scripted(
+    (response) => problem(response, 503, "overloaded"),
+    async (memory, requests) => {
+      await assert.rejects(memory.recall("safe"), Overloaded);
+      assert.equal(requests.length, 4);
+    },
+  );
 });
 
 test("a write without a key is sent once, one under a key again with the same key and body", async () => {
@@ -43,10 +46,13 @@ test("a write without a key is sent once, one under a key again with the same ke
   });
   await scripted(flaky, async (memory, requests) => {
     await memory.add("A line.", {}, { idempotencyKey: "line-1" });
-    assert.deepEqual(requests.map(({ headers, body }) => [headers["idempotency-key"], body]), [
-      ["line-1", '{"text":"A line."}'],
-      ["line-1", '{"text":"A line."}'],
-    ]);
+    assert.deepEqual(
+      requests.map(({ headers, body }) => [headers["idempotency-key"], body]),
+      [
+        ["line-1", '{"text":"A line."}'],
+        ["line-1", '{"text":"A line."}'],
+      ],
+    );
   });
 });
 
@@ -66,20 +72,39 @@ test("with repeatWrites each write has a key of its own, which stays over its at
 });
 
 test("a conflict, a refusal and a wrong value are answers, not tried again", async () => {
-  for (const [status, code] of [[409, "conflict"], [403, "permission_refused"], [422, "invalid_input"]] as const) {
-    await scripted((response) => problem(response, status, code), async (memory, requests) => {
-      await assert.rejects(memory.recall("safe"), { key: code, status });
-      assert.equal(requests.length, 1);
-    });
+  for (const [status, code] of [
+    [409, "conflict"],
+    [403, "permission_refused"],
+    [422, "invalid_input"],
+  ] as const) {
+    await scripted(
+      (response) => problem(response, status, code),
+      async (memory, requests) => {
+        await assert.rejects(memory.recall("safe"), { key: code, status });
+        assert.equal(requests.length, 1);
+      },
+    );
   }
 });
 
 test("pauses double, are spread, and follow Retry-After up to five seconds", () => {
   const overloaded = (retryAfter: number) => errorOf("overloaded", "", { retryAfter });
-  assert.deepEqual([1, 2, 3, 4].map((attempt) => pauseMs(overloaded(0), attempt, 1)), [100, 200, 400, undefined]);
-  assert.deepEqual([0, 0.5, 1].map((jitter) => pauseMs(overloaded(0), 2, jitter)), [100, 150, 200]);
-  assert.deepEqual([1, 60].map((seconds) => pauseMs(overloaded(seconds), 1, 0)), [1050, 5000]);
-  assert.deepEqual([1, 60].map((seconds) => pauseMs(errorOf("rate_limited", "", { retryAfter: seconds }), 1, 0)), [1000, 5000]);
+  assert.deepEqual(
+    [1, 2, 3, 4].map((attempt) => pauseMs(overloaded(0), attempt, 1)),
+    [100, 200, 400, undefined],
+  );
+  assert.deepEqual(
+    [0, 0.5, 1].map((jitter) => pauseMs(overloaded(0), 2, jitter)),
+    [100, 150, 200],
+  );
+  assert.deepEqual(
+    [1, 60].map((seconds) => pauseMs(overloaded(seconds), 1, 0)),
+    [1050, 5000],
+  );
+  assert.deepEqual(
+    [1, 60].map((seconds) => pauseMs(errorOf("rate_limited", "", { retryAfter: seconds }), 1, 0)),
+    [1000, 5000],
+  );
   assert.equal(pauseMs(errorOf("conflict", ""), 1, 0), undefined);
 });
 
@@ -107,12 +132,19 @@ test("a signal ends a call with its reason, while it waits for an answer or for 
 
 test("a server that does not answer in time, or is not there, is unreachable", async () => {
   const use = async (memory: Memory) => {
-    await assert.rejects(memory.add("A line."), (error) => error instanceof Unreachable && /no answer in time/.test(error.message));
+    await assert.rejects(
+      memory.add("A line."),
+      (error) => error instanceof Unreachable && /no answer in time/.test(error.message),
+    );
   };
   await scripted(() => undefined, use, { timeoutMs: 50 });
   const { url, stop } = await scriptedServer(() => undefined);
   await stop();
-  await assert.rejects(connect(url).add("A line."), { name: "Unreachable", key: "unreachable", message: /ECONNREFUSED/ });
+  await assert.rejects(connect(url).add("A line."), {
+    name: "Unreachable",
+    key: "unreachable",
+    message: /ECONNREFUSED/,
+  });
 });
 
 test("a connection that breaks in the middle of a report is unreachable", async () => {
@@ -136,7 +168,8 @@ test("a gateway's failure is unreachable, and another program's answer unsupport
     [301, "", Unsupported],
   ];
   for (const [status, body, kind] of answers) {
-    const answer: ScriptedAnswer = (response) => response.writeHead(status, { Location: "http://localhost:1/" }).end(body);
+    const answer: ScriptedAnswer = (response) =>
+      response.writeHead(status, { Location: "http://localhost:1/" }).end(body);
     await scripted(answer, async (memory) => {
       await assert.rejects(memory.add("A line."), kind);
     });
@@ -167,17 +200,23 @@ test("a report of more than 64 MiB is not read to its end", async () => {
 });
 
 test("calls name the space that a memory is bound to, unless they name another", async () => {
-  await scripted((response) => answerJson(response, report), async (memory, requests) => {
-    const ada = memory.withSpace("ada");
-    await ada.recall("safe");
-    await ada.recall("safe", { scope: { space: "bob" } });
-    await ada.add("A line.");
-    await memory.recall("safe");
-    assert.deepEqual(requests.map(({ body }) => JSON.parse(body)), [
-      { query: "safe", scope: { space: "ada" } },
-      { query: "safe", scope: { space: "bob" } },
-      { text: "A line.", space: "ada" },
-      { query: "safe" },
-    ]);
-  });
+  await scripted(
+    (response) => answerJson(response, report),
+    async (memory, requests) => {
+      const ada = memory.withSpace("ada");
+      await ada.recall("safe");
+      await ada.recall("safe", { scope: { space: "bob" } });
+      await ada.add("A line.");
+      await memory.recall("safe");
+      assert.deepEqual(
+        requests.map(({ body }) => JSON.parse(body)),
+        [
+          { query: "safe", scope: { space: "ada" } },
+          { query: "safe", scope: { space: "bob" } },
+          { text: "A line.", space: "ada" },
+          { query: "safe" },
+        ],
+      );
+    },
+  );
 });

@@ -34,7 +34,12 @@ export async function scriptedServer(answer: ScriptedAnswer) {
 }
 
 /** Answers with a problem document. */
-export function problem(response: ServerResponse, status: number, code: string, headers: Record<string, string> = {}): void {
+export function problem(
+  response: ServerResponse,
+  status: number,
+  code: string,
+  headers: Record<string, string> = {},
+): void {
   response.writeHead(status, { "Content-Type": "application/problem+json", ...headers });
   response.end(JSON.stringify({ status, code, detail: `it is ${code}`, details: {}, retryable: true }));
 }

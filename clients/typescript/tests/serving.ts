@@ -44,7 +44,10 @@ export async function serve(...options: string[]): Promise<RunningServer> {
 
 /** Posts to a route that the client does not call, for what a test needs first. */
 export async function post(url: string, body: unknown, key?: string): Promise<Record<string, unknown>> {
-  const headers = { "Content-Type": "application/json", ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }) };
+  const headers = {
+    "Content-Type": "application/json",
+    ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
+  };
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
   return (await response.json()) as Record<string, unknown>;
