@@ -83,8 +83,10 @@ export class Memory {
   ): Promise<OperationReport<Name>> {
     const { mutates, isKeyed, spaceField } = operations[name];
     const body: Record<string, unknown> = { ...(request as object) };
-    if (this.space !== undefined && spaceField !== null)
-      body[spaceField] ??= spaceField === "scope" ? { space: this.space } : this.space;
+    if (this.space !== undefined && spaceField === "space") body["space"] ??= this.space;
+    // A scope that names a conversation only is one of this space, not of the key's own.
+    if (this.space !== undefined && spaceField === "scope")
+      body["scope"] = { space: this.space, ...(body["scope"] as object) };
     let key = call.idempotencyKey;
     if (mutates && isKeyed && this.#connection.repeatsWrites && body["idempotency_key"] == null) key ??= randomId();
     const report = await this.#connection.report<OperationReport<Name> & object>({

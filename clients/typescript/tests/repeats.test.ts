@@ -206,6 +206,7 @@ test("calls name the space that a memory is bound to, unless they name another",
       const ada = memory.withSpace("ada");
       await ada.recall("safe");
       await ada.recall("safe", { scope: { space: "bob" } });
+      await ada.project("safe", { scope: { conversation: "boat" } });
       await ada.add("A line.");
       await memory.recall("safe");
       assert.deepEqual(
@@ -213,6 +214,7 @@ test("calls name the space that a memory is bound to, unless they name another",
         [
           { query: "safe", scope: { space: "ada" } },
           { query: "safe", scope: { space: "bob" } },
+          { query: "safe", scope: { space: "ada", conversation: "boat" } },
           { text: "A line.", space: "ada" },
           { query: "safe" },
         ],
