@@ -1,15 +1,18 @@
 """Fill in what only a release knows: `python .ci/release/prepare.py --repository URL [--documentation URL]`.
 
-It adds the table of project URLs to `pyproject.toml` and makes the relative links of `README.md` absolute, since an
-index page has no files next to it. Run it in a checkout that is built and thrown away; nothing is committed.
+It adds the table of project URLs to `pyproject.toml`, and the repository to the TypeScript client's `package.json`,
+whose provenance names it. It makes the relative links of `README.md` absolute, since an index page has no files next
+to it. Run it in a checkout that is built and thrown away; nothing is committed.
 """
 
 import argparse
+import json
 import re
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+CLIENT = "clients/typescript"
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?![a-z]+:|#)([^)\s]+)\)")
 IMAGES = {".png", ".svg", ".jpg"}
 
@@ -39,6 +42,12 @@ def with_urls(text: str, /, *, repository: str, documentation: str | None, revis
     return text.replace("[project.scripts]", f"[project.urls]\n{table}\n[project.scripts]", 1)
 
 
+def with_repository(text: str, /, *, repository: str) -> str:
+    """Return the client's package file with its place in the repository."""
+    place = {"type": "git", "url": f"git+{repository}.git", "directory": CLIENT}
+    return json.dumps(json.loads(text) | {"repository": place}, indent=2) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repository", required=True, help="address of the repository, without a slash at its end")
@@ -52,6 +61,8 @@ def main() -> None:
     project.write_text(written, encoding="utf-8")
     links = absolute_readme(readme.read_text(encoding="utf-8"), repository=repository, revision=revision)
     readme.write_text(links, encoding="utf-8")
+    package = ROOT / CLIENT / "package.json"
+    package.write_text(with_repository(package.read_text(encoding="utf-8"), repository=repository), encoding="utf-8")
 
 
 if __name__ == "__main__":

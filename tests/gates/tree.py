@@ -6,15 +6,26 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests", "website")
-_MADE = frozenset({"__pycache__", ".pytest_cache"})
+FOLDERS = (
+    ".ci",
+    "benchmarks",
+    "clients",
+    "docs",
+    "examples",
+    "fixtures",
+    "packages",
+    "requirements",
+    "tests",
+    "website",
+)
+_MADE = frozenset({"__pycache__", ".pytest_cache", "build", "dist", "node_modules"})
 
 
 @cache
 def files(*folders: str, suffix: str = "") -> tuple[Path, ...]:
     """Return the files beneath `folders` that end in `suffix`, in a stable order; what tools make is left out."""
     found = (path for folder in folders for path in (ROOT / folder).rglob(f"*{suffix}"))
-    return tuple(sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.parts)))
+    return tuple(sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.relative_to(ROOT).parts)))
 
 
 def pages() -> list[Path]:

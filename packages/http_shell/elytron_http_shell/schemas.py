@@ -1,13 +1,15 @@
 """JSON Schemas of the API description, kept compact and in forms that client generators understand.
 
 Request fields with a default are optional. The default is given as `x-default` unless it is false, 0 or empty, because
-generators treat `default` as required. Reports omit fields without a value; requests may send null for them. Types that
-only reports contain have no bounds, allow extra fields, and mark fields that always have a value. The compact
-description omits what generators ignore: bounds and null in requests, and words that repeat an operation's summary.
+generators treat `default` as required. Reports omit fields without a value, unless they are marked to send null;
+requests may send null for them. Types that only reports contain have no bounds, allow extra fields, and mark fields
+that always have a value. The compact description omits what generators ignore: bounds and null in requests, and words
+that repeat an operation's summary.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -36,6 +38,8 @@ _BOUNDS = frozenset(
         "uniqueItems",
     }
 )
+_WITH_NULL = "x-with-null"
+"""Marks a report that sends null for fields without a value, as the clients of another API expect."""
 _MOST = 2**53
 """Larger bounds of numbers are left out: few clients read them."""
 
@@ -124,12 +128,14 @@ def _schema_references(value: object) -> Iterator[str]:
             return
 
 
-def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
+def _brief_schema(schema: Json, *, is_asked: bool, may_be_null: bool = False) -> Json:
     brief: Json = {}
-    for name, value in (schema if is_asked else _without_null(schema)).items():
+    for name, value in (schema if is_asked or may_be_null else _without_null(schema)).items():
+        if name == _WITH_NULL:
+            continue
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
-            brief |= _schema_part(name, value, is_asked=is_asked)
+            brief |= _schema_part(name, value, is_asked=is_asked, with_null=_WITH_NULL in schema)
     if not is_asked and (present := _present_fields(schema)):
         brief["required"] = present
     is_name = _NAME_SCHEMA.items() <= brief.items() and brief.keys() - _NAME_SCHEMA.keys() <= {"x-default"}
@@ -139,6 +145,8 @@ def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
 def _present_fields(report: Json) -> list[str]:
     """Return the fields that a report always has: those without a default, and those whose default is a value."""
     fields: dict[str, Json] = report.get("properties", {})
+    if _WITH_NULL in report:
+        return [*fields]
     required = report.get("required", ())
     return [name for name, field in fields.items() if name in required or field.get("default") is not None]
 
@@ -166,7 +174,7 @@ def _without_null(schema: Json) -> Json:
             return rest | {"anyOf": forms}
 
 
-def _schema_part(name: str, value: Any, *, is_asked: bool) -> Json:
+def _schema_part(name: str, value: Any, *, is_asked: bool, with_null: bool = False) -> Json:
     match name:
         case "default":
             is_told = is_asked and isinstance(value, str | int | float) and bool(value)
@@ -174,7 +182,9 @@ def _schema_part(name: str, value: Any, *, is_asked: bool) -> Json:
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
             return {name: [_brief_schema(form, is_asked=is_asked) for form in value]}
         case "properties":
-            return {name: {field: _brief_schema(inner, is_asked=is_asked) for field, inner in value.items()}}
+            fields = cast("dict[str, Json]", value)
+            brief = partial(_brief_schema, is_asked=is_asked, may_be_null=with_null)
+            return {name: {field: brief(inner) for field, inner in fields.items()}}
         case "patternProperties":
             (inner,) = value.values()
             return {"additionalProperties": _brief_schema(inner, is_asked=is_asked)}

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from jsonschema_rs import Draft202012Validator
 from openai import NotFoundError
 from tests.agent.service.responses.clients import served_client
 from tests.agent.service.responses.test_responses import texts
@@ -88,3 +89,19 @@ async def test_what_is_deleted_is_in_no_memory() -> None:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         found = (await ada.server.client.post("/v1/search", headers=headers, json={"query": "What is my cat?"})).json()
         assert found["hits"] == []
+
+
+async def test_answers_are_as_they_are_described_also_where_they_have_no_value() -> None:
+    async with served_client() as ada:
+        client, headers = ada.server.client, {"Authorization": f"Bearer {ada.user.key}"}
+        components = (await client.get("/openapi/all.json", headers=headers)).json()["components"]
+        question = {"model": "scripted", "input": "One"}
+        answers = {
+            "ConversationList": (await client.get("/v1/conversations", headers=headers)).json(),
+            "ConversationBody": (await client.post("/v1/conversations", json={}, headers=headers)).json(),
+            "ResponseBody": (await client.post("/v1/responses", json=question, headers=headers)).json(),
+        }
+    assert (answers["ConversationList"]["last_id"], answers["ResponseBody"]["user"]) == (None, None)
+    for name, answer in answers.items():
+        Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": components}).validate(answer)
+        assert components["schemas"][name]["required"] == [*answer]

@@ -318,9 +318,14 @@ class CallItem(Value):
 OutputItem = AnswerItem | CallItem
 
 
+_WITH_NULL: Final = ConfigDict(json_schema_extra={"x-with-null": True})
+"""Of bodies whose fields without a value are sent as null, for the API description."""
+
+
 class UsageDetails(Value):
     """Details of tokens; none are counted apart."""
 
+    model_config = _WITH_NULL
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
@@ -354,6 +359,7 @@ Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "
 class ResponseBody(Value):
     """A response."""
 
+    model_config = _WITH_NULL
     id: str
     object: Literal["response"] = "response"
     created_at: int
@@ -456,6 +462,7 @@ class ConversationBody(Value):
 class ConversationList(Value):
     """A page of conversations, the latest first."""
 
+    model_config = _WITH_NULL
     object: Literal["list"] = "list"
     data: tuple[ConversationBody, ...] = ()
     first_id: str | None = None
