@@ -97,12 +97,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     is_empty = gathered.verdict.reason is NothingReason.EMPTY_SPACE
     built = builder.build_projection(
         builder.ProjectionInputs(
-            form=builder.BlockForm(
-                max_chars=max_len,
-                pressure=_pressure_of(request),
-                room_percent=host.room_percent(request.host_room),
-                line_label=request.line_label or "",
-            ),
+            form=_form_of(request, max_len),
             stable=builder.StableItems(
                 mount=standing.mount, private=private.items, facts=standing.facts, skills=standing.skills
             ),
@@ -144,6 +139,15 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
         gate=gathered.verdict.gate,
+    )
+
+
+def _form_of(request: MemoryProjectionRequest, max_chars: int) -> builder.BlockForm:
+    return builder.BlockForm(
+        max_chars=max_chars,
+        pressure=_pressure_of(request),
+        room_percent=host.room_percent(request.host_room),
+        line_label=request.line_label or "",
     )
 
 
