@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache, partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
@@ -48,6 +48,10 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.admission.rules import borrowed_words
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
 from elytron_store.secret.sessions import PROCESS, SpaceCaller, calling_as, current_caller
+
+READY_WAIT_S: Final = 2.0
+"""Time in which a store has to answer for its server to be ready."""
+
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
@@ -171,7 +175,7 @@ class OperationDispatcher:
     async def unready(self, request_id: str, /) -> RejectedAnswer | None:
         """Return why nothing can be answered now, or None where the store answers in time and takes commits."""
         try:
-            async with asyncio.timeout(limits.READY_WAIT_S):
+            async with asyncio.timeout(READY_WAIT_S):
                 await self._runtime.context.store.probe()
         except TimeoutError:
             return reject_error(StoreUnavailable("the store did not answer in time"), request_id=request_id)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import Field, SerializeAsAny, ValidationError, WithJsonSchema, computed_field
 
@@ -15,6 +15,10 @@ from elytron_core.model import OperationRequest, Request, Value, every_name, inv
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import IdempotencyKey, Name, Space, own_space
 from elytron_core.strict_json import parse_json
+
+DECODED_AT_ONCE_BYTES: Final = 128 * 1024
+"""A longer body is decoded in a thread."""
+
 
 Json = dict[str, Any]
 
@@ -268,7 +272,7 @@ def decode_as(
 
 async def read_aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
     """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
-    return read() if size <= limits.DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
+    return read() if size <= DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
 
 
 def encode_value(value: Value, /) -> bytes:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -37,6 +37,10 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
+
+WEBHOOK_WINDOW_MS: Final = 5 * 60 * 1000
+"""Largest difference of a webhook's time from the server's."""
+
 
 KEY = "Webhook-Key"
 ID = "Webhook-Id"
@@ -127,7 +131,7 @@ def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
     message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
         raise Unauthorized
-    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
+    if abs(clock.now() - int(stamp) * 1000) > WEBHOOK_WINDOW_MS:
         raise Unauthorized
     return message_id, int(stamp)
 

@@ -10,7 +10,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
@@ -59,6 +59,10 @@ from elytron_http_shell.events import (
     payload_scope,
     subscribed_reports,
 )
+
+# A frame wraps a request, which may be as deep as over HTTP.
+FRAME_DEPTH: Final = limits.JSON_DEPTH + 1
+
 
 logger = logging.getLogger(__name__)
 
@@ -405,7 +409,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
 
     Raises PayloadTooLarge, InvalidJson, InvalidInput.
     """
-    parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
+    parsed = strict_json.parse_json(data, limit=limit, depth=FRAME_DEPTH)
     if not isinstance(parsed, dict):
         raise InvalidJson(problem="is not an object")
     try:
@@ -417,7 +421,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
 def _id_of(data: bytes) -> str:
     """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
     try:
-        parsed = strict_json.parse_json(data, depth=limits.FRAME_DEPTH)
+        parsed = strict_json.parse_json(data, depth=FRAME_DEPTH)
         return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
     except (ElytronError, ValidationError, KeyError):
         return ""

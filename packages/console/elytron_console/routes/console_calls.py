@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,6 +26,10 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 
+TRANSCRIPTS_AT_ONCE: Final = 2
+"""Files of messages that are read at once; further ones wait."""
+
+
 ValueT = TypeVar("ValueT", bound=Value)
 
 
@@ -40,7 +44,7 @@ class ConsoleService:
         self.journal = JournalReader(self.context, admission.keys)
         self.archives = ArchiveHandlers(admission, CallTransport.CONSOLE)
         self.smoke_checks = SmokeRunner(host)
-        self.transcript_places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)
+        self.transcript_places = asyncio.Semaphore(TRANSCRIPTS_AT_ONCE)
 
     @property
     def context(self) -> OperationContext:

@@ -43,6 +43,10 @@ from elytron_core.planes.tools import (
 from elytron_core.policy.admission import rules
 from elytron_core.text import similarity
 
+TOOL_HINTS: Final = 8
+TOOL_REJECTIONS: Final = 64
+
+
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
@@ -257,7 +261,7 @@ def select_hints(
     experiences: Mapping[str, ToolExperience],
     refs: Sequence[AgentToolRegistryRef],
     *,
-    limit: int = limits.TOOL_HINTS,
+    limit: int = TOOL_HINTS,
 ) -> ToolHints:
     """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
 
@@ -297,7 +301,7 @@ def select_hints(
         host_fallback_required=not best,
         registry_refs_checked=len(wanted_refs),
         governed_experience_candidates=len(hints),
-        rejected=tuple(rejected[: limits.TOOL_REJECTIONS]),
+        rejected=tuple(rejected[:TOOL_REJECTIONS]),
         budget_limited=len(hints) > limit,
     )
     return ToolHints(best, status)

@@ -1,7 +1,7 @@
 """Recall: the memories that answer a query, best first, and why a given memory is not among them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
@@ -32,6 +32,11 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.model import VouchedMaker
 from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places, estimate_tokens
+
+RECALL_NEEDED: Final = 100
+RECALL_NEEDED_TOKENS: Final = 2_000
+"""The most hits, and tokens if no bound is asked for, of a recall of as much as the question needs."""
+
 
 _REPORTS = VouchedMaker(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
@@ -123,14 +128,14 @@ class _PageExtent(NamedTuple):
 def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExtent:
     if request.extent is RecallExtent.LIMIT or not gathered.reading.wants_several:
         return _PageExtent(is_open=False, places=None, max_tokens=request.max_tokens)
-    most = limits.RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
+    most = RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
     return _PageExtent(
         is_open=True, places=gathered.ranking.places if gathered.reading.retells else None, max_tokens=most
     )
 
 
 def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:
-    minimum = limits.RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
+    minimum = RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
     return max(end, minimum, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
 
 

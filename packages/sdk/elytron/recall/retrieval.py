@@ -18,6 +18,7 @@ from elytron.recall.closer_look import CLOSER, SearchedSpace, looked_closer
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.hit_places import time_places
 from elytron.recall.order import (
+    HitBounds,
     PlacedMemory,
     RankedMemory,
     answer_estimate,
@@ -210,7 +211,7 @@ async def gather_hits(
     numbers = _gate_numbers(ctx, query, ranked, candidates, route) if hit_query.gate is RecallGate.AUTO else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
-    visible_hits = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
+    visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
     # Hits from within that take the places of those from outside pass as well.
     visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
