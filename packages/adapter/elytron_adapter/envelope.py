@@ -244,15 +244,13 @@ ResultT = TypeVar("ResultT")
 RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 
 
-def decode_request(
-    operation: Operation[RequestT, Any], data: bytes, /, *, limit: int = limits.JSON_BYTES, space: str | None = None
-) -> RequestT:
+def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, space: str | None = None) -> RequestT:
     """Return the request of `operation` in `data`; `space` is the caller's own, in which a scope without one is.
 
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
     repeats what was given, be it a value or an unknown field's name.
     """
-    return decode_as(operation.request, data, limit=limit, space=space)
+    return decode_as(operation.request, data, space=space)
 
 
 def decode_as(

@@ -181,14 +181,11 @@ async def open_as_made(
     clock: Clock,
     keys: KeyProvider | None = None,
     when_missing: WhenMissing = WhenMissing.MAKE,
-    api_key: str | None = None,
 ) -> Store:
     """Open the store that `url` names as `open_store` does, made for any profile."""
 
     async def opened(profile: str | None) -> Store:
-        return await open_store(
-            url, clock=clock, keys=keys, when_missing=when_missing, api_key=api_key, profile=profile
-        )
+        return await open_store(url, clock=clock, keys=keys, when_missing=when_missing, profile=profile)
 
     try:
         return await opened(None)

@@ -362,10 +362,6 @@ class TranscriptReplayView(StrEnum):
     EXPORT = "export"
 
 
-OPERATOR_VIEWS = frozenset({TranscriptReplayView.RAW_OWNER_ONLY, TranscriptReplayView.OPERATOR_AUDIT})
-"""Views that only who runs the machine may ask for."""
-
-
 class TranscriptRedactionReason(StrEnum):
     """Why something is not shown."""
 

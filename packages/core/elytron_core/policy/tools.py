@@ -260,8 +260,6 @@ def select_hints(
     registries: Mapping[str, AgentToolRegistrySnapshot],
     experiences: Mapping[str, ToolExperience],
     refs: Sequence[AgentToolRegistryRef],
-    *,
-    limit: int = TOOL_HINTS,
 ) -> ToolHints:
     """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
 
@@ -292,7 +290,7 @@ def select_hints(
     hints.sort(
         key=lambda hint: (-_SURENESS[hint.confidence], -hint.success_count, -hint.updated_at, hint.experience_id)
     )
-    best = tuple(hints[:limit])
+    best = tuple(hints[:TOOL_HINTS])
     status = ToolExperienceStatus(
         reason=ExperienceReason.GOVERNED_TOOL_EXPERIENCE_AVAILABLE
         if best
@@ -302,7 +300,7 @@ def select_hints(
         registry_refs_checked=len(wanted_refs),
         governed_experience_candidates=len(hints),
         rejected=tuple(rejected[:TOOL_REJECTIONS]),
-        budget_limited=len(hints) > limit,
+        budget_limited=len(hints) > TOOL_HINTS,
     )
     return ToolHints(best, status)
 
