@@ -29,7 +29,7 @@ from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
 from elytron_adapter.access_keys import ACCESS_CACHE_MS, AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_adapter.envelope import CallTransport
+from elytron_adapter.envelope import CallOrigin, CallTransport
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.errors import Unauthorized
 from elytron_core.scope import Scope
@@ -192,7 +192,11 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
             except Unauthorized:
                 return time.perf_counter_ns() - began
             await admission.call(
-                principal, transport=CallTransport.HTTP, operation=question.operation, request_id="rig", payload=payload
+                principal,
+                origin=CallOrigin(CallTransport.HTTP),
+                operation=question.operation,
+                request_id="rig",
+                payload=payload,
             )
             return time.perf_counter_ns() - began
 

@@ -16,7 +16,6 @@ MANY_PARAMETERS = {
     "elytron/embedding/embedders.py: __init__": "an embedder that hosts make",
     "elytron/factory.py: open": "an everyday call",
     "elytron/flows/transcript_import.py: import_transcript": "an everyday call",
-    "elytron_adapter/dispatch.py: call": "what shells say of one call",
     "elytron_agent/hooks/turn_hooks.py: turn": "a call of hosts",
     "elytron_agent/loop/agent.py: __init__": "an agent that hosts make",
     "elytron_cli/commands/agents/chat.py: chat_command": "the options of a command",

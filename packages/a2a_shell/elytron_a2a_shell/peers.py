@@ -21,6 +21,8 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, word_of
 from elytron_adapter.envelope import (
     AcceptedAnswer,
+    CallHeaders,
+    CallOrigin,
     CallSource,
     CallTransport,
     DuplicatedAnswer,
@@ -365,13 +367,11 @@ class PeerBridge:
     ) -> Response:
         return await self._admission.call(
             principal,
-            transport=CallTransport.A2A,
+            origin=CallOrigin(CallTransport.A2A, source=_PEER, may_disclose=False),
             operation=operation,
             request_id=request_id,
             payload=payload,
-            idempotency_key=key,
-            source=_PEER,
-            may_disclose=False,
+            headers=CallHeaders(idempotency_key=key),
         )
 
     async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:

@@ -148,6 +148,18 @@ class CallSource(Value):
         return ", ".join((self.kind, *parts)) if parts else None
 
 
+class CallHeaders(NamedTuple):
+    """What a caller says of a call beside its request."""
+
+    idempotency_key: str | None = None
+    audit_id: str | None = None
+    versions: tuple[str, ...] = ()
+    """Versions of the protocol that the caller accepts."""
+
+
+NO_HEADERS: Final = CallHeaders()
+
+
 class AuthKind(StrEnum):
     """The kind of credential of a caller."""
 
@@ -155,6 +167,16 @@ class AuthKind(StrEnum):
     LOCAL = "local"
     BEARER = "bearer"
     SIGNATURE = "signature"
+
+
+class CallOrigin(NamedTuple):
+    """The way by which a call came, and who says that it came from there."""
+
+    transport: CallTransport
+    source: CallSource = CallSource()
+    kind: AuthKind = AuthKind.BEARER
+    may_disclose: bool = True
+    """Whether a report may have what was shared in confidence."""
 
 
 class CallAuth(Value):

@@ -27,7 +27,14 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallOrigin,
+    CallTransport,
+    DuplicatedAnswer,
+    RejectedAnswer,
+    reject_error,
+)
 from elytron_adapter.http.open_streams import guarded_items, take_guard
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_app, request_id_of
@@ -130,7 +137,7 @@ async def subscribed_reports(
             covered = follower.sequence
             answer = await admission.call(
                 principal,
-                transport=CallTransport.WSS,
+                origin=CallOrigin(CallTransport.WSS),
                 operation=operation,
                 request_id=request_id,
                 payload=json.dumps(payload).encode(),

@@ -22,6 +22,8 @@ from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AuthKind,
+    CallHeaders,
+    CallOrigin,
     CallSource,
     CallTransport,
     QueuedAnswer,
@@ -86,14 +88,11 @@ def webhook_surfaces(admission: CallerAdmission, keys: AccessKeys, /, *, body_by
             )
         answer = await admission.call(
             principal,
-            transport=CallTransport.HTTP,
+            origin=CallOrigin(CallTransport.HTTP, source=CallSource(kind=SourceKind.HOST), kind=AuthKind.SIGNATURE),
             operation=_WRITE.name,
             request_id=request_id_of(request.scope),
             payload=write,
-            idempotency_key=message_id,
-            audit_id=request.headers.get(AUDIT_ID),
-            source=CallSource(kind=SourceKind.HOST),
-            kind=AuthKind.SIGNATURE,
+            headers=CallHeaders(idempotency_key=message_id, audit_id=request.headers.get(AUDIT_ID)),
         )
         return _webhook_response(answer)
 

@@ -21,6 +21,8 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
+    CallHeaders,
+    CallOrigin,
     CallTransport,
     DuplicatedAnswer,
     QueuedAnswer,
@@ -223,12 +225,11 @@ class SocketConnection:
         form = asked_of(operation, frame.payload, space=self._own_space)
         answer = await admission.call(
             self._principal,
-            transport=CallTransport.WSS,
+            origin=CallOrigin(CallTransport.WSS),
             operation=form.operation,
             request_id=frame.id,
             payload=json.dumps(form.request).encode(),
-            idempotency_key=frame.idempotency_key,
-            audit_id=self._socket.headers.get(AUDIT_ID),
+            headers=CallHeaders(idempotency_key=frame.idempotency_key, audit_id=self._socket.headers.get(AUDIT_ID)),
         )
         match answer:
             case AcceptedAnswer() | DuplicatedAnswer() | QueuedAnswer():

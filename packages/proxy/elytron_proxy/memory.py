@@ -16,7 +16,14 @@ from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.dispatch import CallerAdmission, acting_as
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallOrigin,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
+)
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
@@ -174,7 +181,7 @@ class ProxyMemory:
             caller,
             lambda: self._admission.call(
                 caller.principal,
-                transport=CallTransport.LLM,
+                origin=CallOrigin(CallTransport.LLM),
                 operation=operation.name,
                 request_id=caller.request_id,
                 payload=request,

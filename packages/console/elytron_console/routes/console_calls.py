@@ -11,7 +11,7 @@ from starlette.responses import Response
 from elytron.context import OperationContext
 from elytron_adapter.access_keys import AccessKeys, Principal
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.envelope import CallTransport
+from elytron_adapter.envelope import CallHeaders, CallOrigin, CallTransport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.archives import ArchiveHandlers
 from elytron_adapter.http.requests import query_scope, read_value
@@ -102,12 +102,11 @@ class ConsoleCall:
         """Return the answer to an operation of the caller."""
         return await self.console.admission.call(
             self.principal,
-            transport=CallTransport.CONSOLE,
+            origin=CallOrigin(CallTransport.CONSOLE),
             operation=operation,
             request_id=request_id_of(self.request.scope),
             payload=payload,
-            idempotency_key=idempotency_key,
-            audit_id=audit_id,
+            headers=CallHeaders(idempotency_key=idempotency_key, audit_id=audit_id),
         )
 
 
