@@ -23,7 +23,7 @@ from tests.transports.listener import listening
 
 import elytron
 from benchmarks.rigs import tables
-from elytron_agent import limits
+from elytron_agent.service.agent_service import SCHEDULES_AT_ONCE
 from elytron_agent.service.companion import ServiceSettings, UserAgents
 from elytron_agent.service.schedules.schedule_repository import OneOffRule, ScheduleRepository, ScheduleRequest
 from elytron_agent.service.surfaces import agent_surfaces
@@ -44,10 +44,10 @@ async def ours(folder: Path, url: str, count: int) -> float:
     async with elytron.open(str(folder / "memory.db"), space=None, clock=clock) as memory:
         shelves: list[ScheduleRepository] = []
         rule = OneOffRule(at=format_instant(Instant(AT + 60 * _MINUTE_MS)))
-        for number in range(limits.SCHEDULES_AT_ONCE):
+        for number in range(SCHEDULES_AT_ONCE):
             user = UserAgents(memory.context, SpaceId(f"user{number}"), settings, caller="benchmark")
             known, shelf = await user.init(InitRequest()), ScheduleRepository(user)
-            for _ in range(count // limits.SCHEDULES_AT_ONCE):
+            for _ in range(count // SCHEDULES_AT_ONCE):
                 await shelf.create(ScheduleRequest(task=_WORDS, rule=rule), known)
             shelves.append(shelf)
         async with listening(create_app(memory, further=(agent_surfaces(settings),))):
@@ -58,7 +58,7 @@ async def ours(folder: Path, url: str, count: int) -> float:
                     await asyncio.sleep(0.05)
             took = time.perf_counter() - begun
         ended = [each.stored.completed for shelf in shelves for each in await shelf.list()]
-        assert ended == [1] * (count // limits.SCHEDULES_AT_ONCE * limits.SCHEDULES_AT_ONCE), ended
+        assert ended == [1] * (count // SCHEDULES_AT_ONCE * SCHEDULES_AT_ONCE), ended
     return len(ended) / took
 
 
@@ -80,7 +80,7 @@ async def of_dbos(folder: Path, url: str, count: int) -> float:
 
         workflow = peer.DBOS.workflow()(work)
         peer.DBOS.launch()
-        room = asyncio.Semaphore(limits.SCHEDULES_AT_ONCE)
+        room = asyncio.Semaphore(SCHEDULES_AT_ONCE)
 
         async def one() -> None:
             async with room:

@@ -39,6 +39,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent import limits
 from elytron_agent.limits import LEASE_SECONDS
 from elytron_agent.service.companion import ServiceSettings
+from elytron_agent.service.schedules import schedule_repository
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import Instant, SystemClock, format_instant
 from elytron_core.ids import SpaceId
@@ -100,7 +101,7 @@ class RigBook:
 
 
 async def _serve(folder: Path, model: str) -> None:
-    limits.SCHEDULES_OVER = _KEPT  # all are compared in the end
+    schedule_repository.SCHEDULES_OVER = _KEPT  # all are compared in the end
     settings = ServiceSettings(
         models=(f"chat:scripted@{model}/v1",), context_tokens=6_000, schedule_poll_s=0.05, heartbeat_s=1.0
     )

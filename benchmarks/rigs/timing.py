@@ -27,10 +27,9 @@ from typing import Literal
 import elytron
 from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron_adapter.access_keys import ACCESS_CACHE_MS, AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_adapter.envelope import CallTransport
-from elytron_core import limits
+from elytron_adapter.envelope import CallOrigin, CallTransport
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.errors import Unauthorized
 from elytron_core.scope import Scope
@@ -186,14 +185,18 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
         async def ask(question: Question) -> int:
             payload = question.body.encode()
             if question.is_looked_up_anew:
-                clock.ahead_ms += limits.ACCESS_CACHE_MS + 1
+                clock.ahead_ms += ACCESS_CACHE_MS + 1
             began = time.perf_counter_ns()
             try:
                 principal = await admission.authenticate(f"Bearer {question.key}")
             except Unauthorized:
                 return time.perf_counter_ns() - began
             await admission.call(
-                principal, transport=CallTransport.HTTP, operation=question.operation, request_id="rig", payload=payload
+                principal,
+                origin=CallOrigin(CallTransport.HTTP),
+                operation=question.operation,
+                request_id="rig",
+                payload=payload,
             )
             return time.perf_counter_ns() - began
 

@@ -17,6 +17,7 @@ from tests.transports.serving import Served, served
 
 import elytron
 from elytron_a2a_shell import MessageName, a2a_app
+from elytron_a2a_shell.peers import A2A_UPLOADS_EACH
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_cli.server.extras import SurfaceOptions
@@ -376,7 +377,7 @@ class TestMigration:
             refused = await device.send("memory_migration_chunk", whole)
             assert refused["error_key"] == "permission_refused"
             half, _ = self.chunks(data, 2)
-            for number in range(limits.A2A_UPLOADS_EACH):
+            for number in range(A2A_UPLOADS_EACH):
                 await agent.send("memory_migration_chunk", half | {"upload": f"x{number}"})
             full = await agent.send("memory_migration_chunk", half | {"upload": "one-more"})
             assert full["error_key"] == "limit_exceeded"

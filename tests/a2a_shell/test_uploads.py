@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from elytron_a2a_shell.peers import MigrationChunk, PeerUploads
-from elytron_core import limits
+from elytron_a2a_shell.peers import A2A_UPLOAD_KEEP_MS, A2A_UPLOADS_EACH, MigrationChunk, PeerUploads
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SeededIds
@@ -64,10 +63,10 @@ async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> N
 
 
 async def test_whoever_does_not_come_back_makes_room(uploads: PeerUploads, clock: FrozenClock) -> None:
-    for number in range(limits.A2A_UPLOADS_EACH):
+    for number in range(A2A_UPLOADS_EACH):
         await uploads.take("ada", piece(0, upload=f"x{number}"))
     with pytest.raises(LimitExceeded):
         await uploads.take("ada", piece(0, upload="late"))
-    clock.advance(limits.A2A_UPLOAD_KEEP_MS + 1)
+    clock.advance(A2A_UPLOAD_KEEP_MS + 1)
     assert await uploads.take("ada", piece(0, upload="late")) is None
     assert uploads.received("ada", "x0") == 0

@@ -10,6 +10,8 @@ import elytron
 from elytron import MemoryRuntime
 from elytron.state import spaces
 from elytron_adapter.access_keys import (
+    ACCESS_CACHE_MS,
+    ACCESS_USED_EVERY_MS,
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyRequest,
@@ -120,7 +122,7 @@ async def test_what_was_revoked_elsewhere_is_refused_after_a_moment() -> None:
         issued = await user(elsewhere)
         await here.authenticate(f"Bearer {issued.key}")
         await elsewhere.revoke(AccessKeyRequest(id=issued.access.id))
-        clock.advance(limits.ACCESS_CACHE_MS)
+        clock.advance(ACCESS_CACHE_MS)
         with pytest.raises(Unauthorized):
             await here.authenticate(f"Bearer {issued.key}")
 
@@ -138,11 +140,11 @@ async def test_when_a_key_was_used_is_known_to_the_hour_and_costs_a_write_an_hou
         first, before = clock.now(), await written()
         for _ in range(5):
             await keys.authenticate(f"Bearer {issued.key}")
-            clock.advance(limits.ACCESS_CACHE_MS)
+            clock.advance(ACCESS_CACHE_MS)
         await AccessKeys(runtime.context).authenticate(f"Bearer {issued.key}")
         assert (await keys.list()).items[0].last_used_at == first
         assert await written() == before + 1
-        clock.advance(limits.ACCESS_USED_EVERY_MS)
+        clock.advance(ACCESS_USED_EVERY_MS)
         await keys.authenticate(f"Bearer {issued.key}")
         assert (await keys.list()).items[0].last_used_at == clock.now()
         assert await written() == before + 2

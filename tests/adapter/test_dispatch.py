@@ -22,7 +22,6 @@ from elytron_adapter.envelope import (
     Response,
 )
 from elytron_adapter.transport_switches import TransportSwitches
-from elytron_core import limits
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
@@ -169,7 +168,7 @@ async def test_a_store_that_does_not_answer_in_time_is_not_ready(
         async def probe(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(limits, "READY_WAIT_S", 0.01)
+    monkeypatch.setattr("elytron_adapter.dispatch.READY_WAIT_S", 0.01)
     context = dispatcher.runtime.context
     silent = MemoryRuntime(replace(context, store=Silent(context.store)))
     unready = await OperationDispatcher(silent).unready("r1")

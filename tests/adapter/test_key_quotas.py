@@ -7,9 +7,8 @@ from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_adapter.envelope import CallTransport, RejectedAnswer, Response
-from elytron_adapter.key_quotas import KeyQuotas
-from elytron_core import limits
+from elytron_adapter.envelope import CallOrigin, CallTransport, RejectedAnswer, Response
+from elytron_adapter.key_quotas import QUOTA_STORED_EVERY_MS, KeyQuotas
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, RateLimited
 from elytron_core.ids import SeededIds, SpaceId
@@ -35,7 +34,7 @@ async def caller(keys: AccessKeys, **quota: int) -> Principal:
 
 async def list_once(admission: CallerAdmission, principal: Principal) -> Response:
     return await admission.call(
-        principal, transport=CallTransport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
+        principal, origin=CallOrigin(CallTransport.HTTP), operation="list", request_id="r", payload=b'{"limit": 3}'
     )
 
 
@@ -85,7 +84,7 @@ async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> No
         first, second = KeyQuotas(one.context), KeyQuotas(other.context)
         for _ in range(2):
             await first.charge(principal, 0)
-        clock.advance(limits.QUOTA_STORED_EVERY_MS)
+        clock.advance(QUOTA_STORED_EVERY_MS)
         await first.charge(principal, 0)  # stores the two before it
         await second.charge(principal, 0)
         with pytest.raises(RateLimited):

@@ -3,7 +3,6 @@
 import pytest
 
 from elytron_adapter.key_quotas import WrongAttempts, place_of
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 
 
@@ -19,7 +18,7 @@ def test_a_place_that_was_wrong_too_often_waits_for_the_rest_of_its_minute() -> 
 
 
 def test_only_so_many_places_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WRONG_CREDENTIALS_PLACES", 2)
+    monkeypatch.setattr("elytron_adapter.key_quotas.WRONG_CREDENTIALS_PLACES", 2)
     attempts = WrongAttempts(FrozenClock(), most=1)
     for number in range(3):
         assert attempts.failed(f"192.0.2.{number}") is None

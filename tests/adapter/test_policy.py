@@ -13,7 +13,16 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_adapter.envelope import AcceptedAnswer, CallAuth, CallTransport, Envelope, RejectedAnswer, Response
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallAuth,
+    CallHeaders,
+    CallOrigin,
+    CallTransport,
+    Envelope,
+    RejectedAnswer,
+    Response,
+)
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_replay import comparison
@@ -36,8 +45,11 @@ def admission(runtime: MemoryRuntime) -> CallerAdmission:
 async def call(
     admission: CallerAdmission, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
 ) -> Response:
-    told: dict[str, Any] = {"transport": CallTransport.HTTP, "request_id": "r"} | more
-    return await admission.call(who, operation=operation, payload=payload, **told)
+    headers = CallHeaders(idempotency_key=more.pop("idempotency_key", None))
+    origin = CallOrigin(more.pop("transport", CallTransport.HTTP), **more)
+    return await admission.call(
+        who, origin=origin, operation=operation, request_id="r", payload=payload, headers=headers
+    )
 
 
 def key_of(answer: Response) -> str:

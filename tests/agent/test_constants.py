@@ -13,53 +13,81 @@ from elytron_agent.service.schedules.schedule_repository import TERMS
 from elytron_core import limits as core_limits
 
 CONSTANTS = {
+    "elytron_agent.blocks.toolset": {
+        "ARCHIVAL_TOP_K_MAX": 20,
+    },
     "elytron_agent.limits": {
         "MAX_CONTEXT_TOKENS": 100_000,
-        "MAX_STEPS": 10,
         "BLOCK_CHARS": 20_000,
-        "CORRECTIONS": 1,
-        "WELCOME_RUNS": 15,
         "ARCHIVAL_TOP_K": 5,
-        "ARCHIVAL_TOP_K_MAX": 20,
         "CONVERSATION_HITS": 5,
-        "WEB_RESULTS": 10,
         "SUBAGENT_NAME_CHARS": 80,
-        "KEEP_ALIVE_S": 15,
         "CHAT_PARTS": 32,
-        "TURNS_WAITING": 8,
+        "QUEUED_RUNS": 8,
         "EVENTS_KEPT_S": 86_400,
-        "HEARTBEAT_S": 30,
         "SCHEDULE_LEASE_MS": 180_000,
-        "SCHEDULE_BEAT_S": 30,
-        "SCHEDULE_POLL_S": 5,
-        "SCHEDULES_AT_ONCE": 4,
         "SCHEDULE_WAIT_MAX_MS": 900_000,
-        "SCHEDULE_STALE_MS": 900_000,
-        "PREVIEW_BYTES": 180,
     },
-    "elytron_turn.limits": {
-        "COMPACTION_THRESHOLD": 0.8,
-        "RECENT_TURNS_KEPT": 10,
-        "SUMMARY_WORDS": 100,
-        "OLD_RESULT_CHARS": 2_000,
-        "REACTION_CHARS": 16,
+    "elytron_agent.loop.step": {
+        "MAX_CORRECTIONS": 1,
     },
-    "elytron_agent.rag.limits": {
+    "elytron_agent.loop.tools": {
+        "WEB_RESULTS": 10,
+    },
+    "elytron_agent.rag.embedding_store": {
         "TEXT_BYTES": 16_384,
         "QUERY_BYTES": 4_096,
-        "RESULTS": 5,
+    },
+    "elytron_agent.rag.embedding_wire": {
+        "RESULTS_DEFAULT": 5,
         "RESULTS_MAX": 20,
-        "PAGE": 500,
-        "USER_ROWS": 250_000,
-        "USER_BYTES": 2_147_483_648,
-        "PROJECT_ROWS": 2_500_000,
-        "PROJECT_BYTES": 21_474_836_480,
-        "INSERTS_PER_HOUR": 10_000,
+    },
+    "elytron_agent.rag.rows": {
+        "PAGE_TURNS": 500,
+    },
+    "elytron_agent.rag.table_cache": {
         "CACHE_MS": 300_000,
         "CACHE_USERS": 100,
         "CACHE_BYTES": 4_294_967_296,
         "CACHE_USER_BYTES": 134_217_728,
         "LOAD_WAIT_S": 60,
+    },
+    "elytron_agent.rag.usage": {
+        "USER_ROWS": 250_000,
+        "USER_BYTES": 2_147_483_648,
+        "PROJECT_ROWS": 2_500_000,
+        "PROJECT_BYTES": 21_474_836_480,
+        "INSERTS_PER_HOUR": 10_000,
+    },
+    "elytron_agent.runs.settings": {
+        "MAX_STEPS": 10,
+    },
+    "elytron_agent.runs.source": {
+        "WELCOME_RUNS": 15,
+    },
+    "elytron_agent.service.agent_service": {
+        "SCHEDULES_AT_ONCE": 4,
+    },
+    "elytron_agent.service.companion": {
+        "KEEP_ALIVE_S": 15,
+        "HEARTBEAT_S": 30,
+        "SCHEDULE_POLL_S": 5,
+    },
+    "elytron_agent.service.push": {
+        "PREVIEW_BYTES": 180,
+    },
+    "elytron_agent.service.schedules.schedule_runner": {
+        "SCHEDULE_BEAT_S": 30,
+        "SCHEDULE_STALE_MS": 900_000,
+    },
+    "elytron_turn.compaction": {
+        "RECENT_TURNS_KEPT": 10,
+        "SUMMARY_WORDS": 100,
+    },
+    "elytron_turn.limits": {
+        "COMPACTION_THRESHOLD": 0.8,
+        "OLD_RESULT_CHARS": 2_000,
+        "REACTION_CHARS": 16,
     },
 }
 """The values that the service promises to its users; the built site lists them as limits."""

@@ -10,7 +10,6 @@ from tests.sdk.encoders import exported_e5, tiny_model
 from tests.sdk.test_model2vec import folder_of
 
 from elytron.embedding import installation
-from elytron_core import limits
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def test_an_exported_e5_is_added_by_its_name_and_used(elytron: CommandLine, tmp_
 def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELYTRON_EMBEDDER", "http://127.0.0.1:9/v1#m@4")
     monkeypatch.setenv("ELYTRON_EMBEDDER_KEY", "k3y")
-    monkeypatch.setattr(limits, "EMBED_CLOSE_WAIT_S", 0.05)
+    monkeypatch.setattr("elytron.state.encoders.EMBED_CLOSE_WAIT_S", 0.05)
     assert "k3y" not in elytron("doctor", expect=0).stdout
     elytron("add", "the boat is blue")
     assert elytron.json("recall", "boat")["vectors"] == "not_yet"

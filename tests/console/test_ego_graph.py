@@ -5,7 +5,6 @@ import pytest
 from tests.console.conftest import Keys, bearer
 from tests.transports.serving import Served
 
-from elytron_console import limits
 from elytron_core.contracts.transcript import MemoryWriteRequest
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +46,7 @@ async def test_no_more_than_the_bound_are_given(
     server: Served, client: httpx.AsyncClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, second = await plant(server)
-    monkeypatch.setattr(limits, "EGO_NODES", 2)
+    monkeypatch.setattr("elytron_console.routes.memory_routes.EGO_NODES", 2)
     around = (await client.get("/console/around", params={"id": second}, headers=bearer(keys.user))).json()
     assert (len(around["versions"]), around["rests"], around["clipped"]) == (2, [], True)
 

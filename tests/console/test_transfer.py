@@ -10,7 +10,6 @@ import pytest
 from tests.console.conftest import Keys, Watched, bearer
 from tests.transports.serving import Served
 
-from elytron_console import limits
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest
 
@@ -85,7 +84,7 @@ async def test_a_file_that_is_none_changes_nothing(
 async def test_a_file_beyond_the_bound_is_not_read(
     client: httpx.AsyncClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TRANSCRIPT_BYTES", 10)
+    monkeypatch.setattr("elytron_console.routes.memory_routes.TRANSCRIPT_BYTES", 10)
     answer = await client.put("/console/transcripts?name=a.txt", content=b"x" * 11, headers=bearer(keys.user) | FILE)
     assert answer.status_code == 413
 

@@ -3,8 +3,8 @@
 import pytest
 from tests.core.test_errors import EVERY, classes
 
-from elytron.remote.memory import pause_s
-from elytron_core import errors, limits
+from elytron.remote.memory import REMOTE_ATTEMPTS, REMOTE_BACKOFF_MAX_S, pause_s
+from elytron_core import errors
 from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 
@@ -41,12 +41,12 @@ class TestPauses:
     def test_they_grow_and_end(self) -> None:
         found = [
             pause_s(errors.Unreachable("gone"), attempt=attempt, may_repeat=True, jitter=1.0)
-            for attempt in range(1, limits.REMOTE_ATTEMPTS + 1)
+            for attempt in range(1, REMOTE_ATTEMPTS + 1)
         ]
         assert found == [0.1, 0.2, 0.4, None]
 
     def test_a_server_that_names_a_time_is_given_it_up_to_a_bound(self) -> None:
-        for asked, given in ((3, 3.0), (3_600, limits.REMOTE_BACKOFF_MAX_S)):
+        for asked, given in ((3, 3.0), (3_600, REMOTE_BACKOFF_MAX_S)):
             limited = errors.RateLimited(limit=1, retry_after_s=asked)
             assert pause_s(limited, attempt=1, may_repeat=True, jitter=0.0) == given
         overloaded = errors.Overloaded()

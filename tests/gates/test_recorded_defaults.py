@@ -5,6 +5,7 @@
 writes `tests/data/defaults.json` again. A change of it is one for users, and belongs into the changelog.
 """
 
+import ast
 import dataclasses
 import enum
 import inspect
@@ -12,13 +13,13 @@ import json
 import types
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from tests.gates.test_public_names import types_of_requests
+from tests.gates.tree import ROOT, files, parse
 
 import elytron
 from elytron.api.calls import CallFace
@@ -30,12 +31,9 @@ from elytron_cli.terminal.help_page import COMMANDS
 from elytron_evaluation import hook_rates
 from elytron_proxy import ProxySettings
 
-RECORDED = Path(__file__).parents[1] / "data/defaults.json"
-PACKAGES = Path(__file__).parents[2] / "packages"
-LIMITS = tuple(
-    ".".join(path.relative_to(PACKAGES).parts[1:-1]) + ".limits" for path in sorted(PACKAGES.glob("**/limits.py"))
-)
-"""Modules of bounds."""
+RECORDED = ROOT / "tests/data/defaults.json"
+NUMERIC = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.Attribute, ast.Name)
+"""Expressions whose value may be a number."""
 FORMS = ("elytron_gateway.wire", "elytron_agent.service.wire", "elytron_agent.rag.embedding_wire")
 """Modules of requests and answers beside the operations: a field that is absent means its default to other programs."""
 CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.MemoryRuntime, elytron.SyncMemoryRuntime)
@@ -88,6 +86,29 @@ def of_commands(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
             yield from of_commands(below, f"{path} {name}")
 
 
+def of_limits() -> Iterator[tuple[str, str]]:
+    """Yield the numbers of modules of limits, and the public ones that other modules declare as `Final`."""
+    for path in files("packages", suffix=".py"):
+        is_limits = path.name == "limits.py"
+        name = ".".join(path.relative_to(ROOT / "packages").with_suffix("").parts[1:])
+        names = {
+            node.target.id
+            for node in parse(path).body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
+            if ast.unparse(node.annotation) == "Final" and isinstance(node.value, NUMERIC)
+        }
+        if not names and not is_limits:
+            continue
+        for key, value in vars(import_module(name)).items():
+            if key.isupper() and (is_limits or key in names) and is_number(value):
+                yield f"{name}.{key}", shown(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, or several."""
+    return all(map(is_number, value)) if type(value) is tuple else type(value) in {int, float}
+
+
 def found_defaults() -> dict[str, str]:
     """Return everything that is recorded, by a name."""
     found: dict[str, str] = {}
@@ -104,9 +125,7 @@ def found_defaults() -> dict[str, str]:
     shared = {option.rpartition(" ")[2] for option, _ in of_commands(elytron_group, "elytron")}
     found = {name: value for name, value in found.items() if name.rpartition(" ")[2] not in shared}
     found |= of_commands(elytron_group, "elytron")
-    for name in LIMITS:
-        module = import_module(name)
-        found |= {f"{name}.{key}": shown(value) for key, value in vars(module).items() if key.isupper()}
+    found |= of_limits()
     found |= {f"{hook_rates.__name__}.{key}": shown(of) for key, of in vars(hook_rates).items() if key[:4] == "MAX_"}
     found |= {f"failure {key}": f"{row.status} {row.rpc} {row.exit}" for key, row in FAILURES.items()}
     found |= {

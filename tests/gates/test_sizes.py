@@ -2,11 +2,33 @@
 
 import ast
 
-from tests.gates.tree import files, nodes, shown, source
+from tests.gates.tree import ROOT, files, nodes, shown, source
 
 MODULE_LINES = 600
 FUNCTION_LINES = 60
 CLASS_LINES = 300
+PARAMETERS = 7
+MANY_PARAMETERS = {
+    "elytron/api/candidates.py: add_fact": "an everyday call",
+    "elytron/api/everyday.py: add": "an everyday call",
+    "elytron/api/everyday.py: recall": "an everyday call",
+    "elytron/api/records.py: put_record": "an everyday call",
+    "elytron/embedding/embedders.py: __init__": "an embedder that hosts make",
+    "elytron/factory.py: open": "an everyday call",
+    "elytron/flows/transcript_import.py: import_transcript": "an everyday call",
+    "elytron_agent/hooks/turn_hooks.py: turn": "a call of hosts",
+    "elytron_agent/loop/agent.py: __init__": "an agent that hosts make",
+    "elytron_cli/commands/agents/chat.py: chat_command": "the options of a command",
+    "elytron_cli/commands/archive.py: import_file": "the options of a command",
+    "elytron_cli/commands/servers/serve.py: _agent_settings": "the options of a command",
+    "elytron_cli/commands/servers/serve.py: serve_command": "the options of a command",
+    "elytron_cli/commands/servers/server.py: proxy_command": "the options of a command",
+    "elytron_gateway/resources.py: __init__": "the parts that a server joins",
+    "elytron_http_shell/server.py: create_app": "a call of hosts",
+    "elytron_store/engines.py: open_store": "a call of hosts",
+    "elytron_store/sqlite/store.py: open": "a call of hosts",
+}
+"""Functions of the product with more parameters, and why. This list only shrinks."""
 CHECKED = files("packages", "tests", "benchmarks", "examples", suffix=".py")
 
 
@@ -25,3 +47,14 @@ def test_no_function_has_more_than_60_lines_and_no_class_more_than_300() -> None
         > (CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES)
     ]
     assert long == []
+
+
+def test_a_function_with_more_than_seven_parameters_has_a_reason() -> None:
+    long: set[str] = set()
+    for path in files("packages", suffix=".py"):
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                if sum(each.arg not in {"self", "cls"} for each in arguments) > PARAMETERS:
+                    long.add(f"{'/'.join(path.relative_to(ROOT / 'packages').parts[1:])}: {node.name}")
+    assert long == set(MANY_PARAMETERS)

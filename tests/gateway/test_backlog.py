@@ -12,7 +12,6 @@ from tests.gateway.everos import EverOs
 import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.resources import UploadedFile
 from elytron_gateway.service import MemoryGateway, UpstreamCatchUp
@@ -104,8 +103,8 @@ async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_
 async def test_of_many_messages_only_those_that_were_not_told_wait(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_limits, "TELL_MESSAGES", 2)
-    monkeypatch.setattr(gateway_limits, "TELL_BYTES", 12)
+    monkeypatch.setattr("elytron_gateway.upstream.backlog.TELL_MESSAGES", 2)
+    monkeypatch.setattr("elytron_gateway.upstream.backlog.TELL_BYTES", 12)
     server.refusing, server.answering = DOWN, 1
     assert (await gateway.add(add(ada, "one", "two", "three", "a long message", "five"))).status == "queued"
     assert told(server) == ["one", "two"]

@@ -16,7 +16,6 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import ErasureTarget
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.resources import UploadedFile
@@ -301,7 +300,7 @@ async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refuse
 async def test_one_that_does_not_say_how_it_is_is_not_waited_for(
     clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_limits, "HEALTH_S", 0.01)
+    monkeypatch.setattr("elytron_gateway.upstream.everos.HEALTH_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         upstream = EverOsUpstream(f"http://127.0.0.1:{silent.getsockname()[1]}", clock=clock)
         with anyio.fail_after(100):

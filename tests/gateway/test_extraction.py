@@ -10,9 +10,14 @@ import zipfile
 import pytest
 
 from elytron_core.errors import MissingExtra, UnsupportedMedia
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway.extraction import file_text
-from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload, read_chunks
+from elytron_gateway.extraction.child_process import (
+    RESOURCE_TEXT_CHARS,
+    FileChunk,
+    FileExtraction,
+    UnreadableUpload,
+    read_chunks,
+)
 from elytron_gateway.extraction.file_text import CHARSETS, DOCX, media_type
 
 pytestmark = pytest.mark.anyio
@@ -289,7 +294,7 @@ async def test_a_file_is_read_in_a_process_of_its_own() -> None:
     for data, kind, problem in (
         (b"", "text/plain", "contains no text"),
         (b"%PDF-1.4", "application/pdf", "could not be read"),
-        (b"x" * (gateway_limits.RESOURCE_TEXT_CHARS + 1), "text/plain", "more text"),
+        (b"x" * (RESOURCE_TEXT_CHARS + 1), "text/plain", "more text"),
     ):
         with pytest.raises(UnreadableUpload, match=problem):
             await read_chunks(data, kind)
@@ -314,14 +319,14 @@ async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: p
         extraction.chunks(b"Thirty days.", "text/plain"), extraction.chunks(b"Forty days.", "text/plain")
     )
     assert (first[0].text, second[0].text) == ("Thirty days.", "Forty days.")
-    monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.01)
+    monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_WAIT_S", 0.01)
     with pytest.raises(UnreadableUpload, match="waited"):
         await FileExtraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 
 async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_limits, "EXTRACTION_MEMORY_BYTES", 300 * 1024 * 1024)
-    monkeypatch.setattr(gateway_limits, "EXTRACTION_CPU_S", 2)
+    monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_MEMORY_BYTES", 300 * 1024 * 1024)
+    monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_CPU_S", 2)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr("[Content_Types].xml", "<Types/>")
@@ -331,7 +336,7 @@ async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_a_reader_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.001)
+    monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_WAIT_S", 0.001)
     with pytest.raises(UnreadableUpload, match="longer"):
         await read_chunks(b"x", "text/plain")
 

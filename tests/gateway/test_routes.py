@@ -12,7 +12,6 @@ import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_core import limits
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
@@ -236,7 +235,7 @@ async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
 async def test_an_upload_that_does_not_end_is_given_up(
     client: httpx.AsyncClient, me: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "HTTP_UPLOAD_WAIT_S", 0.02)
+    monkeypatch.setattr("elytron_gateway.routes.forms.HTTP_UPLOAD_WAIT_S", 0.02)
 
     async def drips() -> AsyncIterator[bytes]:
         yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="x.txt"\r\n\r\n'

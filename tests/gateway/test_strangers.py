@@ -16,9 +16,9 @@ from elytron_adapter import envelope
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire
+from elytron_gateway.routes.forms import CREDENTIAL_BYTES
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
@@ -86,7 +86,7 @@ async def test_of_a_strangers_body_no_more_is_read_than_its_first_bytes(
         stranger = Stranger(path, kind, begins)
         await app(stranger.scope, stranger.receive, stranger.send)
         assert stranger.status in {401, 415, 429}
-        assert stranger.read <= limits.CREDENTIAL_BYTES + PIECE
+        assert stranger.read <= CREDENTIAL_BYTES + PIECE
 
     monkeypatch.setattr(tempfile, "TemporaryFile", spools)
     await ask()
@@ -109,10 +109,10 @@ async def test_what_a_known_user_sends_counts_against_him_before_it_is_read(
     for status in (413, 413, 413, 429):
         stranger = Stranger("/memories/search", JSON, begins, size=BODY * 2)
         await app(stranger.scope, stranger.receive, stranger.send)
-        assert (stranger.status, stranger.read <= limits.CREDENTIAL_BYTES + PIECE) == (status, True)
+        assert (stranger.status, stranger.read <= CREDENTIAL_BYTES + PIECE) == (status, True)
 
 
-@pytest.mark.parametrize("content", [lambda: "x" * limits.CREDENTIAL_BYTES, lambda: [{"type": "text", "text": "Tea."}]])
+@pytest.mark.parametrize("content", [lambda: "x" * CREDENTIAL_BYTES, lambda: [{"type": "text", "text": "Tea."}]])
 async def test_credentials_behind_a_long_body_are_asked_for_before_it(
     app: Starlette, ada: dict[str, str], content: Callable[[], object]
 ) -> None:

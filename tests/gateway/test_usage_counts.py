@@ -15,7 +15,6 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import COUNTS, SpaceCounts
 from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Batch, DeleteChange, DocumentRef, EntryDraft, JournalAction
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.resources import UploadedFile
@@ -102,9 +101,9 @@ async def test_a_quota_holds_for_all_that_is_added_at_once(memory: elytron.Memor
 async def test_the_bounds_of_a_space_hold_without_going_through_it(
     gateway: MemoryGateway, ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_limits, "RESOURCES", 1)
-    monkeypatch.setattr(gateway_limits, "EDITS", 1)
-    monkeypatch.setattr(gateway_limits, "SPACES", 1)
+    monkeypatch.setattr("elytron_gateway.resources.MAX_RESOURCES", 1)
+    monkeypatch.setattr("elytron_gateway.overrides.MAX_EDITS", 1)
+    monkeypatch.setattr("elytron_gateway.accounts.MAX_SPACES", 1)
     made = await gateway.upload(wire.PlacedRequest(**ada), given("one"))
     with pytest.raises(LimitExceeded, match="resources per space"):
         await gateway.upload(wire.PlacedRequest(**ada), given("two"))

@@ -8,15 +8,14 @@ from contextlib import ExitStack
 import pytest
 
 from elytron_adapter.admission_control import FairPlaces
-from elytron_core import limits
 from elytron_http_shell.server import take_up, waiting_connections
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BACKLOG_HELD", 2)
-    monkeypatch.setattr(limits, "BACKLOG_LOOK_S", 0)
+    monkeypatch.setattr("elytron_http_shell.server.BACKLOG_HELD", 2)
+    monkeypatch.setattr("elytron_http_shell.server.BACKLOG_LOOK_S", 0)
     held = asyncio.Event()
 
     class Watched(FairPlaces):

@@ -12,7 +12,6 @@ from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
 from elytron_cli.server.extras import SurfaceOptions
-from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 
@@ -81,7 +80,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 async def test_an_event_source_hears_every_entry_once_also_across_a_cut(
     server: Served, chromium: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "EVENTS_RETRY_MS", 10)
+    monkeypatch.setattr("elytron_http_shell.events.EVENTS_RETRY_MS", 10)
     key = await server.key(PrincipalKind.USER, "ada")
     relay = Relay(server.url)
     async with relay.listening() as address:

@@ -15,9 +15,9 @@ import pytest
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import ConnectionBounds
-from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_http_shell.events import STREAMS_PER_PRINCIPAL
 from elytron_http_shell.server import ServingSettings, served_http
 
 pytestmark = pytest.mark.anyio
@@ -223,11 +223,11 @@ async def test_many_streams_that_are_reset_at_once_with_a_request_behind_each_en
     async with elytron.open("memory:", space="ada") as memory, asyncio.timeout(100):
         keys = AccessKeys(memory.context)
         user = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="user")
-        shown = [(await keys.add(user)).key for _ in range(RESET_STREAMS // limits.STREAMS_PER_PRINCIPAL)]
+        shown = [(await keys.add(user)).key for _ in range(RESET_STREAMS // STREAMS_PER_PRINCIPAL)]
         async with served_http(memory, ServingSettings(port=0)) as started:
             port = Peer(started.address, "").port
             for _ in range(2):
-                streams = [await opened_stream(port, key, memory) for key in shown * limits.STREAMS_PER_PRINCIPAL]
+                streams = [await opened_stream(port, key, memory) for key in shown * STREAMS_PER_PRINCIPAL]
                 await memory.add("All streams are told of this.")
                 for stream in streams:
                     stream.close()

@@ -14,13 +14,12 @@ from tests.transports.nodes import skip_over_nodes
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.telemetry import LogLines, LogStyle, RepeatFilter, configure_logs
+from elytron_http_shell.telemetry import LOG_TEXTS_KNOWN, LogLines, LogStyle, RepeatFilter, configure_logs
 
 pytestmark = pytest.mark.anyio
 
@@ -214,11 +213,11 @@ class TestLogs:
         assert "1" * 64 not in said
         assert json.loads(said.splitlines()[0])["level"] == "error"
 
-    @pytest.mark.parametrize("known", [1, limits.LOG_TEXTS_KNOWN])
+    @pytest.mark.parametrize("known", [1, LOG_TEXTS_KNOWN])
     def test_a_line_says_what_was_said_beside_its_message_and_when(
         self, known: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(limits, "LOG_TEXTS_KNOWN", known)
+        monkeypatch.setattr("elytron_http_shell.telemetry.LOG_TEXTS_KNOWN", known)
         told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
         told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
         lines = LogLines(structlog.processors.JSONRenderer())

@@ -12,8 +12,7 @@ import pytest
 from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
-from elytron_core import limits
-from elytron_http_shell.events import COOKIE, StreamBounds
+from elytron_http_shell.events import COOKIE, EVENT_SESSION_S, EVENTS_RETRY_MS, StreamBounds
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +79,7 @@ async def test_entries_are_events_in_order_without_content(client: httpx.AsyncCl
     for _ in range(3):
         await client.post("/v1/write", json=TEA)
     async with reading(client, params={"after": "0"}) as events:
-        assert await anext(events) == {"retry": str(limits.EVENTS_RETRY_MS), "id": "0"}
+        assert await anext(events) == {"retry": str(EVENTS_RETRY_MS), "id": "0"}
         found = await taken(events, 4)
         assert sequences(found) == [1, 2, 3, 4]
         assert {event["event"] for event in found} == {"entry"}
@@ -169,7 +168,7 @@ class TestSessions:
         given = await client.post("/v1/events/session")
         cookie = given.headers["set-cookie"]
         assert given.status_code == 204
-        for part in ("HttpOnly", "SameSite=strict", "Path=/v1/events", f"Max-Age={int(limits.EVENT_SESSION_S)}"):
+        for part in ("HttpOnly", "SameSite=strict", "Path=/v1/events", f"Max-Age={int(EVENT_SESSION_S)}"):
             assert part in cookie
         token = given.cookies[COOKIE]
         assert re.fullmatch(r"[0-9a-f]{64}", token), "says nothing of whose it is"

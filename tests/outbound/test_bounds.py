@@ -10,8 +10,8 @@ from tests.models.fake_server import FakeServer, Sent, serving, serving_apart
 import elytron
 from elytron.embedding.embedders import OpenAIEmbedder
 from elytron_agent import CallKey, GatewayPlace, GatewayStrategy, RunEvent
-from elytron_agent import limits as agent_limits
 from elytron_agent.loop.tools import SearxngSearch, web_search_tool
+from elytron_agent.strategies.gateway import REFERENCES_CHARS
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.recall import MemoryRecallReport, RecallHit, RecallOutcome, RecallPlane
 from elytron_core.errors import ModelRefused, Unreachable, Unsupported
@@ -44,7 +44,7 @@ async def strategy(server: FakeServer) -> Texts:
     runs = GatewayStrategy(place, tell=tell)
     reference = (await runs.before_run("c", "boat")).reference or ""
     await runs.close()
-    assert len(reference) < agent_limits.REFERENCES_CHARS + 1_000
+    assert len(reference) < REFERENCES_CHARS + 1_000
     return [line for line in reference.splitlines() if line.startswith('{"')]
 
 
@@ -88,7 +88,7 @@ async def test_no_more_results_are_used_than_were_asked_for(name: str) -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_an_answer_without_end_is_not_read_to_its_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_limits, "UPSTREAM_ANSWER_BYTES", 100_000)
-    monkeypatch.setattr(agent_limits, "WEB_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("elytron_agent.loop.tools.WEB_ANSWER_BYTES", 100_000)
     search, body = CLIENTS[name]
     async with serving(answer(body)) as server:
         if name == "strategy":

@@ -131,7 +131,7 @@ async def test_more_text_than_memory_takes_passes_and_is_not_kept(monkeypatch: p
 
 
 def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_proxy.limits.WHOLE_BYTES", 10)
+    monkeypatch.setattr("elytron_proxy.wire.relay.WHOLE_BYTES", 10)
     copy = WholeCopy(CHAT)
     copy.feed(b"{" * 11)
     copy.feed(b"}")
@@ -263,7 +263,7 @@ async def test_an_encoding_in_which_a_key_cannot_be_blacked_out_is_refused() -> 
 
 
 async def test_a_request_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_proxy.limits.REQUEST_BYTES", 100)
+    monkeypatch.setattr("elytron_proxy.app.REQUEST_BYTES", 100)
     async with proxying(recorded("chat")) as proxied:
         long = asked("chat", "x" * 200)
         assert (await proxied.post(PATHS["chat"], long)).status_code == 413
@@ -276,7 +276,7 @@ async def test_a_request_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_long_request_is_read_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_proxy.limits.READ_AT_ONCE_BYTES", 10)
+    monkeypatch.setattr("elytron_proxy.exchange.READ_AT_ONCE_BYTES", 10)
     async with proxying(recorded("ollama")) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
         body = json.dumps(asked("ollama", "What is my boat called? \ud83d"))

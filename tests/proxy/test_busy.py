@@ -11,9 +11,9 @@ from elytron_adapter.admission_control import NoShedding
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
-from elytron_proxy import MemoryUse, limits
+from elytron_proxy import MemoryUse
 from elytron_proxy.caller import ProxyCaller
-from elytron_proxy.memory import NAMESPACE, MemoryDown, ProxyMemory
+from elytron_proxy.memory import COMMIT_ATTEMPTS, NAMESPACE, MemoryDown, ProxyMemory
 
 pytestmark = pytest.mark.anyio
 ADA = ProxyCaller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
@@ -64,7 +64,7 @@ async def test_what_an_answer_leaves_waits_for_a_busy_memory() -> None:
 
 async def test_it_is_not_waited_for_without_end() -> None:
     with pytest.raises(MemoryDown, match="overloaded"):
-        await put(Busy(limits.COMMIT_ATTEMPTS))
+        await put(Busy(COMMIT_ATTEMPTS))
 
 
 async def test_what_will_not_pass_is_not_waited_for() -> None:

@@ -12,7 +12,6 @@ from tests.proxy.test_stalled_store import Refusing
 from tests.proxy.test_streams import SHORT, sent, told
 
 from elytron_core.ports.store import Batch, CommitReceipt
-from elytron_proxy import limits
 from elytron_proxy.figures import ProxyFigure
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
@@ -61,7 +60,7 @@ async def test_the_end_of_a_stream_waits_until_its_turn_is_stored(dialect: str) 
 async def test_a_stream_whose_turn_is_not_stored_ends_with_an_error(
     dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "COMMIT_ATTEMPTS", 1)
+    monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)
     of, store = SHORT[dialect], Refusing(MemoryStore())
     async with proxying(sent(of, of.data), store=store, durable=True) as proxied:
         store.is_full = True
@@ -75,7 +74,7 @@ async def test_a_stream_whose_turn_is_not_stored_ends_with_an_error(
 async def test_an_answer_at_once_whose_turn_is_not_stored_is_cut_if_it_ends_only_stored(
     durable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "COMMIT_ATTEMPTS", 1)
+    monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)
     whole = b'{"message": {"role": "assistant", "content": "Hi"}, "done": true, "done_reason": "stop"}'
     store = Refusing(MemoryStore())
     async with proxying(Sent((whole,), media_type="application/json"), store=store, durable=durable) as proxied:

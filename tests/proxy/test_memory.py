@@ -196,7 +196,7 @@ async def test_several_answers_at_once_are_not_kept() -> None:
 
 
 async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_proxy.limits.AUDITS", 2)
+    monkeypatch.setattr("elytron_proxy.exchange.MAX_AUDITS", 2)
     async with proxying(recorded("chat"), audit=True) as proxied:
         await knowing(proxied)
         for said in (BOAT, f"{BOAT} Really?", f"{BOAT} Say it."):

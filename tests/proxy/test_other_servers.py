@@ -207,7 +207,7 @@ def test_a_body_that_decodes_to_a_huge_one_comes_in_small_pieces() -> None:
 async def test_an_answer_beyond_the_bound_of_decoded_bytes_ends_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, body: bytes, encoding: str
 ) -> None:
-    monkeypatch.setattr("elytron_proxy.limits.DECODED_BYTES", 1_000)
+    monkeypatch.setattr("elytron_proxy.wire.upstream.DECODED_BYTES", 1_000)
     sent = Sent((body,), headers={"content-encoding": encoding})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))

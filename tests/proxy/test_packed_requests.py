@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, proxying, recorded
 
-from elytron_proxy import limits
+from elytron_proxy.app import REQUEST_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "nothing": ("identity", bytes),
 }
 
-TOO_LARGE = gzip.compress(b" " * (limits.REQUEST_BYTES + 1), compresslevel=1)
+TOO_LARGE = gzip.compress(b" " * (REQUEST_BYTES + 1), compresslevel=1)
 
 
 @EACH

@@ -8,8 +8,8 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import KEY, PATHS, proxying
 from tests.proxy.test_state import ask, response
 
-from elytron_proxy import limits
 from elytron_proxy.figures import ProxyFigure
+from elytron_proxy.wire.relay import ERROR_BYTES
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -54,7 +54,7 @@ async def test_what_is_continued_from_kept_responses_is_asked_again_unless_told(
     [
         refusal(400, {"code": "invalid_value", "message": f"of {KEY}"}),
         refusal(400, "no object"),
-        refusal(400, {"code": "invalid_encrypted_content", "message": "x" * limits.ERROR_BYTES}),
+        refusal(400, {"code": "invalid_encrypted_content", "message": "x" * ERROR_BYTES}),
         Sent((b'{"err', b'or"'), 400, "application/json"),
     ],
 )

@@ -16,7 +16,7 @@ from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_proxy import MemoryUse, limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.figures import ProxyFigure
-from elytron_proxy.memory import MemoryDown, ProxyMemory
+from elytron_proxy.memory import MAX_FAILURES, REST_S, MemoryDown, ProxyMemory
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
 
@@ -133,14 +133,14 @@ async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
         memory = ProxyMemory(
             CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), clock=clock
         )
-        for _ in range(limits.FAILURES):
+        for _ in range(MAX_FAILURES):
             assert await spent(memory, ADA) > 0
             memory.judge(ADA, is_down=True)
         assert await spent(memory, ADA) <= 0
         assert await spent(memory, bob) > 0
         with pytest.raises(MemoryDown, match="timeout"):
             await memory.secret_of(memory.timed(ADA))
-        now += limits.REST_S
+        now += REST_S
         assert await spent(memory, ADA) > 0
         assert await spent(memory, ADA) <= 0, "the others wait for what the first one finds"
         memory.judge(ADA, is_down=False)
@@ -150,7 +150,7 @@ async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
 async def test_a_turn_that_was_lost_is_logged_without_its_words(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "COMMIT_ATTEMPTS", 1)
+    monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)
     store = Refusing(MemoryStore())
     async with proxying(recorded("chat"), store=store) as proxied:
         store.is_full = True

@@ -10,7 +10,6 @@ import pytest
 
 import elytron
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
-from elytron_core import limits
 from elytron_core.errors import LimitExceeded, StoreUnavailable, UnreadableFile
 
 pytestmark = pytest.mark.anyio
@@ -24,15 +23,15 @@ async def test_an_archive_that_unpacks_to_more_than_is_taken_is_refused_before_i
     with zipfile.ZipFile(tmp_path / "a.elytron") as archive:
         unpacked = sum(member.file_size for member in archive.infolist())
     async with elytron.open("memory:", space="elsewhere") as other:
-        monkeypatch.setattr(limits, "ARCHIVE_BYTES", unpacked - 1)
+        monkeypatch.setattr("elytron.transfer.archive.ARCHIVE_BYTES", unpacked - 1)
         with pytest.raises(UnreadableFile, match=f"unpacks to more than {unpacked - 1} bytes"):
             await other.import_archive(tmp_path / "a.elytron")
-        monkeypatch.setattr(limits, "ARCHIVE_BYTES", unpacked)
+        monkeypatch.setattr("elytron.transfer.archive.ARCHIVE_BYTES", unpacked)
         assert (await other.import_archive(tmp_path / "a.elytron")).changed
 
 
 def test_no_more_bytes_are_exported_than_an_archive_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 10)
+    monkeypatch.setattr("elytron.transfer.archive.ARCHIVE_BYTES", 10)
     with ArchiveWriter(tmp_path / "a.elytron") as writer:
         writer.blob("aa").add(b"six by")
         last = writer.blob("ab")

@@ -6,7 +6,6 @@ import pytest
 from tests.sdk.told import believe, put, talk, texts
 
 import elytron
-from elytron_core import limits
 from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.evidence import EvidenceRole
@@ -149,7 +148,7 @@ async def test_candidates_are_read_in_pages(memory: elytron.MemoryRuntime) -> No
 async def test_no_more_candidates_wait_than_are_read_by_anybody(
     memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "CANDIDATES_WAITING", 2)
+    monkeypatch.setattr("elytron.writes.candidates.CANDIDATES_WAITING", 2)
     many = [candidate(fact(topic=f"t{number}"), judgement=None) for number in range(3)]
     report = await propose(memory, *many)
     assert [decision.outcome for decision in report.decisions] == [

@@ -18,7 +18,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.planes.jobs import JobState
+from elytron_core.planes.jobs import JOB_LEASE_MS, JobState
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.memory import MemoryStore
 
@@ -63,7 +63,7 @@ async def dies(
     else:
         has_died = False
     store.left = None
-    clock.advance(limits.JOB_LEASE_MS + 1)
+    clock.advance(JOB_LEASE_MS + 1)
     return has_died
 
 
@@ -114,7 +114,7 @@ async def test_a_killed_process_leaves_its_job_to_the_next(path: str) -> None:
     async with elytron.open(path, space="ada", clock=clock, language_model=answering(("Porto", PORTO))) as memory:
         assert (await memory.run_jobs()).jobs == ()
         assert (await memory.list_jobs()).counts == {"leased": 1}
-        clock.advance(limits.JOB_LEASE_MS)
+        clock.advance(JOB_LEASE_MS)
         (job,) = (await memory.run_jobs()).jobs
         assert (job.state, job.attempts) == (JobState.SUCCEEDED, 2)
         assert "The user lives in Porto." in [hit.text for hit in (await memory.recall("Porto")).hits]
@@ -127,7 +127,7 @@ async def test_a_job_whose_workers_always_die_is_given_up(store: MemoryStore, cl
     space = SPACE
     for attempt in range(limits.JOB_ATTEMPTS):
         assert await claim_job(memory.context, space, f"dying {attempt}") is not None
-        clock.advance(limits.JOB_LEASE_MS + 1)
+        clock.advance(JOB_LEASE_MS + 1)
     (job,) = (await memory.run_jobs()).jobs
     assert (job.state, job.error) == (JobState.DEAD_LETTER, "never_ended")
 
@@ -145,7 +145,7 @@ async def test_a_store_that_is_away_does_not_end_a_worker(clock: FrozenClock) ->
             await asyncio.sleep(0)
         store.left = None
         while (await memory.list_jobs()).counts != {"succeeded": 1}:
-            clock.advance(limits.JOB_LEASE_MS)
+            clock.advance(JOB_LEASE_MS)
             await asyncio.sleep(0)
     await worker.stop()
 
@@ -188,7 +188,7 @@ async def _live(story: list[str], seed: int) -> None:
     for job in (await memory.list_jobs()).jobs:
         if job.state in {JobState.CANCELLED, JobState.DEAD_LETTER}:
             await memory.retry_job(job.id)
-    clock.advance(limits.JOB_LEASE_MS + limits.JOB_WAIT_MAX_MS)
+    clock.advance(JOB_LEASE_MS + limits.JOB_WAIT_MAX_MS)
     await memory.run_jobs()
     report = await memory.list_jobs()
     assert set(report.counts) <= {"succeeded"}

@@ -23,8 +23,7 @@ from elytron.embedding.embedders import embedder_of
 from elytron.embedding.installation import KnownModel, add_model, fetch_commands, fetch_package, known_model, shape_of
 from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
-from elytron.state.encoders import RuntimeEncoders, embed_query, embed_texts
-from elytron_core import limits
+from elytron.state.encoders import EMBED_QUERY_WAIT_S, EMBED_REST_MS, RuntimeEncoders, embed_query, embed_texts
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     InvalidInput,
@@ -96,7 +95,7 @@ async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(servi
     vectors = await embed_texts(embedder, ["a", "b", "c"])
     assert vectors == [WordEmbedder().vector(f"d: {text}") for text in "abc"]
     queried = np.array(WordEmbedder().vector("q: a"), "<f4").tobytes()
-    assert await embed_query(embedder, "a", wait_s=limits.EMBED_QUERY_WAIT_S) == queried
+    assert await embed_query(embedder, "a", wait_s=EMBED_QUERY_WAIT_S) == queried
     assert [request["input"] for request in service.asked] == [["d: a", "d: b"], ["d: c"], ["q: a"]]
     assert set(service.keys) == {"Bearer k3y"}
     assert "k3y" not in repr(embedder)
@@ -389,7 +388,7 @@ async def test_no_call_waits_for_an_embedder_that_was_late_a_moment_ago() -> Non
         with pytest.raises(ModelUnavailable, match=r"in time a moment ago|returned no vector"):
             await encoders.query_vector(Hung(), "tea", wait_s=0.01)
     assert Hung.asked == 1
-    clock.advance(limits.EMBED_REST_MS)
+    clock.advance(EMBED_REST_MS)
     with pytest.raises(ModelUnavailable, match="returned no vector"):
         await encoders.query_vector(Hung(), "tea", wait_s=0.01)
     assert Hung.asked == 2

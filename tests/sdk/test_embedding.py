@@ -9,8 +9,7 @@ import pytest
 from tests.sdk.encoders import WordEmbedder
 
 import elytron
-from elytron.state.encoders import RuntimeEncoders
-from elytron_core import limits
+from elytron.state.encoders import EMBED_PAUSE_MS, RuntimeEncoders
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.maintenance import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recall import VectorUse
@@ -155,7 +154,7 @@ async def test_an_embedder_that_is_away_holds_up_all_spaces_and_another_fault_it
     encoders.nudge(ADA, fail)
     await encoders.settled(ADA)
     assert await nudged() == waits
-    clock.advance(limits.EMBED_PAUSE_MS)
+    clock.advance(EMBED_PAUSE_MS)
     assert await nudged() == set()
 
 
@@ -165,7 +164,7 @@ async def test_a_query_that_takes_too_long_goes_on_by_words(monkeypatch: pytest.
             await asyncio.Event().wait()
             return self.vector(text)
 
-    monkeypatch.setattr(limits, "EMBED_QUERY_WAIT_S", 0.01)
+    monkeypatch.setattr("elytron.state.encoders.EMBED_QUERY_WAIT_S", 0.01)
     async with opened("memory:", Slow()) as memory:
         await tell(memory, "a boat")
         await memory.embed()
@@ -443,7 +442,7 @@ async def test_the_passes_under_way_are_stopped_when_a_runtime_closes(monkeypatc
             await asyncio.Event().wait()
             return []
 
-    monkeypatch.setattr(limits, "EMBED_CLOSE_WAIT_S", 0.01)
+    monkeypatch.setattr("elytron.state.encoders.EMBED_CLOSE_WAIT_S", 0.01)
     async with opened("memory:", Stuck()) as memory:
         await tell(memory, "a boat")
         await asyncio.sleep(0)

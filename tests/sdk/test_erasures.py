@@ -10,7 +10,6 @@ from tests.sdk.told import believe, learn, put, talk
 
 import elytron
 from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.archive import ErasuresOutcome
 from elytron_core.contracts.recall import RecallPlane
@@ -258,7 +257,7 @@ async def test_a_file_that_cannot_be_read_or_written_is_told(
         ["identity", "space"],
         ["at", "collection", "key"],
     ]
-    monkeypatch.setattr(limits, "ERASURES_LINES", 1)
+    monkeypatch.setattr("elytron.erasure.reapplication.ERASURES_LINES", 1)
     with pytest.raises(UnreadableFile):
         await memory.apply_erasures(told)
     told.unlink()

@@ -185,7 +185,7 @@ class TestGaps:
     async def test_who_is_too_far_behind_is_told_what_he_misses(
         self, memory: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(limits, "EVENTS_BACKLOG", 5)
+        monkeypatch.setattr("elytron.journal.follower.EVENTS_BACKLOG", 5)
         for number in range(10):
             await memory.add(f"text {number}")
         gap, *events = await taken(journals(memory), "2", 6)

@@ -18,7 +18,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import JobState
+from elytron_core.planes.jobs import JOB_LEASE_MS, JobState
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, PutChange
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
@@ -96,7 +96,7 @@ async def test_a_leased_job_is_taken_by_another_when_the_lease_ends(opened: Open
     other = await opened()
     other.context.runners["remind"] = notes
     assert (await other.run_jobs()).jobs == ()
-    clock.advance(limits.JOB_LEASE_MS)
+    clock.advance(JOB_LEASE_MS)
     (done,) = (await other.run_jobs()).jobs
     assert (done.state, done.attempts, notes.payloads) == (JobState.SUCCEEDED, 2, ["one"])
 
@@ -183,7 +183,7 @@ def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) ->
 async def test_a_space_with_many_jobs_holds_up_no_other(
     kind: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elytron_agent.limits.SCHEDULES_AT_ONCE", 1)
+    monkeypatch.setattr("elytron_agent.service.agent_service.SCHEDULES_AT_ONCE", 1)
     store, names = MemoryStore(), ("ada", "bob")
     async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
         done: list[str] = []

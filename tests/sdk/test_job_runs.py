@@ -25,7 +25,8 @@ from elytron_core.contracts.maintenance import (
 )
 from elytron_core.errors import ModelRefused, ModelUnavailable, NotFound
 from elytron_core.ids import SeededIds
-from elytron_core.planes.jobs import JobState
+from elytron_core.planes.jobs import JOB_LEASE_MS, JobState
+from elytron_core.policy.maintenance import JOB_WAIT_MS
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +64,7 @@ async def test_a_model_that_is_away_is_asked_again_later_and_later(store: Memory
         assert (await memory.run_jobs()).jobs == ()
         clock.advance(limits.JOB_WAIT_MAX_MS)
     assert (job.state, job.error, job.attempts) == (JobState.DEAD_LETTER, "model_unavailable", limits.JOB_ATTEMPTS)
-    assert all(limits.JOB_WAIT_MS / 2 <= wait <= limits.JOB_WAIT_MAX_MS for wait in waits[:-1])
+    assert all(JOB_WAIT_MS / 2 <= wait <= limits.JOB_WAIT_MAX_MS for wait in waits[:-1])
     assert waits[0] < waits[3] < waits[6]
     assert (await memory.list_jobs()).health is WorkHealth.DEGRADED
     tried = await memory.retry_job(job.id)
@@ -113,7 +114,7 @@ async def test_two_workers_never_have_one_job(store: MemoryStore, clock: FrozenC
     space = SPACE
     taken = await asyncio.gather(claim_job(one.context, space, "one"), claim_job(two.context, space, "two"))
     assert sorted(known is not None for known in taken) == [False, True]
-    clock.advance(limits.JOB_LEASE_MS)
+    clock.advance(JOB_LEASE_MS)
     again = await claim_job(two.context, space, "two")
     assert again is not None
     assert again.job.attempts == 2
@@ -136,7 +137,7 @@ async def test_many_workers_share_the_jobs_and_do_each_once(store: MemoryStore, 
 async def test_a_full_queue_takes_no_more_and_maintain_finds_what_was_left(
     store: MemoryStore, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "JOBS_ACTIVE", 1)
+    monkeypatch.setattr("elytron_core.policy.maintenance.JOBS_ACTIVE", 1)
     memory = await opened(store, clock, towns(2), ids=SeededIds())
     await finish(memory, "t0", said(0), scope=talk("a"))
     left = await finish(memory, "t1", said(1), scope=talk("b"))
@@ -159,7 +160,7 @@ async def test_a_worker_that_lost_its_lease_ends_and_leaves_the_job_to_the_other
 
     class Slow(ScriptedModel):
         async def complete(self, *args: Any, **options: Any) -> Any:
-            clock.advance(limits.JOB_LEASE_MS + 1)
+            clock.advance(JOB_LEASE_MS + 1)
             tasks.append(loop.create_task(claim_job(other.context, space, "other")))
             await tasks[0]
             return await towns(1).complete(*args, **options)

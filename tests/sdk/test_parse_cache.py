@@ -8,8 +8,7 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron.indexing.index_manager import SpaceIndexes
-from elytron.indexing.units import ParseCache
-from elytron_core import limits
+from elytron.indexing.units import READING_BYTES, ParseCache
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.ids import SpaceId
@@ -40,7 +39,7 @@ def test_the_same_bytes_are_read_once_and_others_anew() -> None:
 
 def test_large_documents_are_not_remembered() -> None:
     readings = ParseCache()
-    readings.turn(ADA, document(1, "x" * limits.READING_BYTES))
+    readings.turn(ADA, document(1, "x" * READING_BYTES))
     assert len(readings) == 0
 
 

@@ -4,7 +4,6 @@ import pytest
 from tests.sdk.encoders import WordEmbedder
 
 import elytron
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreCorrupt
 from elytron_core.evidence import EvidenceRole
@@ -79,7 +78,7 @@ async def test_passages_go_with_their_text_and_stay_where_another_one_goes(path:
 
 
 async def test_a_turn_of_very_many_messages_has_a_bounded_number_of_passages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EMBED_PASSAGES_OF_DOCUMENT", 6)
+    monkeypatch.setattr("elytron.embedding.embed_pass.EMBED_PASSAGES_OF_DOCUMENT", 6)
     async with opened("memory:", Passages()) as memory:
         messages = tuple(elytron.Message(text=f"{AMONG_MANY} {number}") for number in range(3))
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.sdk.told import believe, learn, put
 
 import elytron
-from elytron_core import limits
+from elytron.standing_items import WISHES_READ
 from elytron_core.contracts.projection import MissReason, PrivateContext, ProjectionLayer, SectionName
 from elytron_core.ids import SeededIds
 from elytron_core.planes.facts import FactKind
@@ -311,7 +311,7 @@ async def test_of_many_wishes_the_latest_are_read(memory: elytron.MemoryRuntime)
     names = [f"dish-{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
     await chatted(memory, *(f"Never suggest {name}." for name in names))
     shown = wishes_in(await memory.project("What shall I cook?", max_chars=100_000))
-    assert shown == [f"Never suggest {name}." for name in reversed(names[-limits.WISHES_READ :])]
+    assert shown == [f"Never suggest {name}." for name in reversed(names[-WISHES_READ:])]
 
 
 async def test_a_block_is_filled_with_what_was_recalled(memory: elytron.MemoryRuntime) -> None:

@@ -9,6 +9,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.recall import (
+    WHY_NOT_IDS,
     AbsenceReason,
     AnyOf,
     ComparisonOperator,
@@ -21,6 +22,7 @@ from elytron_core.contracts.recall import (
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.facts import FactAuthority, FactConfidence, FactKind
+from elytron_core.policy.ranking.outcome import FOUND_SCORE
 
 pytestmark = pytest.mark.anyio
 
@@ -274,7 +276,7 @@ async def test_scores_say_how_likely_a_memory_answers(memory: elytron.MemoryRunt
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
     plain = await memory.recall("When does the ferry leave?")
     strange = await memory.recall("Which vaccine did the equine surgeon choose for the yearlings?")
-    assert plain.hits[0].score > limits.FOUND_SCORE > limits.PROJECTED_SCORE > strange.hits[0].score
+    assert plain.hits[0].score > FOUND_SCORE > limits.PROJECTED_SCORE > strange.hits[0].score
     assert [hit.score for hit in plain.hits] == sorted((hit.score for hit in plain.hits), reverse=True)
     assert (plain.outcome, strange.outcome) == (RecallOutcome.FOUND, RecallOutcome.NOTHING)
 
@@ -360,7 +362,7 @@ async def test_bounds_of_what_is_asked_beside_hold(memory: elytron.MemoryRuntime
     with pytest.raises(InvalidInput, match="neighbours"):
         await memory.recall("tea", neighbours=limits.RECALL_NEIGHBOURS + 1)
     with pytest.raises(InvalidInput, match="why_not"):
-        await memory.recall("tea", why_not=["x"] * (limits.WHY_NOT_IDS + 1))
+        await memory.recall("tea", why_not=["x"] * (WHY_NOT_IDS + 1))
 
 
 async def test_a_query_too_short_to_stand_alone_is_read_with_the_recent_talk(memory: elytron.MemoryRuntime) -> None:

@@ -19,7 +19,7 @@ from elytron import (
     MemoryReplayRequest,
     RemoteMemory,
 )
-from elytron.remote.memory import RemoteConnecting
+from elytron.remote.memory import REMOTE_ATTEMPTS, RemoteConnecting
 from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryForgetRequest
@@ -318,7 +318,7 @@ class TestNetworks:
                 await memory.recall("x")
             assert gone.value.retryable
             assert KEY not in str(gone.value)
-            assert len(slept) == limits.REMOTE_ATTEMPTS - 1
+            assert len(slept) == REMOTE_ATTEMPTS - 1
             with pytest.raises(Unreachable):
                 await anext(memory.events())
 

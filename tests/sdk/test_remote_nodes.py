@@ -16,7 +16,6 @@ import elytron
 from elytron.remote.memory import rank_nodes
 from elytron_adapter.http.store import leases_of, node_host, node_surfaces
 from elytron_cli.server.extras import SurfaceOptions
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, Unreachable, Unsupported
 from elytron_store.memory import MemoryStore
 
@@ -91,13 +90,13 @@ async def test_a_call_goes_past_a_node_that_takes_no_connection(nodes: Sequence[
 async def test_a_read_goes_past_a_silent_node_and_later_ones_do_not_wait_for_it(
     nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "REMOTE_PASS_S", 0.02)
+    monkeypatch.setattr("elytron.remote.memory.REMOTE_PASS_S", 0.02)
     async with (
         absent_node(nodes, is_silent=True) as silent,
         elytron.connect(f"{silent},{nodes[0]}", space="ada") as memory,
     ):
         assert await who(memory) == 0
-        monkeypatch.setattr(limits, "REMOTE_PASS_S", 1_000.0)
+        monkeypatch.setattr("elytron.remote.memory.REMOTE_PASS_S", 1_000.0)
         async with asyncio.timeout(60):
             assert await who(memory) == 0
 
@@ -124,7 +123,7 @@ async def test_each_address_of_a_name_is_a_node(nodes: Sequence[str], monkeypatc
         return [(families[":" in each], socket.SOCK_STREAM, 6, "", (each, port)) for each in found]
 
     monkeypatch.setattr(socket, "getaddrinfo", addresses)
-    monkeypatch.setattr(limits, "REMOTE_FIND_S", 0.0)
+    monkeypatch.setattr("elytron.remote.memory.REMOTE_FIND_S", 0.0)
     async with elytron.connect(f"http://localhost:{port}", space="ada", nodes="dns") as memory:
         # The second address takes no connection.
         assert {await who(memory) for _ in range(3)} == {0}
@@ -176,7 +175,7 @@ async def listing(leases: ListOfNodes, stack: AsyncExitStack, number: int) -> st
 
 
 async def test_servers_say_which_there_are_and_one_that_comes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "REMOTE_FIND_S", 0.0)
+    monkeypatch.setattr("elytron.remote.memory.REMOTE_FIND_S", 0.0)
     leases = ListOfNodes([])
     async with AsyncExitStack() as stack:
         urls = [await listing(leases, stack, 0)]

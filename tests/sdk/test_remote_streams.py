@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.sdk.test_remote import http, patient, problem, scripted
 
-from elytron_core import limits
+from elytron.remote.memory import REMOTE_ATTEMPTS, REMOTE_BACKOFF_MAX_S
 from elytron_core.errors import Unsupported
 
 pytestmark = pytest.mark.anyio
@@ -40,10 +40,10 @@ async def test_a_stream_that_had_begun_outlives_a_server_that_is_away_for_long()
     begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nid: 1-5\n\n"
     entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
     line = json.dumps(entry | {"id": "2-6", "sequence": 2}).encode()
-    away = [http("503 Away", problem("overloaded", "starting"))] * (2 * limits.REMOTE_ATTEMPTS)
+    away = [http("503 Away", problem("overloaded", "starting"))] * (2 * REMOTE_ATTEMPTS)
     told = [begun, *away, begun + b"event: entry\ndata: %b\n\n" % line]
     async with scripted(told) as (port, _), patient(port) as (memory, slept):
         items = memory.events()
         event = await anext(items)
         assert (event.type, len(slept)) == ("entry", 1 + len(away))
-        assert max(slept) <= limits.REMOTE_BACKOFF_MAX_S
+        assert max(slept) <= REMOTE_BACKOFF_MAX_S

@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.state.directories import scan_directories
-from elytron_core import limits
+from elytron.state.directories import (
+    AGENT_SKILL_DEPTH,
+    AGENT_SKILL_DIRS,
+    AGENT_SKILL_FILE_BYTES,
+    AGENT_SKILL_RESCAN_MS,
+    scan_directories,
+)
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.skills import SkipReason
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -67,7 +72,7 @@ def test_a_file_is_read_for_its_fingerprint_once_and_up_to_a_bound(
     (kept,) = seen
     seen[kept] = "as it was seen"
     assert scan_directories((tmp_path,), seen).skills[0].fingerprint != first
-    monkeypatch.setattr(limits, "AGENT_SKILL_SCAN_BYTES", 2)
+    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_SCAN_BYTES", 2)
     by_size = scan_directories((tmp_path,)).skills[0].fingerprint
     (folder / "scripts" / "fill").write_text("abd")
     assert scan_directories((tmp_path,)).skills[0].fingerprint == by_size
@@ -106,11 +111,11 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
     put(root, "c", "---\nname: x\n---\n")
     put(root, "d", "---\nname: twin\ndescription: first\n---\n")
     put(root, "e", "---\nname: twin\ndescription: second\n---\n")
-    put(root, "f", "x" * (limits.AGENT_SKILL_FILE_BYTES + 1))
+    put(root, "f", "x" * (AGENT_SKILL_FILE_BYTES + 1))
     (put(root, "g") / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
     (root / "h" / "SKILL.md").mkdir(parents=True)
     os.mkfifo((root / "a").parent / "pipe")
-    deep = root / "deep" / Path(*["d"] * limits.AGENT_SKILL_DEPTH)
+    deep = root / "deep" / Path(*["d"] * AGENT_SKILL_DEPTH)
     deep.mkdir(parents=True)
     report = scan_directories((root,))
     assert [(skill.name, skill.description) for skill in report.skills] == [("twin", "first")]
@@ -122,7 +127,7 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
         "s/f/SKILL.md": SkipReason.TOO_LARGE,
         "s/g/SKILL.md": SkipReason.NOT_TEXT,
         "s/h/SKILL.md": SkipReason.NOT_A_FILE,
-        "s/deep" + "/d" * limits.AGENT_SKILL_DEPTH: SkipReason.TOO_DEEP,
+        "s/deep" + "/d" * AGENT_SKILL_DEPTH: SkipReason.TOO_DEEP,
     }
     assert skipped(tmp_path / "nowhere") == {"nowhere": SkipReason.MISSING}
 
@@ -140,19 +145,19 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hold_anybody_up(tmp_path: Path) 
 def test_lists_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(4):
         put(tmp_path, f"s{at}", a="x", b="y", c="z")
-    monkeypatch.setattr(limits, "AGENT_SKILLS", 2)
-    monkeypatch.setattr(limits, "AGENT_SKILL_RESOURCES", 2)
+    monkeypatch.setattr("elytron.state.directories.AGENT_SKILLS", 2)
+    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_RESOURCES", 2)
     report = scan_directories((tmp_path,))
     assert [(skill.name, skill.resources) for skill in report.skills] == [("s0", {".": 2}), ("s1", {".": 2})]
     assert {one.reason for one in report.skipped} == {SkipReason.TOO_MANY}
-    monkeypatch.setattr(limits, "AGENT_SKILL_ENTRIES", 5)
+    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_ENTRIES", 5)
     assert len(scan_directories((tmp_path,)).skills) < 2
     assert SkipReason.TOO_MANY in skipped(tmp_path).values()
 
 
 def test_folders_of_a_skill_are_walked_to_a_depth(tmp_path: Path) -> None:
     folder = put(tmp_path, "pdf")
-    deep = folder / Path(*["d"] * (limits.AGENT_SKILL_DEPTH + 1))
+    deep = folder / Path(*["d"] * (AGENT_SKILL_DEPTH + 1))
     deep.mkdir(parents=True)
     (deep / "file").write_text("x")
     report = scan_directories((tmp_path,))
@@ -194,7 +199,7 @@ async def test_a_directory_is_read_again_after_a_while_and_by_an_inspection(tmp_
         assert await named() == ["tea"]
         put(tmp_path, "pot")
         assert await named() == ["tea"]
-        clock.advance(limits.AGENT_SKILL_RESCAN_MS)
+        clock.advance(AGENT_SKILL_RESCAN_MS)
         assert await named() == ["pot", "tea"]
         put(tmp_path, "cup")
         assert [skill.name for skill in (await memory.inspect()).agent_skills.skills] == ["cup", "pot", "tea"]
@@ -210,7 +215,7 @@ async def test_an_operator_adds_a_directory_to_an_open_runtime(tmp_path: Path) -
         assert [hit.name for hit in (await memory.recall("tea")).agent_skill_hits] == ["tea"]
         with pytest.raises(InvalidInput):
             await memory.add_agent_skill_dir("a\0b")
-        for at in range(limits.AGENT_SKILL_DIRS - 1):
+        for at in range(AGENT_SKILL_DIRS - 1):
             await memory.add_agent_skill_dir(tmp_path / str(at))
         with pytest.raises(LimitExceeded):
             await memory.add_agent_skill_dir(tmp_path / "more")

@@ -10,7 +10,6 @@ from tests.sdk.kill_points import ADA
 import elytron
 from elytron.erasure.removal import erase_many
 from elytron.indexing import index_manager
-from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import scan_documents, scan_entries
@@ -59,13 +58,13 @@ async def test_others_have_their_turn_at_each_step_of_upkeep(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every step takes its whole time: a turn for each document or entry that is read, or for each part of a fold.
-    monkeypatch.setattr(limits, "WORK_STEP_S", 0.0)
+    monkeypatch.setattr("elytron_core.ports.store.WORK_STEP_S", 0.0)
     memory, ids = await filled()
     assert await turns_of_others(VERBS[verb](memory, ids, tmp_path)) >= TURNS // index_manager.APPLIED_AT_ONCE
 
 
 async def test_a_walk_over_a_space_lets_others_run_between_any_two_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WORK_STEP_S", 0.0)
+    monkeypatch.setattr("elytron_core.ports.store.WORK_STEP_S", 0.0)
     memory, _ = await filled()
 
     async def entries() -> None:

@@ -16,7 +16,6 @@ from tests.sdk.encoders import WordEmbedder
 import elytron
 from elytron.embedding import UseEmbedder
 from elytron.embedding.embedders import DIMENSIONS, embedder_of, installed_use, require_use, use_model_id
-from elytron_core import limits
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import InvalidInput, MissingExtra, UnreadableFile
 
@@ -133,10 +132,10 @@ async def test_the_first_query_waits_until_the_model_is_read(monkeypatch: pytest
         async def load_model(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(limits, "EMBED_QUERY_WAIT_S", 0.01)
+    monkeypatch.setattr("elytron.state.encoders.EMBED_QUERY_WAIT_S", 0.01)
     for embedder, vectors in ((Heavy(), VectorUse.COMPARED), (Stuck(), VectorUse.FAILED)):
         if isinstance(embedder, Stuck):
-            monkeypatch.setattr(limits, "EMBED_LOAD_WAIT_S", 0.01)
+            monkeypatch.setattr("elytron.state.encoders.EMBED_LOAD_WAIT_S", 0.01)
         async with elytron.open("memory:", embedder=embedder) as memory:
             await memory.add("a boat")
             await memory.embed()

@@ -9,10 +9,10 @@ from tests.store.mcp_file_server import FileServer, mcp_server
 
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import RandomIds
-from elytron_store import limits as store_limits
 from elytron_store.mcp import McpStore, ToolFiles, ToolSession, http_session
+from elytron_store.mcp.lease import MCP_LEASE_MS, MCP_LEASE_SKEW_MS
 
-LEASE = store_limits.MCP_LEASE_MS + store_limits.MCP_LEASE_SKEW_MS
+LEASE = MCP_LEASE_MS + MCP_LEASE_SKEW_MS
 
 
 async def no_wait(_: float, /) -> None:

@@ -71,7 +71,7 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
 async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
     waiting: int, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_limits, "GROUP_PUTS", 2)
+    monkeypatch.setattr("elytron_store.group_commit.GROUP_PUTS", 2)
     given: list[Work] = []
     seen: list[str] = []
 

@@ -18,8 +18,8 @@ from elytron_core.errors import (
     StoreFailed,
 )
 from elytron_core.ports.store import CommitReceipt
-from elytron_store import limits as store_limits
 from elytron_store.mcp import McpStore
+from elytron_store.mcp.lease import MCP_LEASE_MS
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ async def test_a_writer_renews_its_lease_and_takes_it_again(files: FileServer, c
     async with served(files, clock) as store:
         for number in range(1, 9):
             await put(store, fact(number))
-            clock.advance(store_limits.MCP_LEASE_MS // 2 + 1)
+            clock.advance(MCP_LEASE_MS // 2 + 1)
         with pytest.raises(StoreBusy):
             await opened(files, clock)
         clock.advance(10 * LEASE)

@@ -46,7 +46,7 @@ async def test_a_long_log_goes_into_several_shards(
     files: FileServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_limits, "MCP_SHARD_CHARS", 20_000)
-    monkeypatch.setattr(store_limits, "MCP_SHARDS", 3)
+    monkeypatch.setattr("elytron_store.mcp.shards.MCP_SHARDS", 3)
     async with served(files, clock) as store:
         for number in range(12):
             await put(store, fact(number), bytes([number]) * 4_500)
@@ -61,7 +61,7 @@ async def test_a_long_log_goes_into_several_shards(
 async def test_a_log_of_many_short_shards_is_written_anew(
     files: FileServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_limits, "MCP_SHARDS", 4)
+    monkeypatch.setattr("elytron_store.mcp.shards.MCP_SHARDS", 4)
     for number in range(5):
         store = await opened(files, clock)
         await put(store, fact(number))

@@ -3,9 +3,8 @@
 import pytest
 
 from elytron_core.errors import StoreUrlInvalid
-from elytron_store import limits as store_limits
 from elytron_store.engines import parse_url
-from elytron_store.postgres.address import PostgresAddress, parse_address
+from elytron_store.postgres.address import POSTGRES_CONNECTIONS, PostgresAddress, parse_address
 
 SECRET = "postgresql://ada:tea-time@db.example:5432/memory?sslmode=require"
 
@@ -29,7 +28,7 @@ def test_the_engines_own_options_do_not_reach_the_driver() -> None:
 def test_a_store_is_sealed_in_the_schema_elytron_unless_its_url_says_otherwise() -> None:
     address = parse_address("postgresql:///memory?host=/run/postgresql")
     assert (address.sealed, address.schema, address.place) == (True, "elytron", "/run/postgresql/memory")
-    assert address.connections == store_limits.POSTGRES_CONNECTIONS
+    assert address.connections == POSTGRES_CONNECTIONS
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])

@@ -65,7 +65,7 @@ async def test_no_file_of_the_server_has_what_was_erased(
     store: Store, database: str, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Other tests write to the same log.
-    monkeypatch.setattr(store_limits, "POSTGRES_LOG_ROUNDS", 100)
+    monkeypatch.setattr("elytron_store.postgres.erasure.POSTGRES_LOG_ROUNDS", 100)
     canary = await with_canaries(store, database)
     assert searched(files, canary) == {"base", "pg_wal"}
     erased = await store.erase(CANARIES)

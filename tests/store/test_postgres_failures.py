@@ -36,7 +36,6 @@ from elytron_core.ports.store import (
     PutChange,
 )
 from elytron_core.ports.store_checks import DamageKind
-from elytron_store import limits as store_limits
 from elytron_store.postgres.connections import ConnectionLost
 from elytron_store.postgres.store import PostgresStore
 
@@ -234,8 +233,8 @@ async def test_a_server_that_falls_silent_is_named_within_two_seconds_and_a_keye
 async def test_a_statement_that_takes_long_is_left_alone_while_its_server_answers(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_limits, "POSTGRES_SILENT_S", 0.01)
-    monkeypatch.setattr(store_limits, "POSTGRES_LOOK_S", 0.01)
+    monkeypatch.setattr("elytron_store.postgres.connections.POSTGRES_SILENT_S", 0.01)
+    monkeypatch.setattr("elytron_store.postgres.connections.POSTGRES_LOOK_S", 0.01)
     async with store.lend_connection() as connection:
         found = await connection.execute("SELECT count(pg_sleep(0.3))")
         assert await found.fetchone() == (1,)

@@ -19,7 +19,6 @@ from elytron import MemoryRuntime
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.http.store import lease_kept, leases_of
-from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import SequenceAhead
 from elytron_core.ids import RandomIds
@@ -70,7 +69,7 @@ async def test_a_node_shows_at_once_what_another_has_committed(nodes: list[Memor
 async def test_a_sequence_of_the_future_is_refused_and_never_answered_from_an_older_state(
     nodes: list[MemoryRuntime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MIN_SEQUENCE_WAIT_S", 0.05)
+    monkeypatch.setattr("elytron.journal.follower.MIN_SEQUENCE_WAIT_S", 0.05)
     written = await nodes[0].add("tea")
     with pytest.raises(SequenceAhead) as refused:
         await nodes[1].recall(MemoryRecallRequest(query="tea", min_sequence=written.sequence + 1))

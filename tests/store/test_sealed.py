@@ -37,7 +37,6 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
-from elytron_store import limits as store_limits
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.cipher import CHUNK_BYTES, OVERHEAD
@@ -143,7 +142,7 @@ async def test_a_refused_first_commit_leaves_the_space_usable() -> None:
 
 
 async def test_keys_beyond_those_held_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_limits, "SEALED_SPACES_OPEN", 2)
+    monkeypatch.setattr("elytron_store.sealed.spaces.SEALED_SPACES_OPEN", 2)
     store = await seal(MemoryStore())
     names = [SpaceId(f"space {number}") for number in range(5)]
     for turn in range(2):

@@ -12,7 +12,6 @@ from elytron_conformance.examples import ADA, AT, BOB, batch, delete, fact, jour
 from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import BatchKey, DocumentRef, ErasureReceipt, ErasureTarget, PutChange
-from elytron_store import limits as store_limits
 from elytron_store.sqlite import SqliteStore, setup, writes
 from elytron_store.sqlite.driver import FileAccess, Raw, sqlite_library
 
@@ -23,7 +22,7 @@ ROUNDS = 8
 
 @pytest.fixture(params=[1 << 40, 0], ids=["in memory", "in the file"])
 def rebuilding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_limits, "VACUUM_BYTES", request.param)
+    monkeypatch.setattr("elytron_store.sqlite.writes.VACUUM_BYTES", request.param)
 
 
 @pytest.fixture
@@ -206,7 +205,7 @@ async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_tru
     store = await SqliteStore.open(path, clock=CLOCK)
     await put(store, fact(1), b"canary")
     ((tables,),) = look(path, "SELECT count(*) FROM sqlite_schema")
-    monkeypatch.setattr(store_limits, "VACUUM_BYTES", tables * 8_192 - 1)
+    monkeypatch.setattr("elytron_store.sqlite.writes.VACUUM_BYTES", tables * 8_192 - 1)
     assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
     await store.close()
     assert look(path, "PRAGMA page_size") == [(8_192,)]

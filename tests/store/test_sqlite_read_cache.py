@@ -23,7 +23,6 @@ from elytron_core.ports.store import (
     JournalEntry,
     PutChange,
 )
-from elytron_store import limits as store_limits
 from elytron_store.sqlite import SqliteStore, reads
 from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.reads import get_documents
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no read be too slow for the loop, however busy the machine is."""
-    monkeypatch.setattr(store_limits, "MEMO_HELD_S", 600.0)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_HELD_S", 600.0)
 
 
 async def test_a_commit_of_any_handle_is_read_at_once(tmp_path: Path) -> None:
@@ -62,8 +61,8 @@ async def test_what_is_erased_is_forgotten(tmp_path: Path) -> None:
 
 
 async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_limits, "MEMO_DOCUMENTS", 2)
-    monkeypatch.setattr(store_limits, "MEMO_LOOKS", 1)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_DOCUMENTS", 2)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_LOOKS", 1)
     store = await opened(tmp_path)
     refs = [DocumentRef("turns", f"{place:02x}") for place in range(4)]
     for ref in refs:
@@ -133,7 +132,7 @@ async def test_small_reads_need_no_thread_whoever_has_committed_since(
 async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_limits, "MEMO_AT_ONCE", 2)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_AT_ONCE", 2)
     store = await opened(tmp_path)
     refs = [DocumentRef("tools", f"{place:02x}") for place in range(3)]
     for ref in refs:
@@ -171,7 +170,7 @@ async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_
     for ref in refs:
         await others.commit(batch(b"x", 0, ref))
     monkeypatch.setattr(reads, "_disk_waits", lambda: next(waits))
-    monkeypatch.setattr(store_limits, "MEMO_HELD_S", 0.0)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_HELD_S", 0.0)
     counted = Hops(mine, monkeypatch)
     for ref in refs:
         assert await mine.get(SPACE, (ref,)) == [Document(ref, 1, b"x")]
@@ -236,7 +235,7 @@ async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, mon
 async def test_what_was_being_read_while_it_was_written_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_limits, "MEMO_AT_ONCE", 0)
+    monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_AT_ONCE", 0)
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)

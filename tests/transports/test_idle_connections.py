@@ -14,6 +14,7 @@ from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.upstream.everos import EverOsUpstream
+from elytron_outbound.clients import REMOTE_IDLE_S
 from elytron_store.gateway import GatewayStore
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +86,7 @@ async def counted(seen: list[asyncio.StreamWriter]) -> AsyncGenerator[str]:
 async def test_a_client_keeps_a_connection_that_it_does_not_use_for_as_long_as_its_bound_says(
     client: Client, idle_s: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "REMOTE_IDLE_S", idle_s)
+    monkeypatch.setattr("elytron_outbound.clients.REMOTE_IDLE_S", idle_s)
     seen: list[asyncio.StreamWriter] = []
     async with counted(seen) as url, client(url) as call:
         for _ in range(CALLS):
@@ -95,7 +96,7 @@ async def test_a_client_keeps_a_connection_that_it_does_not_use_for_as_long_as_i
 
 
 def test_clients_let_go_long_before_servers_do() -> None:
-    assert limits.REMOTE_IDLE_S * 10 <= limits.HTTP_IDLE_S
+    assert REMOTE_IDLE_S * 10 <= limits.HTTP_IDLE_S
 
 
 async def test_a_server_ends_a_connection_that_was_not_used_for_as_long_as_its_bound_says(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Final, Literal, assert_never
 
 from pydantic import Field, JsonValue
 
@@ -21,6 +21,8 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, word_of
 from elytron_adapter.envelope import (
     AcceptedAnswer,
+    CallHeaders,
+    CallOrigin,
     CallSource,
     CallTransport,
     DuplicatedAnswer,
@@ -55,6 +57,16 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
 from elytron_store.private_files import private_opener
+
+A2A_CHUNK_BYTES: Final = 512 * 1024
+A2A_CHUNKS: Final = 4_096
+"""Chunks of one archive."""
+A2A_UPLOADS: Final = 64
+"""Archives that may be under way at once."""
+A2A_UPLOADS_EACH: Final = 4
+A2A_UPLOAD_KEEP_MS: Final = 3_600_000
+"""Time for which an archive waits for its next chunk."""
+
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -160,9 +172,9 @@ class MigrationChunk(ScopedRequest):
 
     upload: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     index: Annotated[int, Field(ge=0)]
-    count: Annotated[int, Field(ge=1, le=limits.A2A_CHUNKS)]
+    count: Annotated[int, Field(ge=1, le=A2A_CHUNKS)]
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    data: Annotated[str, Field(min_length=1, max_length=limits.A2A_CHUNK_BYTES * 4 // 3 + 4)]
+    data: Annotated[str, Field(min_length=1, max_length=A2A_CHUNK_BYTES * 4 // 3 + 4)]
     mode: ImportMode = ImportMode.BOOTSTRAP
     dry_run: bool = False
 
@@ -261,11 +273,11 @@ class PeerUploads:
         if chunk.index != 0:
             raise InvalidInput(field="index", problem="is not the next one, 0")
         # Stale archives go when another begins, which needs no timer.
-        oldest = self._clock.now() - limits.A2A_UPLOAD_KEEP_MS
+        oldest = self._clock.now() - A2A_UPLOAD_KEEP_MS
         for stale in [key for key, count in self._waiting.items() if count.touched_ms < oldest]:
             self.drop(*stale)
         each = sum(1 for principal, _ in self._waiting if principal == whose[0])
-        for count, limit in ((len(self._waiting), limits.A2A_UPLOADS), (each, limits.A2A_UPLOADS_EACH)):
+        for count, limit in ((len(self._waiting), A2A_UPLOADS), (each, A2A_UPLOADS_EACH)):
             if count >= limit:
                 raise LimitExceeded(what="archives in progress", limit=limit, found=count + 1)
         assert self._folder is not None
@@ -355,13 +367,11 @@ class PeerBridge:
     ) -> Response:
         return await self._admission.call(
             principal,
-            transport=CallTransport.A2A,
+            origin=CallOrigin(CallTransport.A2A, source=_PEER, may_disclose=False),
             operation=operation,
             request_id=request_id,
             payload=payload,
-            idempotency_key=key,
-            source=_PEER,
-            may_disclose=False,
+            headers=CallHeaders(idempotency_key=key),
         )
 
     async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:

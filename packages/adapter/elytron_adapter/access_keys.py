@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Final, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -32,6 +32,11 @@ from elytron_core.planes.space import (
 )
 from elytron_core.ports.store import DocumentRef, PutChange
 from elytron_core.scope import Cursor, Name, PageLimit, Space
+
+ACCESS_CACHE_MS: Final = 1_000
+"""Time for which a key that was looked up is trusted: a revoked one is refused after this at the latest."""
+ACCESS_USED_EVERY_MS: Final = 60 * 60 * 1000
+"""Precision of the time at which a key was last used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,7 @@ class AccessKeys:
         if cached_key is None or cached_key[1] is None:
             return
         now = cached_key[0]
-        if now - max(cached_key[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
+        if now - max(cached_key[1].last_used_at or 0, self._noted.get(key_id, 0)) < ACCESS_USED_EVERY_MS:
             return
         self._noted[key_id] = now
         # The note is no condition: a store that is full or away must not keep callers out.
@@ -336,7 +341,7 @@ class AccessKeys:
         now = self._context.clock.now()
         cached_key = self._cached_keys.get(key_id)
         # A clock that steps back must not keep an ended key valid.
-        if cached_key is not None and 0 <= now - cached_key[0] < limits.ACCESS_CACHE_MS:
+        if cached_key is not None and 0 <= now - cached_key[0] < ACCESS_CACHE_MS:
             return cached_key[1]
         document = await self._documents.read(key_id)
         # A missing key takes as long as a known one: a key is read either way.

@@ -6,12 +6,27 @@ from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from elytron_adapter.access_keys import Principal
 from elytron_core import limits
 from elytron_core.errors import Overloaded, RateLimited
 from elytron_core.planes.space import PrincipalKind
+
+HTTP_SILENT_S: Final = 5.0
+HTTP_HEAD_S: Final = 10.0
+"""Longest waits for the first byte of a connection, and for the head of a request."""
+CONNECTIONS_EACH: Final = 256
+"""Connections of one address without a right credential."""
+CALLS_RUNNING: Final = 64
+CALLS_RUNNING_EACH: Final = 32
+CALLS_WAITING: Final = 4_096
+CALLS_WAITING_EACH: Final = 512
+CALL_WAIT_S: Final = 10.0
+"""Time for which a call waits for its place before it is answered by when to come again."""
+CALL_LAG_S: Final = 1.0
+"""Longest time for calls in one turn of the event loop; those that are left are answered by when to come again."""
+
 
 _MINUTE_S = 60.0
 _SLACK_S = 0.001
@@ -52,21 +67,21 @@ class LoadBounds:
 
     calls_per_minute: int = limits.CALLS_PER_MINUTE
     wrong_credentials_per_minute: int = limits.WRONG_CREDENTIALS_PER_MINUTE
-    running: int = limits.CALLS_RUNNING
-    running_each: int = limits.CALLS_RUNNING_EACH
-    waiting: int = limits.CALLS_WAITING
-    waiting_each: int = limits.CALLS_WAITING_EACH
-    wait_s: float = limits.CALL_WAIT_S
-    lag_s: float = limits.CALL_LAG_S
+    running: int = CALLS_RUNNING
+    running_each: int = CALLS_RUNNING_EACH
+    waiting: int = CALLS_WAITING
+    waiting_each: int = CALLS_WAITING_EACH
+    wait_s: float = CALL_WAIT_S
+    lag_s: float = CALL_LAG_S
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBounds:
     """Limits of a server's connections. `each` is of one address, and counts only those without a right credential."""
 
-    silent_s: float = limits.HTTP_SILENT_S
-    head_s: float = limits.HTTP_HEAD_S
-    each: int = limits.CONNECTIONS_EACH
+    silent_s: float = HTTP_SILENT_S
+    head_s: float = HTTP_HEAD_S
+    each: int = CONNECTIONS_EACH
     most: int | None = None
     """All connections; None: as many as the descriptors of the process allow."""
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache, partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
@@ -18,10 +18,11 @@ from elytron_adapter.admission_control import LoadShedding, NoShedding
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.envelope import (
     LOCAL,
+    NO_HEADERS,
     AuthKind,
     CallAuth,
-    CallSource,
-    CallTransport,
+    CallHeaders,
+    CallOrigin,
     Envelope,
     RejectedAnswer,
     Response,
@@ -48,6 +49,10 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.admission.rules import borrowed_words
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
 from elytron_store.secret.sessions import PROCESS, SpaceCaller, calling_as, current_caller
+
+READY_WAIT_S: Final = 2.0
+"""Time in which a store has to answer for its server to be ready."""
+
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
@@ -171,7 +176,7 @@ class OperationDispatcher:
     async def unready(self, request_id: str, /) -> RejectedAnswer | None:
         """Return why nothing can be answered now, or None where the store answers in time and takes commits."""
         try:
-            async with asyncio.timeout(limits.READY_WAIT_S):
+            async with asyncio.timeout(READY_WAIT_S):
                 await self._runtime.context.store.probe()
         except TimeoutError:
             return reject_error(StoreUnavailable("the store did not answer in time"), request_id=request_id)
@@ -228,9 +233,6 @@ def _log_error(error: Exception, envelope: Envelope) -> None:
     # Not the message: it may repeat what a caller gave. Type and places are enough to find the fault.
     places = "".join(traceback.format_tb(error.__traceback__))
     logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)
-
-
-_NOBODY = CallSource()
 
 
 class CallerAdmission:
@@ -303,31 +305,26 @@ class CallerAdmission:
         principal: Principal,
         /,
         *,
-        transport: CallTransport,
+        origin: CallOrigin,
         operation: str,
         request_id: str,
         payload: bytes | Value,
-        idempotency_key: str | None = None,
-        audit_id: str | None = None,
-        versions: tuple[str, ...] = (),
-        source: CallSource | None = None,
-        kind: AuthKind = AuthKind.BEARER,
-        may_disclose: bool = True,
+        headers: CallHeaders = NO_HEADERS,
     ) -> Response:
         """Return the answer to one call of `principal`; every failure is returned as Rejected."""
         began = time.perf_counter()
         try:
-            self.transports.require_on(transport)
+            self.transports.require_on(origin.transport)
             envelope = Envelope(
                 request_id=request_id,
-                transport=transport,
+                transport=origin.transport,
                 operation=operation,
-                source=source or _NOBODY,
-                auth=auth_of(principal, kind=kind),
-                idempotency_key=idempotency_key,
-                audit_id=audit_id,
-                versions=versions,
-                may_disclose=may_disclose,
+                source=origin.source,
+                auth=auth_of(principal, kind=origin.kind),
+                idempotency_key=headers.idempotency_key,
+                audit_id=headers.audit_id,
+                versions=headers.versions,
+                may_disclose=origin.may_disclose,
                 payload=payload,
             )
             # Charged before it waits, so that a caller beyond its quota fills no queue.
@@ -335,12 +332,12 @@ class CallerAdmission:
                 size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
                 await self.quotas.charge(principal, size_bytes)
             async with self.shedding.place(principal):
-                with acting_as(principal, is_local=kind is AuthKind.LOCAL):
+                with acting_as(principal, is_local=origin.kind is AuthKind.LOCAL):
                     answer = await self.dispatcher.dispatch(envelope)
         except ElytronError as error:
             answer = reject_error(error, request_id=request_id)
         self.figures.count_call(
-            transport,
+            origin.transport,
             operation,
             refused=isinstance(answer, RejectedAnswer),
             seconds=time.perf_counter() - began,

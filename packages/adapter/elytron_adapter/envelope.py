@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import Field, SerializeAsAny, ValidationError, WithJsonSchema, computed_field
 
@@ -15,6 +15,10 @@ from elytron_core.model import OperationRequest, Request, Value, every_name, inv
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import IdempotencyKey, Name, Space, own_space
 from elytron_core.strict_json import parse_json
+
+DECODED_AT_ONCE_BYTES: Final = 128 * 1024
+"""A longer body is decoded in a thread."""
+
 
 Json = dict[str, Any]
 
@@ -144,6 +148,18 @@ class CallSource(Value):
         return ", ".join((self.kind, *parts)) if parts else None
 
 
+class CallHeaders(NamedTuple):
+    """What a caller says of a call beside its request."""
+
+    idempotency_key: str | None = None
+    audit_id: str | None = None
+    versions: tuple[str, ...] = ()
+    """Versions of the protocol that the caller accepts."""
+
+
+NO_HEADERS: Final = CallHeaders()
+
+
 class AuthKind(StrEnum):
     """The kind of credential of a caller."""
 
@@ -151,6 +167,16 @@ class AuthKind(StrEnum):
     LOCAL = "local"
     BEARER = "bearer"
     SIGNATURE = "signature"
+
+
+class CallOrigin(NamedTuple):
+    """The way by which a call came, and who says that it came from there."""
+
+    transport: CallTransport
+    source: CallSource = CallSource()
+    kind: AuthKind = AuthKind.BEARER
+    may_disclose: bool = True
+    """Whether a report may have what was shared in confidence."""
 
 
 class CallAuth(Value):
@@ -240,15 +266,13 @@ ResultT = TypeVar("ResultT")
 RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 
 
-def decode_request(
-    operation: Operation[RequestT, Any], data: bytes, /, *, limit: int = limits.JSON_BYTES, space: str | None = None
-) -> RequestT:
+def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, space: str | None = None) -> RequestT:
     """Return the request of `operation` in `data`; `space` is the caller's own, in which a scope without one is.
 
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
     repeats what was given, be it a value or an unknown field's name.
     """
-    return decode_as(operation.request, data, limit=limit, space=space)
+    return decode_as(operation.request, data, space=space)
 
 
 def decode_as(
@@ -268,7 +292,7 @@ def decode_as(
 
 async def read_aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
     """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
-    return read() if size <= limits.DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
+    return read() if size <= DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
 
 
 def encode_value(value: Value, /) -> bytes:

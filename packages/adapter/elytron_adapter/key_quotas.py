@@ -2,6 +2,7 @@
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.state.spaces import retry_lost_races
@@ -13,6 +14,14 @@ from elytron_core.errors import ElytronError, RateLimited
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
 from elytron_core.ports.store import PutChange
+
+WRONG_CREDENTIALS_PLACES: Final = 4_096
+"""Addresses that are counted at once; the one that was quiet for longest makes room."""
+QUOTA_STORED_EVERY_MS: Final = 5_000
+"""Time after which a process adds the calls of a key with a daily quota to the store's count."""
+QUOTA_STORED_EVERY_CALLS: Final = 64
+"""Calls after which it does so earlier."""
+
 
 _DAY_MS = 86_400_000
 
@@ -68,7 +77,7 @@ class KeyQuotas:
         if count is None or count.stored.day != day:
             usage, _ = await self._read(key_id, day)
             count = self._counts[key_id] = _KeyCount(usage, now)
-        is_due = now - count.stored_at >= limits.QUOTA_STORED_EVERY_MS or count.calls >= limits.QUOTA_STORED_EVERY_CALLS
+        is_due = now - count.stored_at >= QUOTA_STORED_EVERY_MS or count.calls >= QUOTA_STORED_EVERY_CALLS
         # One call stores. Those that come meanwhile are counted in memory.
         if count.calls and is_due and not count.is_storing:
             count.is_storing = True
@@ -127,7 +136,7 @@ class WrongAttempts:
     def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
         self.most = most
         self._clock = clock
-        self._places: LruCache[str, tuple[Instant, int]] = LruCache(limits.WRONG_CREDENTIALS_PLACES)
+        self._places: LruCache[str, tuple[Instant, int]] = LruCache(WRONG_CREDENTIALS_PLACES)
 
     def failed(self, address: str | None, /) -> int | None:
         """Count a wrong credential from `address`; return the seconds to wait if there were too many, else None."""

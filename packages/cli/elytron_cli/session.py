@@ -358,7 +358,6 @@ def answer_request(
     *,
     code: Callable[[ReportT], int | None] | None = None,
     when_missing: WhenMissing = WhenMissing.REFUSE,
-    hints: bool = True,
 ) -> int | None:
     """Perform `request` and print its report, which `show` does at a terminal; return the exit code it has by `code`.
 
@@ -370,7 +369,7 @@ def answer_request(
         out.report(report, show)
         return code(report) if code is not None else None
 
-    return run_work(work, when_missing=when_missing, hints=hints)
+    return run_work(work, when_missing=when_missing)
 
 
 def scope_of(conversation: str | None, /) -> Scope:

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from elytron.context import RuntimeModels
 from elytron_adapter.surface import Family
-from elytron_console import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import NotFound, Overloaded, StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name
+
+SMOKE_OUTPUT_BYTES: Final = 8 * 1024
+"""Bytes of each output of a smoke check that are shown; the end is kept, because failures come last."""
+SMOKE_DEADLINE_S: Final = 30.0
+SMOKE_RUNS: Final = 2
+"""Smoke checks that run at once."""
 
 
 class StorageReport(Value):
@@ -122,7 +127,7 @@ class SmokeCheckReport(Value):
 class SmokeRunner:
     """Runs the checks of a host, a few at once."""
 
-    def __init__(self, host: ConsoleHost, /, *, deadline_s: float = limits.SMOKE_DEADLINE_S) -> None:
+    def __init__(self, host: ConsoleHost, /, *, deadline_s: float = SMOKE_DEADLINE_S) -> None:
         self._command = host.command
         self._checks = {check.id: check for check in host.checks} if host.command else {}
         self._deadline_s = deadline_s
@@ -138,7 +143,7 @@ class SmokeRunner:
         check = self._checks.get(check_id)
         if check is None:
             raise NotFound(what="smoke check", name=check_id)
-        if self._running >= limits.SMOKE_RUNS:
+        if self._running >= SMOKE_RUNS:
             raise Overloaded
         self._running += 1
         try:
@@ -203,6 +208,6 @@ async def _last_bytes(stream: asyncio.StreamReader) -> tuple[str, bool]:
     tail, is_clipped = b"", False
     while piece := await stream.read(_READ_BYTES):
         tail += piece
-        is_clipped = is_clipped or len(tail) > limits.SMOKE_OUTPUT_BYTES
-        tail = tail[-limits.SMOKE_OUTPUT_BYTES :]
+        is_clipped = is_clipped or len(tail) > SMOKE_OUTPUT_BYTES
+        tail = tail[-SMOKE_OUTPUT_BYTES:]
     return tail.decode("utf-8", "replace"), is_clipped

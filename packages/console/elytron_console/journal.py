@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.documents.planes import by_plane
@@ -10,7 +11,6 @@ from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
 from elytron.state.spaces import read_heads
 from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys
-from elytron_console import limits
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.inspection import ConversationSummary
@@ -23,6 +23,14 @@ from elytron_core.model import Value
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of
 from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import SpaceLoss
+
+JOURNAL_LOOKED: Final = 10_000
+"""Journal entries that are looked at for one answer; a page that ends before says where to go on."""
+AUDIT_TO_COMMIT_MS: Final = 1_000
+"""Time between the moment of a control call in its trail, and that of its journal entry."""
+CONVERSATIONS_LISTED: Final = 1_000
+"""Conversations that one answer has at most, the latest of them."""
+SPEAKERS_LISTED: Final = 20
 
 
 class SpaceContents(Value):
@@ -64,7 +72,7 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
         exists=True,
         planes=by_plane(counts),
         conversations=len(heads),
-        speakers=tuple(speakers)[: limits.SPEAKERS_LISTED],
+        speakers=tuple(speakers)[:SPEAKERS_LISTED],
         first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
         last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
         work=work,
@@ -129,7 +137,7 @@ class JournalReader:
         rows_found: list[JournalEntry] = []
         looked = 0
         # Entries of a rare action may be far apart, so the look back is bounded.
-        while end > 0 and len(rows_found) < limit and looked < limits.JOURNAL_LOOKED:
+        while end > 0 and len(rows_found) < limit and looked < JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
             # A page that is read from `start` may go beyond `end`.
             entries = [
@@ -181,8 +189,7 @@ class JournalReader:
         return ConversationPage(
             space=space,
             items=tuple(
-                ConversationSummary.model_validate(head, from_attributes=True)
-                for head in latest[: limits.CONVERSATIONS_LISTED]
+                ConversationSummary.model_validate(head, from_attributes=True) for head in latest[:CONVERSATIONS_LISTED]
             ),
             total=len(heads),
         )
@@ -204,7 +211,7 @@ class JournalReader:
             if len(todays) < len(entries):
                 break
             end = start
-            is_clipped = changes.total() >= limits.JOURNAL_LOOKED and end > 0
+            is_clipped = changes.total() >= JOURNAL_LOOKED and end > 0
         actions: Counter[str] = Counter()
         planes: Counter[str] = Counter()
         for (action, collection), number in changes.items():
@@ -226,7 +233,7 @@ def _caller_of(entry: JournalEntry, runs: Sequence[WrittenRun]) -> str | None:
 def _controller_of(entry: JournalEntry, trail: AuditTrail | None) -> str | None:
     """Return the caller of the control call whose entry this is: it is noted just before it is committed."""
     for event in reversed(trail.events if trail is not None else ()):
-        if 0 <= entry.at - event.at < limits.AUDIT_TO_COMMIT_MS:
+        if 0 <= entry.at - event.at < AUDIT_TO_COMMIT_MS:
             return event.by
     return None
 

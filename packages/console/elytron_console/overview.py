@@ -6,6 +6,7 @@ import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 from elytron.ops.inspection import catalog_of
 from elytron_adapter.access_keys import (
@@ -29,6 +30,9 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.ranking.signals import SIGNAL_MEANINGS
 from elytron_core.profiles import StoreCapabilities
 from elytron_core.scope import Scope
+
+KEYS_COUNTED: Final = 2_000
+
 
 _KIB = 1_024
 
@@ -332,7 +336,7 @@ async def _keys_report(keys: AccessKeys) -> KeysReport:
     open_keys: dict[str, int] = {}
     revoked = counted = 0
     page: AccessKeyList | None = None
-    while (page is None or page.next_cursor is not None) and counted < limits.KEYS_COUNTED:
+    while (page is None or page.next_cursor is not None) and counted < KEYS_COUNTED:
         page = await keys.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
         for key in page.items:
             counted += 1

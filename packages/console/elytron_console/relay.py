@@ -27,6 +27,10 @@ from elytron_console.routes.memory_routes import ARCHIVE, TRANSCRIPTS
 from elytron_console.sessions import ROOT
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 
+RELAYED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a file that a relay passes on, which holds it as a whole."""
+
+
 HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PASSED: Final = (
     *(
@@ -95,7 +99,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
 
 
 def _body_limit(path: str) -> int:
-    return limits.RELAYED_BYTES if path in {ARCHIVE, TRANSCRIPTS} else limits.BODY_BYTES
+    return RELAYED_BYTES if path in {ARCHIVE, TRANSCRIPTS} else limits.BODY_BYTES
 
 
 def _relayed_response(answer: UpstreamAnswer) -> Response:

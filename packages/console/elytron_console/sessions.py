@@ -11,6 +11,10 @@ from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_console import limits
 from elytron_core.errors import PermissionRefused, Unauthorized
 
+MAX_SESSIONS: Final = 1_000
+SESSIONS_EACH: Final = 16
+
+
 ROOT: Final = "/console"
 COOKIE: Final = "elytron_console"
 TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
@@ -28,7 +32,7 @@ class ConsoleGuard:
     """
 
     def __init__(self, admission: CallerAdmission, /) -> None:
-        cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
+        cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, MAX_SESSIONS, SESSIONS_EACH)
         self.sessions = CookieSessions(admission.dispatcher.runtime.context, cookie)
 
     async def token_of(self, scope: Scope, /) -> str:

@@ -1,5 +1,7 @@
 """Spending on models: of one space by day, and of the spaces of the store that spend most."""
 
+from typing import Final
+
 from elytron.context import OperationContext
 from elytron.jobs.queue import spent_on
 from elytron_adapter.call_figures import CallFigures
@@ -9,6 +11,9 @@ from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.jobs import NOTHING, ModelUsage
 from elytron_core.policy.maintenance import SpendingBudget, day_of, spent_today
+
+SPENDING_SPACES: Final = 50
+"""Spaces in the list of those that used the most of models."""
 
 
 class SpentDay(Value):
@@ -99,4 +104,4 @@ async def store_spending(ctx: OperationContext, /) -> StoreSpending:
             items.append(SpaceSpending(space=space, today=spent_today(book, now).spent, total=total))
     items.sort(key=lambda each: (-each.total.tokens, each.space))
     clipped = len(names) == limits.SPACES_COUNTED
-    return StoreSpending(items=tuple(items[: limits.SPENDING_SPACES]), counted=len(spaces), clipped=clipped)
+    return StoreSpending(items=tuple(items[:SPENDING_SPACES]), counted=len(spaces), clipped=clipped)

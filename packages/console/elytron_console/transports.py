@@ -6,11 +6,13 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_console import limits
 from elytron_console.host import ConsoleHost, SmokeRunner
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
+
+ENDPOINT_CHARS: Final = 2_048
+
 
 _CONSOLE: Final = "console"
 _ENDPOINT: Final = re.compile(r"(?:https?|wss?)://[^\s/?#@]+(?:[/?#]\S*)?")
@@ -49,7 +51,7 @@ class TransportChange(OperationRequest):
     """Enable, disable or set the endpoint of a transport, now and for later starts. An empty endpoint removes it."""
 
     enabled: bool | None = None
-    endpoint: Annotated[str, Field(max_length=limits.ENDPOINT_CHARS)] | None = None
+    endpoint: Annotated[str, Field(max_length=ENDPOINT_CHARS)] | None = None
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:

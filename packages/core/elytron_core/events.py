@@ -5,7 +5,7 @@ seen. Entries that can no longer be sent appear as a gap.
 """
 
 from enum import IntEnum, StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -14,8 +14,11 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.scope import IdempotencyKey, Name, Scope
 
+EVENT_ID_CHARS: Final = 40
+
+
 EVENT_ID_PATTERN = r"^[0-9]{1,16}(-[0-9]{1,16})?$"
-EventId = Annotated[str, Field(max_length=limits.EVENT_ID_CHARS, pattern=EVENT_ID_PATTERN)]
+EventId = Annotated[str, Field(max_length=EVENT_ID_CHARS, pattern=EVENT_ID_PATTERN)]
 """`<sequence>-<milliseconds>` of an entry. The second part shows a journal that was erased and begun again; a bare
 sequence is taken too, unchecked. `0` is before the first entry."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -11,6 +11,10 @@ from elytron_core.clock import Instant
 from elytron_core.ids import NAME_PATTERN, SpaceId
 from elytron_core.model import OperationRequest, ReportT_co, Value
 from elytron_core.text import similarity
+
+SEQUENCE_MAX: Final = 2**53
+"""Bound of a `min_sequence`."""
+
 
 DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"
@@ -136,7 +140,7 @@ class ScopedRequest(OperationRequest[ReportT_co]):
     """
 
     scope: Scope | None = None
-    min_sequence: Annotated[int, Field(ge=0, le=limits.SEQUENCE_MAX)] = 0
+    min_sequence: Annotated[int, Field(ge=0, le=SEQUENCE_MAX)] = 0
 
 
 def is_scoped(request: Value, /) -> TypeGuard[ScopedRequest]:

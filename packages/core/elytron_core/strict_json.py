@@ -5,13 +5,19 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge
+
+JSON_KEYS: Final = 10_000
+JSON_VALUES: Final = 500_000
+"""Keys of one object, and values of a document; where more than `limits.JSON_BYTES` are allowed, one for each 16 of
+them."""
+
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """The value of a JSON document."""
@@ -28,7 +34,7 @@ def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = l
     # The bounds on bytes come first, because they need no memory.
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
-    _require_few(data, limits.JSON_VALUES if limit <= limits.JSON_BYTES else limit // 16)
+    _require_few(data, JSON_VALUES if limit <= limits.JSON_BYTES else limit // 16)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -96,8 +102,8 @@ def _child_nodes(node: Json) -> Iterable[Json]:
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(pairs) > limits.JSON_KEYS:
-        raise InvalidJson(problem=f"has an object with more than {limits.JSON_KEYS} keys")
+    if len(pairs) > JSON_KEYS:
+        raise InvalidJson(problem=f"has an object with more than {JSON_KEYS} keys")
     members = dict(pairs)
     # Of a repeated key one parser takes the first value and another the last.
     if len(members) != len(pairs):

@@ -422,10 +422,10 @@ _COMPACTED_FROM: Final = 4
 """Turns of a session from which on compaction is looked at."""
 
 
-async def evaluate_turns(script: TurnScript, /, *, store: str = "memory:") -> HookRates:
+async def evaluate_turns(script: TurnScript, /) -> HookRates:
     """Return the rates of hooks over the turns of `script`, in a store of their own."""
     clock = FrozenClock(step_ms=1)
-    async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
+    async with elytron.open("memory:", space=None, clock=clock, ids=SeededIds()) as memory:
         evaluation = _ScriptTelling(memory, clock, script)
         async with evaluation.hooks() as hooks:
             await evaluation.all_lines(hooks)

@@ -51,9 +51,12 @@ from elytron_core.planes.space import KEY, PrincipalKind
 from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_core.ports.store import BatchKey, DeleteChange, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import canonical_bytes
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner, require_user_id
+
+MAX_SPACES: Final = 1_000
+"""Apps and projects of one user."""
+
 
 accounts_logger = logging.getLogger(__name__)
 
@@ -144,8 +147,8 @@ class GatewayUsers:
         """
         if space in user.spaces:
             return
-        if len(user.spaces) >= gateway_limits.SPACES:
-            raise LimitExceeded(what="apps and projects per user", limit=gateway_limits.SPACES)
+        if len(user.spaces) >= MAX_SPACES:
+            raise LimitExceeded(what="apps and projects per user", limit=MAX_SPACES)
         await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
 
     async def find(self, user_id: str, /) -> GatewayUser:

@@ -3,20 +3,24 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved, require_name
 from elytron_core.scope import Name
-from elytron_gateway import limits as gateway_limits
+
+ID_CHARS: Final = 128
+"""A user's, app's or project's id."""
+SESSION_CHARS: Final = 180
+
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 """Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
-Id = Annotated[str, Field(min_length=1, max_length=gateway_limits.ID_CHARS, pattern=ID_PATTERN)]
-SessionId = Annotated[Name, Field(min_length=3, max_length=gateway_limits.SESSION_CHARS)]
-ConversationId = Annotated[Name, Field(max_length=gateway_limits.SESSION_CHARS - len("chat:"))]
+Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS, pattern=ID_PATTERN)]
+SessionId = Annotated[Name, Field(min_length=3, max_length=SESSION_CHARS)]
+ConversationId = Annotated[Name, Field(max_length=SESSION_CHARS - len("chat:"))]
 """Pattern of the part after `chat:` in a session's id, the same for writing and searching."""
 DEFAULT = "default"
 FOREIGN = "this session is not owned by the user"
@@ -106,7 +110,7 @@ def parse_session(session_id: str, /) -> SessionName:
 
 def _is_conversation(name: str) -> bool:
     try:
-        require_name(name, field="session_id", limit=gateway_limits.SESSION_CHARS - len("chat:"))
+        require_name(name, field="session_id", limit=SESSION_CHARS - len("chat:"))
     except (InvalidInput, LimitExceeded):
         return False
     return True
@@ -125,8 +129,8 @@ def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
 
 def require_user_id(user_id: str, /) -> str:
     """Return `user_id`. Raises InvalidInput if it is not an id, or is one of the system's own names."""
-    if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
-        problem = f"must be 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, not beginning with .@"
+    if not _ID.fullmatch(user_id) or len(user_id) > ID_CHARS:
+        problem = f"must be 1 to {ID_CHARS} letters, digits and _.@-, not beginning with .@"
         raise InvalidInput(field="user_id", problem=problem)
     if is_reserved(user_id):
         raise InvalidInput(field="user_id", problem="begins like the system's own names: choose another")

@@ -8,13 +8,16 @@ from elytron_core.errors import AlreadyExists, Conflict, InvalidInput, LimitExce
 from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride, SpaceCounts
 from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.accounts import PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory, UpstreamMessage
+
+MAX_EDITS: Final = 10_000
+"""Overrides and tombstones of one space."""
+
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
@@ -146,8 +149,8 @@ class MemoryEdits:
                 raise AlreadyExists(what="tombstone of memory", name=edit.memory_id, problem=_UNDO_FIRST)
             if before is not None:
                 return PlannedChange(before.value, counts, (self._repository.put(key, edit, expects=before.revision),))
-            if counts.edits >= gateway_limits.EDITS:
-                raise LimitExceeded(what="overrides and tombstones per space", limit=gateway_limits.EDITS)
+            if counts.edits >= MAX_EDITS:
+                raise LimitExceeded(what="overrides and tombstones per space", limit=MAX_EDITS)
             more = counts.model_copy(update={"edits": counts.edits + 1})
             return PlannedChange(None, more, (self._repository.put(key, edit, expects=0),))
 

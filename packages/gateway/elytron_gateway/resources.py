@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
@@ -51,6 +51,9 @@ from elytron_outbound.clients import ClientSettings, http_client
 
 if TYPE_CHECKING:
     import httpx
+
+MAX_RESOURCES: Final = 10_000
+"""Resources of one space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +169,8 @@ class OwnedResources:
             document = await self._read_resource(owner, twin.value.resource_id) if twin is not None else None
             if document is not None:
                 return PlannedChange(document, counts)
-            if counts.resources >= gateway_limits.RESOURCES:
-                raise LimitExceeded(what="resources per space", limit=gateway_limits.RESOURCES)
+            if counts.resources >= MAX_RESOURCES:
+                raise LimitExceeded(what="resources per space", limit=MAX_RESOURCES)
             size = counts.resource_bytes + new_document.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Self
+from typing import Final, Self
 
 from elytron.jobs.queue import BackgroundTask
 from elytron.runtime import MemoryRuntime
@@ -40,6 +40,10 @@ from elytron_gateway.search import MemorySearch
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.backlog import UpstreamBacklog
 from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamMemory
+
+CATCH_UP_S: Final = 30.0
+"""Interval between two searches for additions that an upstream has not received."""
+
 
 UNKNOWN = "unknown"
 """The memory of an attachment, if the upstream returns none."""
@@ -406,7 +410,7 @@ sync_logger = logging.getLogger(__name__)
 class UpstreamCatchUp:
     """One task that looks again and again whether something waits, from `start` to `stop`."""
 
-    def __init__(self, gateway: MemoryGateway, /, *, pause_s: float = gateway_limits.CATCH_UP_S) -> None:
+    def __init__(self, gateway: MemoryGateway, /, *, pause_s: float = CATCH_UP_S) -> None:
         self._gateway = gateway
         self._pause_s = pause_s
         self._background = BackgroundTask(self._work, name="elytron-gateway-catching-up")

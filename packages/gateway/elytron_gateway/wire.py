@@ -1,6 +1,6 @@
 """The requests and answers of the gateway, field by field as its API reference writes them."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
@@ -12,6 +12,9 @@ from elytron_core.scope import FutureClaims, Name
 from elytron_core.time_kinds import TimeKind
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import DEFAULT, ConversationId, Id, SessionId
+
+MAX_MESSAGES: Final = 500
+
 
 Text = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Short = Annotated[str, Field(max_length=limits.NAME_CHARS)]
@@ -104,7 +107,7 @@ class WireMessage(Value):
         return self
 
 
-Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=gateway_limits.MESSAGES)]
+Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
 
 
 class GatewayAddRequest(PlacedRequest):

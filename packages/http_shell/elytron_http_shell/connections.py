@@ -10,14 +10,17 @@ import ipaddress
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from elytron_adapter.admission_control import ConnectionBounds
 from elytron_adapter.http.requests import ADMITTED
 from elytron_adapter.key_quotas import place_of
-from elytron_core import limits
+
+MAX_CONNECTIONS: Final = 65_536
+"""Connections of a server, as far as it has descriptors."""
+
 
 try:
     import resource
@@ -151,11 +154,11 @@ class ConnectionTable:
 def _descriptor_room() -> int:
     """Return how many connections this process has descriptors for."""
     if resource is None:
-        return limits.CONNECTIONS
+        return MAX_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return limits.CONNECTIONS
-    return max(1, min(limits.CONNECTIONS, soft - max(_SPARE_DESCRIPTORS, soft // 4)))
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, soft - max(_SPARE_DESCRIPTORS, soft // 4)))
 
 
 def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import assert_never, cast
+from typing import Final, assert_never, cast
 
 from pydantic import JsonValue, ValidationError
 from starlette.requests import Request
@@ -27,7 +27,14 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallOrigin,
+    CallTransport,
+    DuplicatedAnswer,
+    RejectedAnswer,
+    reject_error,
+)
 from elytron_adapter.http.open_streams import guarded_items, take_guard
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_app, request_id_of
@@ -39,6 +46,18 @@ from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope, own_space
+
+FRAMES_AT_ONCE: Final = 64
+"""Commands of one WebSocket that run together; further frames are not read until one is done."""
+FRAMES_WAITING: Final = 256
+"""Frames that may wait for a slow reader before it is cut off."""
+FRAMES_WAITING_BYTES: Final = 8 * 1024 * 1024
+STREAMS_PER_PRINCIPAL: Final = 64
+EVENTS_RETRY_MS: Final = 2_000
+EVENT_SESSION_S: Final = 3_600.0
+EVENT_SESSIONS: Final = 1_000
+EVENT_SESSIONS_EACH: Final = 16
+
 
 REPORTS: dict[StreamKind, str] = {
     StreamKind.PROJECTION: "project",
@@ -56,12 +75,12 @@ class StreamBounds:
     """Limits of a stream, and the interval of its checks."""
 
     frame_bytes: int = limits.FRAME_BYTES
-    at_once: int = limits.FRAMES_AT_ONCE
-    waiting: int = limits.FRAMES_WAITING
-    waiting_bytes: int = limits.FRAMES_WAITING_BYTES
+    at_once: int = FRAMES_AT_ONCE
+    waiting: int = FRAMES_WAITING
+    waiting_bytes: int = FRAMES_WAITING_BYTES
     send_s: float = limits.FRAME_SEND_S
     subscriptions: int = limits.SUBSCRIPTIONS
-    each: int = limits.STREAMS_PER_PRINCIPAL
+    each: int = STREAMS_PER_PRINCIPAL
     recheck_s: float = limits.STREAM_RECHECK_S
     heartbeat_s: float = limits.EVENTS_HEARTBEAT_S
     poll_s: float = limits.EVENTS_POLL_S
@@ -118,7 +137,7 @@ async def subscribed_reports(
             covered = follower.sequence
             answer = await admission.call(
                 principal,
-                transport=CallTransport.WSS,
+                origin=CallOrigin(CallTransport.WSS),
                 operation=operation,
                 request_id=request_id,
                 payload=json.dumps(payload).encode(),
@@ -176,7 +195,7 @@ COOKIE = "elytron_events"
 PATH = "/v1/events"
 # A proxy such as nginx would otherwise hold events back until a buffer is full.
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-SESSION_COOKIE = SessionCookie(COOKIE, PATH, limits.EVENT_SESSION_S, limits.EVENT_SESSIONS, limits.EVENT_SESSIONS_EACH)
+SESSION_COOKIE = SessionCookie(COOKIE, PATH, EVENT_SESSION_S, EVENT_SESSIONS, EVENT_SESSIONS_EACH)
 _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 
@@ -191,7 +210,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
             answer.set_cookie(
                 COOKIE,
                 await sessions.open(principal_of(request.scope).id, authorization),
-                max_age=int(limits.EVENT_SESSION_S),
+                max_age=int(EVENT_SESSION_S),
                 path=PATH,
                 secure=request.url.scheme == "https",
                 httponly=True,
@@ -236,7 +255,7 @@ class EventStream:
                 guard, items, receive, silence_s=bounds.heartbeat_s, recheck_s=bounds.recheck_s
             )
             try:
-                opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
+                opening = b"retry: %d\nid: %b\n\n" % (EVENTS_RETRY_MS, place.encode())
                 await self._send(send, opening, begins=True)
                 async with aclosing(guarded_entries):
                     async for item in guarded_entries:

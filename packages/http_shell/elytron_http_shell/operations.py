@@ -18,6 +18,8 @@ from elytron_adapter import envelope
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
+    CallHeaders,
+    CallOrigin,
     CallTransport,
     DuplicatedAnswer,
     Json,
@@ -213,13 +215,15 @@ class _OperationCalls:
         headers = heads_of(scope)
         return await self._admission.call(
             principal_of(scope),
-            transport=CallTransport.HTTP,
+            origin=CallOrigin(CallTransport.HTTP),
             operation=operation,
             request_id=request_id_of(scope),
             payload=payload,
-            idempotency_key=idempotency_key(headers),
-            audit_id=headers.get(AUDIT_ID),
-            versions=demanded_versions(headers),
+            headers=CallHeaders(
+                idempotency_key=idempotency_key(headers),
+                audit_id=headers.get(AUDIT_ID),
+                versions=demanded_versions(headers),
+            ),
         )
 
     async def _wrapped(self, scope: Scope, receive: Receive) -> object:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import (
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
     from elytron_adapter.surface import Family, Figures
     from elytron_http_shell.telemetry import RequestSpans
+
+BACKLOG_CONNECTIONS: Final = 2_048
+BACKLOG_TAKEN: Final = 16
+"""Connections that wait to be accepted, and those that one turn of the event loop accepts."""
+BACKLOG_HELD: Final = 64
+"""With this many connections that are not accepted yet, a server accepts them before it answers anything more."""
+BACKLOG_LOOK_S: Final = 0.1
+BACKLOG_HOLD_S: Final = 1.0
+"""Longest time for which no call is begun while connections are accepted."""
+
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -105,11 +115,11 @@ async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
     """Hold calls back while many connections wait to be taken up, for as long as the server runs."""
     loop = asyncio.get_running_loop()
     while listening.fileno() >= 0:
-        await asyncio.sleep(limits.BACKLOG_LOOK_S)
-        if waiting_connections(listening) <= limits.BACKLOG_HELD:
+        await asyncio.sleep(BACKLOG_LOOK_S)
+        if waiting_connections(listening) <= BACKLOG_HELD:
             continue
         with places.hold_calls():
-            until = loop.time() + limits.BACKLOG_HOLD_S
+            until = loop.time() + BACKLOG_HOLD_S
             while waiting_connections(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
                 await asyncio.sleep(0)
 
@@ -384,7 +394,7 @@ def server_of(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for listening in sockets or ():
-                listening.listen(limits.BACKLOG)
+                listening.listen(BACKLOG_CONNECTIONS)
             admission.end = self._end
             listens(self._end)
 
@@ -445,7 +455,7 @@ def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:
         app,
         http=http,
         # asyncio takes up this many at once, before a connection can make room for another; the queue itself is longer.
-        backlog=limits.BACKLOG_TAKEN,
+        backlog=BACKLOG_TAKEN,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -38,6 +38,12 @@ from elytron_core.ids import is_id
 from elytron_core.planes.jobs import JobState
 from elytron_core.policy.privacy import is_suspect, scrub_secrets
 from elytron_core.ports.store import queued_spaces
+
+LOG_TEXTS_KNOWN: Final = 1_024
+"""Texts in which nothing was found to black out, so that they are not searched again."""
+LOG_LINES_ALIKE: Final = 60
+"""Lines a minute that strangers can cause and that say the same; further ones are counted."""
+
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _LOSSES = ("_lost_total", "_unstorable_upstreams")
@@ -217,7 +223,7 @@ class RepeatFilter(logging.Filter):
     beyond. Lines are equal by what they say before their arguments, of which a library has a few.
     """
 
-    def __init__(self, *, most: int = limits.LOG_LINES_ALIKE, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, most: int = LOG_LINES_ALIKE, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._most = most
         self._now = now
@@ -275,7 +281,7 @@ class LogLines(logging.Formatter):
             if is_suspect(value) and (text := scrub_secrets(value).text) != value:
                 event[name] = text
             elif len(value) <= limits.NAME_CHARS:
-                if len(self._clean) >= limits.LOG_TEXTS_KNOWN:
+                if len(self._clean) >= LOG_TEXTS_KNOWN:
                     self._clean.clear()
                 self._clean.add(value)
 

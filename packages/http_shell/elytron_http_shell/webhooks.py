@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -22,6 +22,8 @@ from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AuthKind,
+    CallHeaders,
+    CallOrigin,
     CallSource,
     CallTransport,
     QueuedAnswer,
@@ -37,6 +39,10 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
+
+WEBHOOK_WINDOW_MS: Final = 5 * 60 * 1000
+"""Largest difference of a webhook's time from the server's."""
+
 
 KEY = "Webhook-Key"
 ID = "Webhook-Id"
@@ -82,14 +88,11 @@ def webhook_surfaces(admission: CallerAdmission, keys: AccessKeys, /, *, body_by
             )
         answer = await admission.call(
             principal,
-            transport=CallTransport.HTTP,
+            origin=CallOrigin(CallTransport.HTTP, source=CallSource(kind=SourceKind.HOST), kind=AuthKind.SIGNATURE),
             operation=_WRITE.name,
             request_id=request_id_of(request.scope),
             payload=write,
-            idempotency_key=message_id,
-            audit_id=request.headers.get(AUDIT_ID),
-            source=CallSource(kind=SourceKind.HOST),
-            kind=AuthKind.SIGNATURE,
+            headers=CallHeaders(idempotency_key=message_id, audit_id=request.headers.get(AUDIT_ID)),
         )
         return _webhook_response(answer)
 
@@ -127,7 +130,7 @@ def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
     message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
         raise Unauthorized
-    if abs(clock.now() - int(stamp) * 1000) > limits.WEBHOOK_WINDOW_MS:
+    if abs(clock.now() - int(stamp) * 1000) > WEBHOOK_WINDOW_MS:
         raise Unauthorized
     return message_id, int(stamp)
 

@@ -10,7 +10,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
@@ -22,6 +22,8 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
+    CallHeaders,
+    CallOrigin,
     CallTransport,
     DuplicatedAnswer,
     QueuedAnswer,
@@ -59,6 +61,10 @@ from elytron_http_shell.events import (
     payload_scope,
     subscribed_reports,
 )
+
+# A frame wraps a request, which may be as deep as over HTTP.
+FRAME_DEPTH: Final = limits.JSON_DEPTH + 1
+
 
 logger = logging.getLogger(__name__)
 
@@ -219,12 +225,11 @@ class SocketConnection:
         form = asked_of(operation, frame.payload, space=self._own_space)
         answer = await admission.call(
             self._principal,
-            transport=CallTransport.WSS,
+            origin=CallOrigin(CallTransport.WSS),
             operation=form.operation,
             request_id=frame.id,
             payload=json.dumps(form.request).encode(),
-            idempotency_key=frame.idempotency_key,
-            audit_id=self._socket.headers.get(AUDIT_ID),
+            headers=CallHeaders(idempotency_key=frame.idempotency_key, audit_id=self._socket.headers.get(AUDIT_ID)),
         )
         match answer:
             case AcceptedAnswer() | DuplicatedAnswer() | QueuedAnswer():
@@ -405,7 +410,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
 
     Raises PayloadTooLarge, InvalidJson, InvalidInput.
     """
-    parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
+    parsed = strict_json.parse_json(data, limit=limit, depth=FRAME_DEPTH)
     if not isinstance(parsed, dict):
         raise InvalidJson(problem="is not an object")
     try:
@@ -417,7 +422,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
 def _id_of(data: bytes) -> str:
     """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
     try:
-        parsed = strict_json.parse_json(data, depth=limits.FRAME_DEPTH)
+        parsed = strict_json.parse_json(data, depth=FRAME_DEPTH)
         return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
     except (ElytronError, ValidationError, KeyError):
         return ""

@@ -19,6 +19,8 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import (
     AcceptedAnswer,
     AuthKind,
+    CallHeaders,
+    CallOrigin,
     CallSource,
     CallTransport,
     DuplicatedAnswer,
@@ -175,14 +177,16 @@ class McpShell:
         """Return the report of an operation. Raises what the runtime raised."""
         answer = await self._admission.call(
             self._who(context),
-            transport=CallTransport.MCP,
+            origin=CallOrigin(
+                CallTransport.MCP,
+                source=CallSource(kind=SourceKind.AGENT),
+                kind=self._kind,
+                may_disclose=self._is_private,
+            ),
             operation=operation.name,
             request_id=self._admission.dispatcher.runtime.context.ids.new(),
             payload=payload,
-            idempotency_key=_idempotency_key(context),
-            source=CallSource(kind=SourceKind.AGENT),
-            kind=self._kind,
-            may_disclose=self._is_private,
+            headers=CallHeaders(idempotency_key=_idempotency_key(context)),
         )
         match answer:
             case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report) | QueuedAnswer(report=report):

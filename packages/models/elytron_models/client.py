@@ -27,6 +27,10 @@ from elytron_models.server import (
 if TYPE_CHECKING:
     import httpx
 
+MODEL_SILENCE_S: Final = 120.0
+"""The longest silence within an answer; some models think for long before they write."""
+
+
 DIALECTS: Final[Mapping[str, ModelDialect]] = {
     vendor.dialect: dialect_named(vendor.dialect) for vendor in VENDORS.values()
 }
@@ -68,7 +72,7 @@ class ModelClient:
         /,
         *,
         key: str = "",
-        timeout_s: float = limits.MODEL_SILENCE_S,
+        timeout_s: float = MODEL_SILENCE_S,
         attempts: int = limits.MODEL_ATTEMPTS,
         context_tokens: int | None = None,
         structuring: StructuredOutput = StructuredOutput.JSON_SCHEMA,

@@ -11,6 +11,12 @@ from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
 from elytron_models.split_text import SplitCharacters
 
+MODEL_OUTPUT_TOKENS: Final = 8_192
+"""Tokens that a model may write if the dialect demands a number and the request has none."""
+MODEL_EVENT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one event of an answer."""
+
+
 _BOM = b"\xef\xbb\xbf"
 _LINE_COST = 64
 """Size that a line of an event counts beside its bytes: empty ones take memory too."""
@@ -35,7 +41,7 @@ class FrameCutter(Protocol):
 class LineCutter:
     """Lines without their endings, of which there are three: LF, CR LF and CR."""
 
-    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+    def __init__(self, limit: int = MODEL_EVENT_BYTES, /) -> None:
         self._limit = limit
         self._rest = bytearray()
         self._after_cr = False
@@ -86,7 +92,7 @@ class EventFrames:
     A line that begins an object is taken as data too: some servers send bare lines of JSON under this media type.
     """
 
-    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+    def __init__(self, limit: int = MODEL_EVENT_BYTES, /) -> None:
         self._limit = limit
         self._lines = LineCutter(limit)
         self._data: list[bytes] = []
@@ -118,7 +124,7 @@ class EventFrames:
 class LineFrames:
     """Lines of JSON; empty ones are passed over."""
 
-    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+    def __init__(self, limit: int = MODEL_EVENT_BYTES, /) -> None:
         self._lines = LineCutter(limit)
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
@@ -378,7 +384,7 @@ def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
 
 def output_tokens(request: chat.ModelRequest, /) -> int:
     """Return how much may be written where a number must stand."""
-    return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
+    return request.max_tokens if request.max_tokens is not None else MODEL_OUTPUT_TOKENS
 
 
 def require_effort(request: chat.ModelRequest, supported_efforts: Collection[str], /) -> str | None:

@@ -18,11 +18,22 @@ from elytron_outbound.clients import ClientSettings, http_client, http_library
 if TYPE_CHECKING:
     import httpx
 
+MODEL_CONNECT_S: Final = 10.0
+MODEL_DRAIN_S: Final = 0.2
+"""Time for which the end of a connection's answer is awaited once the model has said that it is over."""
+MODEL_REFUSAL_BYTES: Final = 64 * 1024
+"""More of a refusal than this is not read."""
+MODEL_BACKOFF_S: Final = 0.5
+MODEL_BACKOFF_MAX_S: Final = 8.0
+MODEL_RETRY_AFTER_S: Final = 30
+"""A server that asks for a longer wait is not waited for."""
+MODEL_NAME_CHARS: Final = 200
+
 
 KEY_VARIABLE: Final = "ELYTRON_MODEL_KEY"
 _FORM: Final = "dialect:name[@url], for example openai:gpt-5, ollama:llama3.2 or chat:name@http://host/v1"
 _URL: Final = re.compile(r"@(?=https?://)")
-_NAME: Final = re.compile(rf"[\x21-\x7e]{{1,{limits.MODEL_NAME_CHARS}}}")
+_NAME: Final = re.compile(rf"[\x21-\x7e]{{1,{MODEL_NAME_CHARS}}}")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,500}")
 
 
@@ -273,7 +284,7 @@ class ModelServer:
             url=url,
             headers={**_HEADERS, **headers},
             timeout_s=silence_s,
-            connect_s=limits.MODEL_CONNECT_S,
+            connect_s=MODEL_CONNECT_S,
             uses_environment=True,
         )
         http_library(self._settings)
@@ -297,7 +308,7 @@ class ModelServer:
             return ReplyFailed(reason=FailureReason.UNREACHABLE)
         if response.status_code == _OK:
             return response
-        refusal = await read_beginning(response, limit=limits.MODEL_REFUSAL_BYTES)
+        refusal = await read_beginning(response, limit=MODEL_REFUSAL_BYTES)
         return refusal_of(response.status_code, refusal, retry_after_s=_retry_after_s(response.headers))
 
     async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | ReplyFailed:
@@ -351,9 +362,9 @@ def pause_s(failed: ReplyFailed, /, *, attempt: int, attempts: int, jitter: floa
     """
     if attempt >= attempts or not failed.is_passing or failed.reason is FailureReason.TIMEOUT:
         return None
-    if failed.retry_after_s > limits.MODEL_RETRY_AFTER_S:
+    if failed.retry_after_s > MODEL_RETRY_AFTER_S:
         return None
-    backoff = min(limits.MODEL_BACKOFF_S * 2 ** (attempt - 1), limits.MODEL_BACKOFF_MAX_S)
+    backoff = min(MODEL_BACKOFF_S * 2 ** (attempt - 1), MODEL_BACKOFF_MAX_S)
     return max(float(failed.retry_after_s), backoff * (0.5 + jitter / 2))
 
 
@@ -370,9 +381,9 @@ async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
     """
     import httpx
 
-    remaining_bytes = limits.MODEL_REFUSAL_BYTES
+    remaining_bytes = MODEL_REFUSAL_BYTES
     try:
-        async with asyncio.timeout(limits.MODEL_DRAIN_S):
+        async with asyncio.timeout(MODEL_DRAIN_S):
             async for chunk in chunks:
                 remaining_bytes -= len(chunk)
                 if remaining_bytes < 0:

@@ -11,15 +11,19 @@ from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     import httpx
     import httpx2
+
+REMOTE_CONNECTIONS: Final = 64
+REMOTE_IDLE_S: Final = 2.0
+"""Time for which a client keeps a connection that it does not use. Servers end theirs after five seconds or more: a
+call sent just then would fail, and the client could not know whether it arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +44,9 @@ class ClientSettings:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     proxy: str | None = None
     uses_environment: bool = False
-    connections: int | None = limits.REMOTE_CONNECTIONS
+    connections: int | None = REMOTE_CONNECTIONS
     idle_connections: int | None = None
-    idle_s: float = field(default_factory=lambda: limits.REMOTE_IDLE_S)
+    idle_s: float = field(default_factory=lambda: REMOTE_IDLE_S)
 
 
 def http_client(

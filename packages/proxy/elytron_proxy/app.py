@@ -39,6 +39,16 @@ from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, folded
 from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, ProxyCall
 from elytron_proxy.wire.upstream import RefusedCall, UpstreamClients, unpack_body
 
+REQUEST_BYTES: Final = 64 * 1024 * 1024
+"""A request with its images."""
+REQUEST_WAIT_S: Final = 60.0
+"""Time limit for the arrival of a request's body."""
+FINISH_S: Final = 600.0
+"""Time for which an answer is read on after its client left, if asked for."""
+LISTED_BYTES: Final = 4 * 1024 * 1024
+"""An upstream's list of models."""
+
+
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
 """Lists of models, and where their items stand."""
@@ -219,7 +229,7 @@ class ProxyApp:
                 if leave is None:
                     return
                 leave()
-                await asyncio.wait({task}, timeout=limits.FINISH_S)
+                await asyncio.wait({task}, timeout=FINISH_S)
             if task.done():
                 task.result()
         finally:
@@ -241,7 +251,7 @@ class ProxyApp:
             # A server that is down does not hide the models of the others.
             except RefusedCall:
                 continue
-            listing = fields_of(await read_beginning(response, limit=limits.LISTED_BYTES)) or {}
+            listing = fields_of(await read_beginning(response, limit=LISTED_BYTES)) or {}
             for item in items_of(listing, where):
                 models.setdefault(
                     text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item
@@ -260,7 +270,7 @@ class ProxyApp:
             "max_chars": settings.max_chars,
             "audit": settings.audit,
             "limits": {
-                "request_bytes": limits.REQUEST_BYTES,
+                "request_bytes": REQUEST_BYTES,
                 "relay_bytes": limits.RELAY_BYTES,
                 "answer_chars": limits.ANSWER_CHARS,
                 "timeout_s": settings.silence_s,
@@ -350,22 +360,20 @@ def _model_of(call: ProxyCall) -> str:
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
     """Return the body. Raises RefusedCall for one that is too large, or takes too long."""
-    too_large = RefusedCall(
-        CallRefusal(413, "payload_too_large", f"a request has at most {limits.REQUEST_BYTES} bytes")
-    )
+    too_large = RefusedCall(CallRefusal(413, "payload_too_large", f"a request has at most {REQUEST_BYTES} bytes"))
     declared = headers.get(_LENGTH, "0")
     # `int` refuses very long numbers by an error of its own.
-    if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.REQUEST_BYTES:
+    if not declared.isdecimal() or len(declared) > 18 or int(declared) > REQUEST_BYTES:
         raise too_large
     whole = bytearray()
     try:
-        async with asyncio.timeout(limits.REQUEST_WAIT_S):
+        async with asyncio.timeout(REQUEST_WAIT_S):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise RefusedCall(CallRefusal(400, "gone", "the client disconnected"))
                 whole += message.get("body", b"")
-                if len(whole) > limits.REQUEST_BYTES:
+                if len(whole) > REQUEST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
                     break
@@ -374,10 +382,10 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
     if _ENCODING not in headers:
         return bytes(whole)
     # Memory reads and changes the body, so that it goes on unpacked.
-    plain = await asyncio.to_thread(unpack_body, bytes(whole), headers[_ENCODING], limit=limits.REQUEST_BYTES)
+    plain = await asyncio.to_thread(unpack_body, bytes(whole), headers[_ENCODING], limit=REQUEST_BYTES)
     if plain is None:
         raise RefusedCall(_PACKED)
-    if len(plain) > limits.REQUEST_BYTES:
+    if len(plain) > REQUEST_BYTES:
         raise too_large
     return plain
 

@@ -16,6 +16,17 @@ from elytron_proxy.dialects.dialect import decode_stored_block, encode_stored_bl
 from elytron_proxy.dialects.request_turn import START, end_of, question_of, start_of
 from elytron_proxy.memory import NAMESPACE, MemoryDown, NamespacePath, PromptBlock, ProxyMemory
 
+BLOCKS_BEFORE: Final = 16
+"""Earlier turns with tools whose blocks stay in their places."""
+MAX_QUOTES: Final = 8
+QUOTED_CHARS: Final = 40
+"""Last turns that a task of a program may quote, and how long one must be to tell."""
+OPEN_TURN_TTL_S: Final = 24 * 3600
+"""So long an answer completes the turn whose tools ran; later it is a turn of its own."""
+NODE_TTL_S: Final = 90 * 24 * 3600
+"""So long a conversation is known by its messages; later it counts as a new one."""
+
+
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
 _BLOCKS: Final = (*COPIES_OF_BLOCKS, *_OPEN_TURNS)
@@ -132,7 +143,7 @@ class ConversationFinder:
     ) -> None:
         value = {"conversation": conversation, "next": then}
         key = await self._key(caller, digest)
-        await self._memory.put(caller, _NODES, key, value, ttl_s=limits.NODE_TTL_S, expected_version=of)
+        await self._memory.put(caller, _NODES, key, value, ttl_s=NODE_TTL_S, expected_version=of)
 
     async def block_of(self, caller: ProxyCaller, thread: RequestThread, /) -> PromptBlock | None:
         """Return the block that the first call of a turn was given. Raises MemoryDown.
@@ -156,9 +167,7 @@ class ConversationFinder:
             digest = end_of(question_digest, exchange.answer)
             if exchange.has_tools_used and exchange.at >= 0:
                 places.append((exchange.at, question_digest))
-        blocks = [
-            (at, await self._stored(caller, question_digest)) for at, question_digest in places[-limits.BLOCKS_BEFORE :]
-        ]
+        blocks = [(at, await self._stored(caller, question_digest)) for at, question_digest in places[-BLOCKS_BEFORE:]]
         return [(at, block) for at, block in blocks if block is not None and block.text]
 
     async def _stored(self, caller: ProxyCaller, question_digest: bytes) -> PromptBlock | None:
@@ -177,9 +186,9 @@ class ConversationFinder:
 
     def note_said(self, caller: ProxyCaller, prompt: CallPrompt, answer: str, /) -> None:
         """Remember what a person and the model said last, as a program may quote it."""
-        if not prompt.is_task and len(prompt.text) + len(answer) >= limits.QUOTED_CHARS:
+        if not prompt.is_task and len(prompt.text) + len(answer) >= QUOTED_CHARS:
             self._exchanges[caller.space] = [*self._exchanges.get(caller.space, []), (prompt.text, answer)][
-                -limits.QUOTED :
+                -MAX_QUOTES:
             ]
 
     def is_quoted(self, caller: ProxyCaller, prompt: CallPrompt, /) -> bool:
@@ -202,7 +211,7 @@ class ConversationFinder:
         opened = _OpenTurn(thread.conversation, thread.turn)
         self._open[caller.space, thread.question_digest] = opened
         block = await self._cached_block(caller, thread) or PromptBlock()
-        key, ttl_s = await self._key(caller, thread.question_digest), limits.OPEN_TURN_TTL_S
+        key, ttl_s = await self._key(caller, thread.question_digest), OPEN_TURN_TTL_S
         block_fields: dict[str, JsonValue] = {"text": encode_stored_block(block.text), "recalled": block.recalled}
         # The block first, for an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)

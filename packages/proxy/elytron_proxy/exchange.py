@@ -19,7 +19,6 @@ from elytron_core.planes.records import COPIES_OF_BLOCKS
 from elytron_core.planes.transcript import TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
-from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, ProxyCaller
 from elytron_proxy.conversation import ConversationFinder, RequestThread
 from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
@@ -46,6 +45,11 @@ from elytron_turn.memory import NO_DEADLINE, TurnMemory
 
 if TYPE_CHECKING:
     import httpx
+
+READ_AT_ONCE_BYTES: Final = 256 * 1024
+"""A longer request is read and written in a thread."""
+MAX_AUDITS: Final = 32
+"""Blocks that the audit keeps of one space, if it is switched on."""
 
 
 logger = logging.getLogger("elytron.proxy")
@@ -114,7 +118,7 @@ class ExchangeCommit:
             return
         value = {"block": encode_stored_block(self.block.text), "conversation": thread.conversation}
         await self.parts.memory.put(self.caller, _AUDIT_NAMESPACE, thread.turn, value, ttl_s=None)
-        await self.parts.memory.trim(self.caller, _AUDIT_NAMESPACE, most=limits.AUDITS)
+        await self.parts.memory.trim(self.caller, _AUDIT_NAMESPACE, most=MAX_AUDITS)
 
     def _figure(self, answer: AnswerCopy) -> ProxyFigure | None:
         """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
@@ -471,7 +475,7 @@ class ProxyExchange:
 async def _work_aside(value: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
     """Return what `work` makes of `value`; of much, in a thread."""
     size = len(value) if size is None else size
-    return work(value) if size <= limits.READ_AT_ONCE_BYTES else await asyncio.to_thread(work, value)
+    return work(value) if size <= READ_AT_ONCE_BYTES else await asyncio.to_thread(work, value)
 
 
 def _bytes_of(body: Mapping[str, object]) -> bytes:

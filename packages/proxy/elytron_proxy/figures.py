@@ -7,7 +7,10 @@ from enum import StrEnum
 from typing import Final, Self
 
 from elytron_adapter.surface import SurfaceFigure, ValueHistogram
-from elytron_proxy import limits
+
+UNFINISHED_ANSWERS: Final = 3
+"""Answers in a row that did not end as their dialect does, after which a server's answers count as not storable."""
+
 
 logger = logging.getLogger("elytron.proxy")
 _PREFIX: Final = "elytron_proxy"
@@ -58,22 +61,22 @@ class UpstreamEndings:
             self._unfinished.pop(url, None)
             return
         self._unfinished[url] += 1
-        if self._unfinished[url] == limits.UNFINISHED_ANSWERS:
+        if self._unfinished[url] == UNFINISHED_ANSWERS:
             logger.warning(
                 "answers of the model server %s are not stored: the last %d ended without an end marker or a finish"
                 " reason, or could not be read",
                 url,
-                limits.UNFINISHED_ANSWERS,
+                UNFINISHED_ANSWERS,
             )
 
     def is_storable(self, url: str, /) -> bool:
         """Return whether answers of the server at `url` can be stored, as far as is known."""
-        return self._unfinished[url] < limits.UNFINISHED_ANSWERS
+        return self._unfinished[url] < UNFINISHED_ANSWERS
 
     @property
     def unstorable(self) -> int:
         """Return the number of servers whose answers cannot be stored."""
-        return sum(count >= limits.UNFINISHED_ANSWERS for count in self._unfinished.values())
+        return sum(count >= UNFINISHED_ANSWERS for count in self._unfinished.values())
 
 
 class ProxyFigures:

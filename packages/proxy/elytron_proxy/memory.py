@@ -16,7 +16,14 @@ from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.dispatch import CallerAdmission, acting_as
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallOrigin,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
+)
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
@@ -39,6 +46,22 @@ from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt
 from elytron_proxy.dialects.request_turn import without_conversation
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
+
+MAX_REGISTRIES: Final = 1_024
+"""Sets of tools that are remembered as registered."""
+MAX_TOOLS: Final = 128
+"""Tools of one request that are registered; of more, none are."""
+MAX_FAILURES: Final = 3
+"""Calls in a row that memory did not answer in time, after which it is asked nothing for a while."""
+REST_S: Final = 10.0
+"""Length of that while; then one call asks it again."""
+COMMIT_ATTEMPTS: Final = 8
+COMMIT_PAUSE_S: Final = 0.25
+COMMIT_PAUSE_MAX_S: Final = 8.0
+"""Number of attempts to commit an answer while memory is only busy, and the pauses between."""
+SETTLE_WAIT_S: Final = 1.0
+"""Time for which a request waits for a running commit of its space, of the time that memory has."""
+
 
 ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
@@ -105,7 +128,7 @@ class ProxyMemory:
         self._clock = clock
         self._health: LruCache[str, _SpaceHealth] = LruCache(limits.BLOCKS)
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
-        self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(limits.REGISTRIES)
+        self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(MAX_REGISTRIES)
 
     @property
     def figures(self) -> CallFigures:
@@ -120,12 +143,12 @@ class ProxyMemory:
         """
         now, health = self._clock(), self._health.get(caller.space) if may_rest else None
         wait_s = limits.MEMORY_WAIT_S
-        if health is not None and health.failures >= limits.FAILURES:
+        if health is not None and health.failures >= MAX_FAILURES:
             if now < health.rests_until:
                 wait_s = 0.0
             else:
                 # Further calls rest on while this one asks.
-                health.rests_until = now + limits.REST_S
+                health.rests_until = now + REST_S
         return replace(caller, deadline=TurnDeadline.after(wait_s))
 
     def judge(self, caller: ProxyCaller, /, *, is_down: bool) -> None:
@@ -135,9 +158,9 @@ class ProxyMemory:
             return
         health = self._health.get(caller.space) or _SpaceHealth()
         # A call that rests fails too, and must not extend the rest.
-        if health.failures < limits.FAILURES:
+        if health.failures < MAX_FAILURES:
             health.failures += 1
-            health.rests_until = self._clock() + limits.REST_S
+            health.rests_until = self._clock() + REST_S
         self._health[caller.space] = health
 
     async def in_time(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
@@ -158,7 +181,7 @@ class ProxyMemory:
             caller,
             lambda: self._admission.call(
                 caller.principal,
-                transport=CallTransport.LLM,
+                origin=CallOrigin(CallTransport.LLM),
                 operation=operation.name,
                 request_id=caller.request_id,
                 payload=request,
@@ -180,7 +203,7 @@ class ProxyMemory:
 
         Raises MemoryDown.
         """
-        for attempt in range(limits.COMMIT_ATTEMPTS - 1):
+        for attempt in range(COMMIT_ATTEMPTS - 1):
             try:
                 return await self.call(caller, request)
             except MemoryDown as error:
@@ -191,7 +214,7 @@ class ProxyMemory:
 
     async def _wait(self, attempt: int) -> None:
         # Spread at random, so that calls that failed together do not come together again.
-        wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
+        wait_s = min(COMMIT_PAUSE_S * 2**attempt, COMMIT_PAUSE_MAX_S)
         await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
     async def block(
@@ -297,7 +320,7 @@ class ProxyMemory:
 
         If `is_patient`, it is done again and again while memory is only busy. Raises MemoryDown.
         """
-        attempts = limits.COMMIT_ATTEMPTS if is_patient else 1
+        attempts = COMMIT_ATTEMPTS if is_patient else 1
         while True:
             attempts -= 1
             try:
@@ -305,7 +328,7 @@ class ProxyMemory:
             except ElytronError as error:
                 if not attempts or not error.retryable:
                     raise MemoryDown(error.key, is_busy=error.retryable) from None
-            await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
+            await self._wait(COMMIT_ATTEMPTS - 1 - attempts)
 
     async def _placed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         async with self._admission.shedding.place(caller.principal):
@@ -314,7 +337,7 @@ class ProxyMemory:
 
     async def register(self, caller: ProxyCaller, prompt: CallPrompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""
-        if self._registry(caller, prompt) is not None or not 0 < len(prompt.tools) <= limits.TOOLS:
+        if self._registry(caller, prompt) is not None or not 0 < len(prompt.tools) <= MAX_TOOLS:
             return
         tools = {tool.name: tool for tool in prompt.tools if is_name(tool.name)}
         registry = AgentToolRegistrySnapshot(
@@ -349,7 +372,7 @@ class ProxyMemory:
     async def settle(self, caller: ProxyCaller, /) -> None:
         """Wait until what the space commits just now is committed, but not for long; not at all while it rests."""
         remaining_s = caller.deadline.remaining_s
-        wait_s = limits.SETTLE_WAIT_S if remaining_s is None else min(limits.SETTLE_WAIT_S, remaining_s)
+        wait_s = SETTLE_WAIT_S if remaining_s is None else min(SETTLE_WAIT_S, remaining_s)
         if wait_s > 0 and (pending := self._pending.get(caller.space)):
             # A copy, since commits that end take themselves out.
             await asyncio.wait(set(pending), timeout=wait_s)

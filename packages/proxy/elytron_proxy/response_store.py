@@ -11,13 +11,21 @@ from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_conversation
 from elytron_core.policy.admission.own_output import of_others
 from elytron_models.dialect import Fields, inner_object, json_text, object_fields, object_list, text_field
-from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.dialects.dialect import Body, items_of
 from elytron_proxy.memory import NAMESPACE, ProxyMemory
 from elytron_proxy.wire.relay import ProxyCall
 from elytron_proxy.wire.upstream import RefusedCall
+
+RESPONSE_TTL_S: Final = 30 * 24 * 3600
+"""So long a stored response can be continued."""
+RESPONSE_CHAIN: Final = 256
+"""Responses that one request may continue, one behind the other."""
+RESPONSE_INPUT_BYTES: Final = 16 * 1024 * 1024
+INPUT_ITEMS: Final = 100
+"""Items on a page of a stored response's input."""
+
 
 _RESPONSES: Final = (NAMESPACE, "responses")
 """Conversations of responses; their text is stored so that an erasure of a message takes it along."""
@@ -137,10 +145,10 @@ class ResponseStore:
         # As JSON, not as its text: what is blacked out in a text of it stays within that text.
         copy = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": stored_response}))
         await self._memory.put(
-            caller, copies_of_conversation(conversation), _name_word(name), copy, ttl_s=limits.RESPONSE_TTL_S
+            caller, copies_of_conversation(conversation), _name_word(name), copy, ttl_s=RESPONSE_TTL_S
         )
         place = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
-        await self._memory.put(caller, _RESPONSES, name, place, ttl_s=limits.RESPONSE_TTL_S)
+        await self._memory.put(caller, _RESPONSES, name, place, ttl_s=RESPONSE_TTL_S)
         if of.conversation and is_name(of.conversation):
             await self._lead(caller, of.conversation, name)
 
@@ -178,7 +186,7 @@ class ResponseStore:
         return text_field(object_fields(last.value), "last") if last is not None else ""
 
     async def _lead(self, caller: ProxyCaller, conversation: str, name: str) -> None:
-        await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=limits.RESPONSE_TTL_S)
+        await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=RESPONSE_TTL_S)
 
     async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and the conversation that they belong to."""
@@ -190,7 +198,7 @@ class ResponseStore:
                 raise RefusedCall(_MISSING)
             items = stored.replayed_items
             size += len(json_text(items))
-            if len(item_lists) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
+            if len(item_lists) >= RESPONSE_CHAIN or size > RESPONSE_INPUT_BYTES:
                 raise RefusedCall(_TOO_LONG)
             item_lists.append(items)
             conversation = conversation or stored.conversation
@@ -215,7 +223,7 @@ _ENDED: Final = CallRefusal(
 )
 _NO_STREAM: Final = CallRefusal(400, "invalid_input", "this response has ended: retrieve it without `stream`")
 _BAD_PAGE: Final = CallRefusal(
-    400, "invalid_input", f"`limit` must be 1 to {limits.INPUT_ITEMS}, `order` asc or desc, `after` the id of an item"
+    400, "invalid_input", f"`limit` must be 1 to {INPUT_ITEMS}, `order` asc or desc, `after` the id of an item"
 )
 
 
@@ -290,7 +298,7 @@ def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
         raise RefusedCall(_BAD_PAGE)
     items = list(reversed(items)) if order == "desc" else items
     names = [text_field(item, "id") for item in items]
-    if not 1 <= int(limit) <= limits.INPUT_ITEMS or (after is not None and after not in names):
+    if not 1 <= int(limit) <= INPUT_ITEMS or (after is not None and after not in names):
         raise RefusedCall(_BAD_PAGE)
     start = names.index(after) + 1 if after is not None else 0
     end = start + int(limit)

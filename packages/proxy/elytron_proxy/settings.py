@@ -12,6 +12,11 @@ from urllib.parse import urlsplit
 from elytron_core.errors import InvalidInput
 from elytron_proxy import limits
 
+SILENCE_S: Final = 600.0
+"""The longest silence of an upstream, before its answer and within it."""
+MAX_UPSTREAMS: Final = 16
+
+
 KEY: Final = "ELYTRON_LLM_UPSTREAM_KEY"
 DEFAULT_UPSTREAM: Final = "http://127.0.0.1:8000"
 PORT: Final = 8787
@@ -152,12 +157,12 @@ class ProxySettings:
     """Routes that pass beside those of `PASS_ROUTES`, for every caller."""
     hosts: frozenset[str] | None = None
     """Host names that requests may name; None: the mounting server checks them."""
-    silence_s: float = limits.SILENCE_S
+    silence_s: float = SILENCE_S
 
     def __post_init__(self) -> None:
         prefixes = [upstream.prefix for upstream in self.upstreams]
-        if not 1 <= len(prefixes) <= limits.UPSTREAMS or len(set(prefixes)) < len(prefixes):
-            problem = f"must name 1 to {limits.UPSTREAMS} model servers, each prefix once"
+        if not 1 <= len(prefixes) <= MAX_UPSTREAMS or len(set(prefixes)) < len(prefixes):
+            problem = f"must name 1 to {MAX_UPSTREAMS} model servers, each prefix once"
             raise InvalidInput(field="upstream", problem=problem)
 
     def is_trusted(self, address: str | None, /) -> bool:

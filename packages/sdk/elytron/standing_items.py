@@ -38,6 +38,12 @@ from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.traits import TextTrait
 from elytron_index import UnitView, latest_first
 
+WISHES_READ: Final = 48
+"""Of the messages that say what is to hold, the last ones that are read for a block; as many that speak of a change."""
+FACTS_STANDING: Final = 96
+"""Most standing facts of a block; further ones answer when they are asked for."""
+
+
 StateT = TypeVar("StateT", continuity.ExecutionState, continuity.SessionSummary)
 SKILLS_STANDING = 16
 SCANNED = 1_000
@@ -139,7 +145,7 @@ async def _standing_facts(
             is_outside=fact.trust is TrustLevel.OUTSIDE,
             hint=fact_freshness(fact, now).hint,
         )
-        for fact in selection[: limits.FACTS_STANDING]
+        for fact in selection[:FACTS_STANDING]
     )
 
 
@@ -301,8 +307,8 @@ async def _standing_wishes(
     ctx, index = reader.ctx, reader.index
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
     traits = TextTrait.STANDING, TextTrait.CHANGE
-    latest = partial(index.latest, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
-    version = partial(index.latest_version, filters, limit=limits.WISHES_READ, least_trust=_LEAST)
+    latest = partial(index.latest, filters, limit=WISHES_READ, least_trust=_LEAST)
+    version = partial(index.latest_version, filters, limit=WISHES_READ, least_trust=_LEAST)
 
     async def read() -> tuple[WishItem, ...]:
         standing = latest(TextTrait.STANDING)

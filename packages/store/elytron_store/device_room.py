@@ -21,6 +21,14 @@ from elytron_store import limits as store_limits
 from elytron_store.group_commit import Outcome
 from elytron_store.private_files import private_opener
 
+WAL_BYTES: Final = 16 * 1024 * 1024
+WAL_SHARE: Final = 32
+"""Size from which on commits move a WAL into the database file, and which its file keeps: by default, and as a part of
+the free room of its device at opening."""
+RESERVE_BYTES: Final = 64 * 1024 * 1024
+"""Room that a store holds for erasures at most, unless its URL says another."""
+
+
 T = TypeVar("T")
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -39,12 +47,12 @@ _LOOKS_SPARED: Final = 256
 class DeviceBounds:
     """Bounds of a store's own use of its device: of SQLite's WAL, and of the reserve (0: none)."""
 
-    wal_bytes: int = store_limits.WAL_BYTES
-    reserve_bytes: int = store_limits.RESERVE_BYTES
+    wal_bytes: int = WAL_BYTES
+    reserve_bytes: int = RESERVE_BYTES
 
     def wal_limit(self, free: int, /) -> int:
         """Return the size at which a WAL is moved into its file, on a device with `free` bytes."""
-        return min(self.wal_bytes, max(free // store_limits.WAL_SHARE, store_limits.WAL_LEAST_BYTES))
+        return min(self.wal_bytes, max(free // WAL_SHARE, store_limits.WAL_LEAST_BYTES))
 
 
 DEFAULT_BOUNDS: Final = DeviceBounds()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qs, quote, unquote_to_bytes, urlencode, urlsplit, urlunsplit
 
 from elytron_core import limits
@@ -154,13 +154,11 @@ async def open_store(
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
     opening = await _find_store(
         address,
+        _StoreExpectation(profile, keys is not None, when_missing),
         clock=clock,
-        profile=profile,
-        sealed=keys is not None,
         durability=durability,
         api_key=api_key,
         ids=ids or RandomIds(clock),
-        when_missing=when_missing,
     )
     try:
         store = (
@@ -183,14 +181,11 @@ async def open_as_made(
     clock: Clock,
     keys: KeyProvider | None = None,
     when_missing: WhenMissing = WhenMissing.MAKE,
-    api_key: str | None = None,
 ) -> Store:
     """Open the store that `url` names as `open_store` does, made for any profile."""
 
     async def opened(profile: str | None) -> Store:
-        return await open_store(
-            url, clock=clock, keys=keys, when_missing=when_missing, api_key=api_key, profile=profile
-        )
+        return await open_store(url, clock=clock, keys=keys, when_missing=when_missing, profile=profile)
 
     try:
         return await opened(None)
@@ -233,18 +228,25 @@ class _FoundStore:
     shared: bool = False
 
 
+class _StoreExpectation(NamedTuple):
+    """The profile and seal that a store is to have, and what happens if there is none."""
+
+    profile: str | None
+    sealed: bool
+    when_missing: WhenMissing
+
+
 async def _find_store(
     address: StoreAddress,
+    expectation: _StoreExpectation,
     /,
     *,
     clock: Clock,
-    profile: str | None,
-    sealed: bool,
     durability: WriteDurability,
     api_key: str | None,
     ids: IdSource,
-    when_missing: WhenMissing,
 ) -> _FoundStore:
+    profile, sealed, when_missing = expectation
     match address.engine, address.path:
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore

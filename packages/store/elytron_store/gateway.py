@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
@@ -31,11 +31,13 @@ from elytron_core.ports.store_checks import CheckReport
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_outbound.answers import request_within
 from elytron_outbound.clients import ClientSettings, http_client
-from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
 
 if TYPE_CHECKING:
     import httpx
+
+GATEWAY_ANSWER_BYTES: Final = 512 * 1024 * 1024
+"""An answer of a server that shares its store: a page of documents may have many large ones."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -383,9 +385,7 @@ class GatewayStore(Engine):
 
         with self._call_under_way():
             try:
-                return await request_within(
-                    self._client, method, path, limit=store_limits.GATEWAY_ANSWER_BYTES, **options
-                )
+                return await request_within(self._client, method, path, limit=GATEWAY_ANSWER_BYTES, **options)
             except httpx.HTTPError as error:
                 raise _unreachable_server(error) from None
 

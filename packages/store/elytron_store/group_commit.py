@@ -5,10 +5,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store import limits as store_limits
+
+GROUP_BATCHES: Final = 256
+"""Number of waiting batches that one transaction takes."""
+GROUP_PUTS: Final = 256
+"""Number of documents from which on a group does not wait for more."""
+
 
 Outcome = CommitReceipt | ElytronError
 """Outcome of a batch for its caller."""
@@ -141,7 +148,7 @@ class GroupCommitter:
 
     def _waits_much(self) -> bool:
         """Return whether the waiting batches are worth a flush."""
-        return sum([len(batch.puts) for batch, _ in self._waiting]) >= store_limits.GROUP_PUTS
+        return sum([len(batch.puts) for batch, _ in self._waiting]) >= GROUP_PUTS
 
     def _do_between(self, work: Work) -> None:
         try:
@@ -159,7 +166,7 @@ def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
     """Take the next batches of callers who still wait, up to the bounds of a group."""
     group: list[Waiting] = []
     size = 0
-    while waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
+    while waiting and len(group) < GROUP_BATCHES and size < store_limits.GROUP_BYTES:
         batch, answered = waiting.popleft()
         # A caller that was cancelled while waiting gets its wish: the batch is left out.
         if not answered.done():

@@ -44,6 +44,10 @@ from elytron_turn.context import (
 from elytron_turn.memory import RecalledMemory, StandingWish
 from elytron_turn.sizes import bytes_of, cut_middle, message_bytes, share_room, text_bytes, tool_bytes, within_tokens
 
+CURRENT_SHARE: Final = 0.25
+"""Share of a request that the user's current words count for when a compaction is planned."""
+
+
 logger = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
 
@@ -177,7 +181,7 @@ def assemble_request(
 
 def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], max_bytes: int) -> int:
     saved = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
-    excess = max(sizes[RequestPart.CURRENT] - int(max_bytes * limits.CURRENT_SHARE), 0)
+    excess = max(sizes[RequestPart.CURRENT] - int(max_bytes * CURRENT_SHARE), 0)
     return sum(sizes.values()) - saved - excess
 
 

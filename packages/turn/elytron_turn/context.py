@@ -28,6 +28,15 @@ from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply,
 from elytron_turn import limits
 from elytron_turn.memory import RecalledMemory, StandingWish
 
+OLD_RESULTS_CHARS: Final = 8_000
+"""Characters of all results of one run that are shown after it; the latest come first."""
+BLOCK_NOTES: Final = 8
+"""Blocks that changed since the epoch began, and are shown again."""
+NEAR_NAME_CHARS: Final = 64
+"""Characters of an unknown name of a zone or language that are compared with existing names."""
+ZONE_CHARS: Final = 64
+"""Characters of a time zone's name: the longest of the database has 32."""
+
 
 class WindowReaction(Value):
     """A person's reaction to a message of a run; step 0 is the user's words, the others are the agent's replies."""
@@ -167,7 +176,7 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
 def near_names(name: str, candidates: Iterable[str], /) -> str:
     """Return the three of `candidates` that are most like `name`, for a message."""
     plain = {one.casefold(): one for one in sorted(candidates)}
-    names = get_close_matches(name[: limits.NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
+    names = get_close_matches(name[:NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
     return ", ".join(plain[one] for one in names)
 
 
@@ -181,7 +190,7 @@ def local_time(at: Instant, zone: str, /) -> str:
 def time_zone(name: str, /) -> tzinfo:
     """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
     # A long name is looked up piece by piece, as deep as it is.
-    if len(name) > limits.ZONE_CHARS:
+    if len(name) > ZONE_CHARS:
         raise ValueError("is longer than any zone name")
     # UTC is there even where the system has no database of zones.
     return UTC if name == "UTC" else ZoneInfo(name)
@@ -272,7 +281,7 @@ def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
 
 def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     """Return the items with clipped results, and a line in the place of each that a turn has no room for."""
-    room = limits.OLD_RESULTS_CHARS
+    room = OLD_RESULTS_CHARS
     short_items: list[Message] = []
     # The latest results get the room first.
     for item in reversed(items):
@@ -385,7 +394,7 @@ def changed_blocks(blocks: Sequence[ShownBlock], old_blocks: Sequence[ShownBlock
         block.model_copy(update={"value": ""}) for block in old_blocks if block.label not in now and block.value
     ]
     new = [block for block in blocks if before.get(block.label) != block.value]
-    return (*new, *removed_blocks)[: limits.BLOCK_NOTES]
+    return (*new, *removed_blocks)[:BLOCK_NOTES]
 
 
 def summary_text(text: str, mark: str, /) -> str:

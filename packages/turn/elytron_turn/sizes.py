@@ -25,6 +25,14 @@ from elytron_core.ports.chat import (
 from elytron_models.chat_messages import IMAGE_TOKENS
 from elytron_turn import limits
 
+FACTOR_MIN: Final = 0.8
+FACTOR_MAX: Final = 4.0
+"""Bounds of the measure that a provider's counts give. At the lowest, what fills `COMPACTION_THRESHOLD` of a window by
+these counts still fits the window at a token for each four bytes."""
+COUNT_DOUBTED: Final = 0.5
+"""A provider's count below this share of the plain estimate is implausible, and is ignored."""
+
+
 logger = logging.getLogger(__name__)
 ItemT = TypeVar("ItemT")
 
@@ -79,10 +87,10 @@ def factor_of(size_bytes: int, tokens: int, /) -> float:
     if size_bytes <= 0 or tokens <= 0:
         return limits.COUNT_MARGIN
     ratio = tokens * limits.BYTES_PER_TOKEN / size_bytes
-    if ratio < limits.COUNT_DOUBTED:
+    if ratio < COUNT_DOUBTED:
         logger.warning("the model server counted %d tokens in %d bytes: this count is ignored", tokens, size_bytes)
         return limits.COUNT_MARGIN
-    return min(max(ratio, limits.FACTOR_MIN), limits.FACTOR_MAX)
+    return min(max(ratio, FACTOR_MIN), FACTOR_MAX)
 
 
 def within_tokens(

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from elytron_core.clock import Instant
 from elytron_core.ports.chat import InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 from elytron_turn import limits
-from elytron_turn.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
+from elytron_turn.compaction import (
+    RECENT_TURNS_KEPT,
+    SUMMARY_WORDS,
+    TurnSize,
+    WindowSummaryDraft,
+    extract_summary,
+    plan_compaction,
+    problem_of,
+)
 from elytron_turn.context import (
     NO_RESULT,
     ThreadHead,
@@ -91,7 +99,7 @@ def test_the_latest_turns_stay_if_there_is_room_for_them() -> None:
     turns = [TurnSize(run=f"r{place}", tokens=400) for place in range(40)]
     planned = plan_compaction(turns, fixed_tokens=0, max_tokens=WINDOW)
     assert planned is not None
-    assert len(planned.kept) >= limits.RECENT_TURNS_KEPT
+    assert len(planned.kept) >= RECENT_TURNS_KEPT
 
 
 items = st.lists(
@@ -155,7 +163,7 @@ def test_a_summary_quotes_what_was_said(found: WindowSummaryDraft, problem: str 
 def test_an_extract_is_short_and_takes_the_earlier_summary_in() -> None:
     many = [WindowTurn(run=str(n), at=AT, input=f"Sentence number {n} of a long talk.") for n in range(50)]
     told = extract_summary(many, "Earlier they spoke of boats. " * 30)
-    assert len(told.split()) <= limits.SUMMARY_WORDS
+    assert len(told.split()) <= SUMMARY_WORDS
     assert "Earlier they spoke of boats." in told
     assert "number 49" in told
     assert extract_summary([], "") == "Nothing was said in words."

@@ -12,7 +12,7 @@ from tests.agent.hooks.turns import asked, told, values
 from tests.agent.places import AT
 from tests.store.mcp_file_server import Fault, FileServer, Serving, serving
 
-from elytron_agent import TurnCode, TurnHooks, TurnInvalid, limits
+from elytron_agent import TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.contract import HookState
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unsupported
@@ -67,7 +67,7 @@ async def test_g20_each_request_opens_memory_with_its_own_credential(files: File
 async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
     files: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "CREDENTIALS_HELD", 1)
+    monkeypatch.setattr("elytron_agent.hooks.credential_memories.CREDENTIALS_HELD", 1)
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
         await asyncio.gather(*(told(hooks, f"I like tea {number}.", credential="sk-of-ada") for number in range(3)))
         await told(hooks, "I prefer tea.", credential="sk-of-ada")
@@ -82,7 +82,7 @@ async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
 async def test_a_turn_that_begins_while_its_memory_is_closed_waits_and_opens_it_again(
     files: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "CREDENTIALS_HELD", 0)
+    monkeypatch.setattr("elytron_agent.hooks.credential_memories.CREDENTIALS_HELD", 0)
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
 
         async def some_turns(count: int) -> set[str]:

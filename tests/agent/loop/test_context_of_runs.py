@@ -22,13 +22,13 @@ from elytron_agent import (
 )
 from elytron_agent.blocks.archive import search_conversations
 from elytron_agent.blocks.view import AgentMemoryView
+from elytron_agent.loop.run import LONG_REFUSALS
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest, ToolResult
-from elytron_turn import limits as turn_limits
 from elytron_turn.memory import TurnBudget, TurnContext, TurnMemory, TurnMessages
 from elytron_turn.sizes import bytes_of
 
@@ -222,7 +222,7 @@ async def test_a_server_that_refuses_every_request_as_too_long_is_asked_shorter_
     events = await heard(agent.run("Ten."))
     sizes = [bytes_of(request.messages, request.tools) for request in model.asked[9:]]
     assert all(later < earlier for earlier, later in itertools.pairwise(sizes))
-    assert len(sizes) == 1 + turn_limits.LONG_REFUSALS
+    assert len(sizes) == 1 + LONG_REFUSALS
     compacted = [event for event in events if isinstance(event, TurnsCompacted)]
     assert all(event.tokens_after < event.tokens_before for event in compacted)
     assert isinstance(events[-1], RunEnded)

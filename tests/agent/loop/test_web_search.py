@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.models.fake_server import Sent, serving
 
-from elytron_agent import SearxngSearch, WebResult, limits, open_web_search
+from elytron_agent import SearxngSearch, WebResult, open_web_search
+from elytron_agent.loop.tools import WEB_ANSWER_BYTES
 from elytron_core.errors import ElytronError, InvalidInput
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ async def test_searxng_is_asked_for_json_and_its_pages_are_returned_best_first()
         (Sent((b"no",), status=502, media_type=JSON), "502"),
         (Sent((b"<html>",)), "like SearXNG"),
         (Sent((b'{"results":[{"title":"no address"}]}',), media_type=JSON), "like SearXNG"),
-        (Sent((b" " * (limits.WEB_ANSWER_BYTES + 1),), media_type=JSON), "that is too long"),
+        (Sent((b" " * (WEB_ANSWER_BYTES + 1),), media_type=JSON), "that is too long"),
     ],
 )
 async def test_a_search_that_fails_says_why(answer: Sent, problem: str) -> None:

@@ -79,13 +79,13 @@ async def test_turns_of_one_thread_keep_their_order_and_the_ninth_that_waits_is_
         ada = await server.user("ada")
         await begun(ada)
         async with AsyncExitStack() as stack:
-            for number in range(limits.TURNS_WAITING + 1):
+            for number in range(limits.QUEUED_RUNS + 1):
                 await stack.enter_async_context(ada.stream("POST", "/chat", {"input": f"message {number}"}))
             refused = await ada.call("POST", "/chat", {"input": "one too many"})
         server.model.gate.set()
-        texts = await until(ada, 2 * (limits.TURNS_WAITING + 1))
+        texts = await until(ada, 2 * (limits.QUEUED_RUNS + 1))
     assert (refused.status_code, refused.json()["code"]) == (409, "thread_busy")
-    assert texts[::2] == [f"message {number}" for number in range(limits.TURNS_WAITING + 1)]
+    assert texts[::2] == [f"message {number}" for number in range(limits.QUEUED_RUNS + 1)]
 
 
 async def test_a_model_that_is_down_is_an_error_and_the_words_are_kept() -> None:

@@ -19,7 +19,7 @@ from tests.agent.service.served import AT, ServedAgents, ServedUser, said, serve
 from tests.models.fake_server import Asked, FakeServer, Sent, serving
 
 from elytron_agent import limits
-from elytron_agent.service.push import checked_address, encrypt_push, public_point
+from elytron_agent.service.push import PREVIEW_BYTES, checked_address, encrypt_push, public_point
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import PermissionRefused
 from elytron_turn.sizes import clip_bytes
@@ -148,7 +148,7 @@ async def test_a_webhook_gets_a_signed_preview_that_its_key_opens() -> None:
     signed = hmac.digest(bytes.fromhex(made["secret"]), f"{message}.{stamp}.".encode() + sent.raw, hashlib.sha256)
     assert sent.headers["webhook-signature"] == f"v1,{base64.b64encode(signed).decode()}"
     plain = AESGCM(bytes.fromhex(made["key"])).decrypt(sent.raw[:12], sent.raw[12:], message.encode())
-    assert len(json.loads(plain)["preview"].encode()) == limits.PREVIEW_BYTES == 180
+    assert len(json.loads(plain)["preview"].encode()) == PREVIEW_BYTES == 180
     assert "x" * 20 not in sent.raw.decode("latin-1")
     assert [each.get("key") for each in listed["data"]] == [None]
 
@@ -269,6 +269,6 @@ async def test_another_users_subscription_is_none() -> None:
     ],
 )
 def test_a_preview_has_at_most_180_bytes_and_no_broken_character(text: str, clipped: str) -> None:
-    found = clip_bytes(" ".join(text.split()), limits.PREVIEW_BYTES)
+    found = clip_bytes(" ".join(text.split()), PREVIEW_BYTES)
     assert found == clipped
     assert len(found.encode()) <= 180

@@ -8,7 +8,6 @@ from tests.agent.service.served import AT, served
 
 import elytron
 from elytron.jobs.queue import find_job, move_job
-from elytron_agent import limits
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.schedules.schedule_repository import (
     KIND,
@@ -61,7 +60,7 @@ async def test_a_user_has_so_many_active_schedules_and_one_that_ends_makes_room(
 
 
 async def test_of_those_that_are_over_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SCHEDULES_OVER", 6)
+    monkeypatch.setattr("elytron_agent.service.schedules.schedule_repository.SCHEDULES_OVER", 6)
     async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
         for at in range(7):
             made = (await repository.create(once(at + 1), known)).stored

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elytron_agent import limits
 from elytron_agent.service.schedules.schedule_repository import (
+    SCHEDULE_MAX_MS,
     CronRule,
     DailyRule,
     IntervalRule,
@@ -156,7 +156,7 @@ def test_in_every_zone_each_day_that_it_has_is_due_once_around_all_changes() -> 
 def test_a_rule_of_the_past_or_of_far_away_is_refused(rule: ScheduleRule, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         require_rule(rule, NOW, zone="UTC")
-    assert limits.SCHEDULE_MAX_MS == YEARS_MS
+    assert SCHEDULE_MAX_MS == YEARS_MS
 
 
 @pytest.mark.parametrize(

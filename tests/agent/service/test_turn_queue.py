@@ -47,12 +47,12 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
             turns = [asyncio.create_task(chat(0, asyncio.Event()))]
             while not model.asked:
                 await asyncio.sleep(0.01)
-            for at in range(1, limits.TURNS_WAITING + 1):
+            for at in range(1, limits.QUEUED_RUNS + 1):
                 is_queued = asyncio.Event()
                 turns.append(asyncio.create_task(chat(at, is_queued)))
                 # Its answer begins once it is in the queue.
                 await is_queued.wait()
-            refused = await chat(limits.TURNS_WAITING + 1, asyncio.Event())
+            refused = await chat(limits.QUEUED_RUNS + 1, asyncio.Event())
             assert (refused[0], await waiting()) == (409, 1)
             model.gate.set()
             answers = await asyncio.gather(*turns)

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.dispatch import CallerAdmission, word_of
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport
+from elytron_adapter.envelope import AcceptedAnswer, CallHeaders, CallOrigin, CallTransport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_flag, query_scope, require_length
 from elytron_adapter.http.responses import principal_of, render_answer, request_app, request_id_of
@@ -130,11 +130,11 @@ class ArchiveHandlers:
             principal = replace(principal, kind=PrincipalKind.OPERATOR)
         return await self._admission.call(
             principal,
-            transport=self._transport,
+            origin=CallOrigin(self._transport),
             operation="export" if isinstance(payload, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
             payload=payload,
-            audit_id=request.headers.get(AUDIT_ID),
+            headers=CallHeaders(audit_id=request.headers.get(AUDIT_ID)),
         )
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -49,6 +49,14 @@ from elytron_store.gateway import (
 from elytron_store.sealed.records import KEYRING, SHARED
 from elytron_store.secret.records import SECRET_SLOT
 
+HTTP_STORE_BODY_BYTES: Final = 64 * 1024 * 1024
+"""A batch of documents that a runtime elsewhere sends to the store that it keeps its memory in."""
+NODE_LEASE_MS: Final = 10_000
+"""Time for which a server is in its store's list of nodes without renewing that."""
+NODE_RENEW_S: Final = 3.0
+"""Time after which it does."""
+
+
 _GROUP = "shared store"
 _TRANSPORT = "store"
 _CLOSED = frozenset({RUNTIME_RECORDS, SECRET_SLOT.collection})
@@ -61,7 +69,7 @@ def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
     store, removable = context.store, partial(every_copy, context)
 
     async def answer_call(route: Route[Handler], request: Request) -> Response:
-        body = await json_body(request, limit=limits.HTTP_STORE_BODY_BYTES)
+        body = await json_body(request, limit=HTTP_STORE_BODY_BYTES)
         assert isinstance(route.request, type)
         try:
             call = route.request.model_validate_json(body)
@@ -179,10 +187,10 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
     async def renew() -> None:
         while True:
             try:
-                await leases.note_node(url, lease_ms=limits.NODE_LEASE_MS)
+                await leases.note_node(url, lease_ms=NODE_LEASE_MS)
             except ElytronError as error:
                 logger.warning("this server is currently missing from the list of nodes: %s", error.key)
-            await asyncio.sleep(limits.NODE_RENEW_S)
+            await asyncio.sleep(NODE_RENEW_S)
 
     renewing = asyncio.create_task(renew())
     try:

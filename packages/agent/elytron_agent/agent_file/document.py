@@ -22,6 +22,13 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value, invalid_input
 from elytron_core.policy.privacy import scrub_secrets
 
+FILE_ELEMENTS: Final = 2_000
+FILE_MESSAGES: Final = 20_000
+"""Elements of each list of one file, and messages of each of its agents."""
+FILE_DEPTH: Final = 28
+"""So deep a file's parts may be nested, so that each fits into a record."""
+
+
 LISTS: Final = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers", "skills")
 """The lists of a document, in its order. Files of before skills have no list of them."""
 _CREDENTIALS: Final = frozenset({"tool_exec_environment_variables", "secrets"})
@@ -38,7 +45,7 @@ class _FileAgent(Value, extra="allow"):
     name: str | None = None
     system: str | None = None
     block_ids: list[str] = []
-    messages: Annotated[list[_FileMessage], Field(max_length=limits.FILE_MESSAGES)] = []
+    messages: Annotated[list[_FileMessage], Field(max_length=FILE_MESSAGES)] = []
 
 
 class _FileBlock(Value, extra="allow"):
@@ -52,13 +59,13 @@ class _FileBlock(Value, extra="allow"):
 
 class _FileShape(Value, extra="allow"):
     agents: Annotated[list[_FileAgent], Field(min_length=1, max_length=limits.FILE_AGENTS)]
-    blocks: Annotated[list[_FileBlock], Field(max_length=limits.FILE_ELEMENTS)]
-    groups: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
-    files: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
-    sources: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
-    tools: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
-    mcp_servers: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
-    skills: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
+    blocks: Annotated[list[_FileBlock], Field(max_length=FILE_ELEMENTS)]
+    groups: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
+    files: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
+    sources: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
+    tools: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
+    mcp_servers: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
+    skills: Annotated[list[Json], Field(max_length=FILE_ELEMENTS)] = []
     metadata: Json | None = None
 
 
@@ -119,7 +126,7 @@ def _parse_document(content: bytes | str) -> Json:
 
 
 def _parse_json(raw: bytes) -> Any:
-    return strict_json.parse_json(raw, limit=limits.FILE_BYTES, depth=limits.FILE_DEPTH)
+    return strict_json.parse_json(raw, limit=limits.FILE_BYTES, depth=FILE_DEPTH)
 
 
 def _of_one_agent(old: Json) -> Json:

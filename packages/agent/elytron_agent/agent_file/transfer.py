@@ -45,6 +45,13 @@ from elytron_core.policy.admission.own_output import of_others, strip_own_output
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
+FILE_BATCH: Final = 200
+"""Turns that are written at once when a file is imported."""
+FILE_BATCH_CHARS: Final = 1_000_000
+FILE_PIECE_CHARS: Final = 12_000
+"""Characters of a message in one item of its turn."""
+
+
 _HIDDEN: Final = (("private", True), ("store", False))
 """Metadata of turns that do not leave."""
 
@@ -393,7 +400,7 @@ class _FileImport:
                 continue
             batch.append(turn)
             chars += len(turn.messages[0].text)
-            if len(batch) == limits.FILE_BATCH or chars > limits.FILE_BATCH_CHARS:
+            if len(batch) == FILE_BATCH or chars > FILE_BATCH_CHARS:
                 yield batch
                 batch, chars = [], 0
         if batch:
@@ -464,7 +471,7 @@ def _message_turn(place: int, message: Json) -> TurnDraft | None:
 
 def _opaque_items(body: str) -> tuple[OpaqueItem, ...]:
     """Return a message as items of one turn, none if it is too large for that."""
-    pieces = (body[start : start + limits.FILE_PIECE_CHARS] for start in range(0, len(body), limits.FILE_PIECE_CHARS))
+    pieces = (body[start : start + FILE_PIECE_CHARS] for start in range(0, len(body), FILE_PIECE_CHARS))
     items = [OpaqueItem(kind=MESSAGE, issuer=ISSUER, body=json.dumps(piece, ensure_ascii=False)) for piece in pieces]
     has_room = sum(len(item.body.encode()) for item in items) <= core_limits.OPAQUE_ITEMS_BYTES
     return tuple(items) if has_room else ()

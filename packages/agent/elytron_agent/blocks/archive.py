@@ -20,6 +20,10 @@ from elytron_core.evidence import PRIVATE_FLAG, STORE_FLAG, EvidenceRole, TrustL
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.projection import sections
 
+SEARCH_LINE_CHARS: Final = 1_200
+"""Characters of one memory that a search shows."""
+
+
 SOURCE: Final = "source"
 SOURCE_TYPE: Final = "embedding_source_type"
 """Metadata of a turn that was put in through `/v1/rag`: what it is, other than an archival memory."""
@@ -151,6 +155,6 @@ def _hit_line(hit: RecallHit) -> str:
         *(f"#{sections.label_of(tag)}" for tag in hit.tags),
     )
     line = sections.line_of(
-        hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is TrustLevel.OUTSIDE
+        hit.id, labels, hit.text, most=SEARCH_LINE_CHARS, is_outside=hit.trust is TrustLevel.OUTSIDE
     )
     return f"{line.head}{line.text} ({hit.id})"

@@ -29,6 +29,11 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, NotFound, PreconditionFailed
 
+ARCHIVAL_TOP_K_MAX: Final = 20
+CONVERSATION_HITS_MAX: Final = 50
+FILE_LINES: Final = 999_999
+"""Lines of one file that the memory tool shows."""
+
 
 class ToolNaming(StrEnum):
     """Naming of the tools; arguments are taken under either spelling."""
@@ -118,7 +123,7 @@ class ArchivalSearchArguments(ToolArguments):
     """Arguments of `archival_search`."""
 
     query: Query
-    top_k: Annotated[int, Field(ge=1, le=limits.ARCHIVAL_TOP_K_MAX)] = limits.ARCHIVAL_TOP_K
+    top_k: Annotated[int, Field(ge=1, le=ARCHIVAL_TOP_K_MAX)] = limits.ARCHIVAL_TOP_K
     tags: Tags = ()
 
 
@@ -126,7 +131,7 @@ class ConversationSearchArguments(ToolArguments):
     """Arguments of `conversation_search`."""
 
     query: Query
-    limit: Annotated[int, Field(ge=1, le=limits.CONVERSATION_HITS_MAX)] = limits.CONVERSATION_HITS
+    limit: Annotated[int, Field(ge=1, le=CONVERSATION_HITS_MAX)] = limits.CONVERSATION_HITS
     conversation_id: str | None = None
 
 
@@ -244,7 +249,7 @@ ROOT: Final = "/memories"
 _DEPTH: Final = 2
 _AROUND: Final = 2
 """Number of lines before and after a change that are shown."""
-_NUMBER_WIDTH: Final = len(str(limits.FILE_LINES))
+_NUMBER_WIDTH: Final = len(str(FILE_LINES))
 _UNITS: Final = "BKMG"
 P = ParamSpec("P")
 Command = Callable[Concatenate["MemoryFiles", P], Coroutine[Any, Any, ToolAnswer]]
@@ -447,8 +452,8 @@ def _part_places(text: str, part: str) -> list[int]:
 
 def _numbered_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:
     lines = text.split("\n")
-    if len(lines) > limits.FILE_LINES:
-        raise _NotDone(f"File {path} exceeds maximum line limit of {limits.FILE_LINES:,} lines.")
+    if len(lines) > FILE_LINES:
+        raise _NotDone(f"File {path} exceeds maximum line limit of {FILE_LINES:,} lines.")
     start, end = 0, len(lines)
     if view_range is not None and len(view_range) == 2:
         start = max(1, view_range[0]) - 1

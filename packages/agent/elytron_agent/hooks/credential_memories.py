@@ -6,14 +6,20 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import elytron
 from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
-from elytron_agent import limits
 from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_core.clock import Clock
 from elytron_core.ids import IdSource
+
+CREDENTIALS_HELD: Final = 64
+"""Memories on an MCP file server that stay open while no turn uses them."""
+CREDENTIAL_IDLE_MS: Final = 30_000
+"""Idle time after which one is opened again: another process may have written to it."""
+
 
 _SECRET_BYTES = 32
 
@@ -79,11 +85,11 @@ class CredentialMemories:
                 await entry.memory.close()
 
     def _is_stale(self, entry: _CredentialMemory) -> bool:
-        return self._clock.now() - entry.used_at >= limits.CREDENTIAL_IDLE_MS
+        return self._clock.now() - entry.used_at >= CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
         idle = [(key, entry) for key, entry in self._entries.items() if not entry.users]
-        for key, entry in idle[: max(len(self._entries) - limits.CREDENTIALS_HELD, 0)]:
+        for key, entry in idle[: max(len(self._entries) - CREDENTIALS_HELD, 0)]:
             # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
             async with entry.opening:
                 if entry.users:

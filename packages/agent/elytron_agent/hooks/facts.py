@@ -49,6 +49,19 @@ from elytron_turn.context import text_message
 from elytron_turn.memory import RecalledMemory, TurnBudget, TurnMessages
 from elytron_turn.sizes import TokenWindow, cut_middle, text_bytes, within_tokens
 
+FACTS_READ: Final = 4_000
+"""Number of facts of a session that are read for one turn, superseded ones included."""
+CHUNK_CHARS: Final = 600
+"""Characters of each message that a turn is reminded of."""
+MARKED_VALUE_CHARS: Final = 128
+"""Characters of what is said behind a marker such as "my name is"."""
+MODEL_FACTS: Final = 32
+"""Facts that a model may draw from one turn."""
+MODEL_INPUT_CHARS: Final = 16_000
+FACT_NAME_CHARS: Final = 90
+"""Characters of a fact's id, and of its key."""
+
+
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78
 KINDS: Final = {
@@ -110,8 +123,8 @@ class UpdatedFact(Value, extra="ignore"):
 class ExtractedFacts(Value, extra="ignore"):
     """A model's facts of a turn."""
 
-    updated_facts: Annotated[tuple[UpdatedFact, ...], Field(max_length=limits.MODEL_FACTS)] = ()
-    deleted_fact_ids: Annotated[tuple[str, ...], Field(max_length=limits.MODEL_FACTS)] = ()
+    updated_facts: Annotated[tuple[UpdatedFact, ...], Field(max_length=MODEL_FACTS)] = ()
+    deleted_fact_ids: Annotated[tuple[str, ...], Field(max_length=MODEL_FACTS)] = ()
     classifier_notes: str = ""
 
 
@@ -135,7 +148,7 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
             marker = pattern.search(sentence)
             value = _END.split(marker["value"], maxsplit=1)[0].strip() if marker is not None else ""
             if value:
-                facts[fact.fact_id] = fact.model_copy(update={"value": value[: limits.MARKED_VALUE_CHARS].strip()})
+                facts[fact.fact_id] = fact.model_copy(update={"value": value[:MARKED_VALUE_CHARS].strip()})
     return tuple(facts.values())
 
 
@@ -146,12 +159,12 @@ def extraction_request(
 
     It fits a window of `context_tokens`, of which the facts have half.
     """
-    room, fact_room = limits.MODEL_INPUT_CHARS, None
+    room, fact_room = MODEL_INPUT_CHARS, None
     if context_tokens is not None:
         fixed = 2 * len(schema_of(ExtractedFacts)) + text_bytes(INSTRUCTION) + max_tokens * limits.CHARS_PER_TOKEN
         room = min(room, max(TokenWindow(tokens=context_tokens).max_bytes(1.0) - fixed, 0))
         fact_room = room = room // 2
-    listed = [fact.model_dump(mode="json") for fact in facts[: limits.MODEL_FACTS]]
+    listed = [fact.model_dump(mode="json") for fact in facts[:MODEL_FACTS]]
     fact_values = within_tokens(listed, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
     words = cut_middle("\n".join(_said_texts(items)), room)
     data = json.dumps({"user_said": words, "known_facts": fact_values}, ensure_ascii=False)
@@ -163,8 +176,8 @@ def told_facts(answer: ExtractedFacts, /) -> tuple[TurnFact, ...]:
     """Return the facts of a model's answer that have a key and a value."""
     return tuple(
         TurnFact(
-            fact_id=(fact.fact_id.strip() or fact.key.strip())[: limits.FACT_NAME_CHARS],
-            key=fact.key.strip()[: limits.FACT_NAME_CHARS],
+            fact_id=(fact.fact_id.strip() or fact.key.strip())[:FACT_NAME_CHARS],
+            key=fact.key.strip()[:FACT_NAME_CHARS],
             value=" ".join(fact.value.split()),
             tier=fact.tier,
             confidence=fact.confidence if fact.confidence is not None and 0 < fact.confidence <= 1 else MODEL_CERTAINTY,
@@ -319,7 +332,7 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
     """Return the current and superseded facts of a session, oldest first, up to the bound for one turn."""
     facts: list[FactEntry] = []
     cursor: str | None = None
-    while len(facts) < limits.FACTS_READ:
+    while len(facts) < FACTS_READ:
         request = FactListRequest(
             scope=scope, states=(FactState.ACTIVE, FactState.SUPERSEDED), limit=PAGE_MAX, cursor=cursor
         )
@@ -399,7 +412,7 @@ def _fact_line(ranked: RankedFact) -> FactLine:
 
 
 def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:
-    spans = passages_of(recalled.text, terms, limits.CHUNK_CHARS)
+    spans = passages_of(recalled.text, terms, CHUNK_CHARS)
     return ChunkLine(
         id=recalled.id,
         text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in spans),

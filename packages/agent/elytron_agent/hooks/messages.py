@@ -6,7 +6,6 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel
 
-from elytron_agent import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.model import Value
 from elytron_models.chat_messages import (
@@ -21,6 +20,9 @@ from elytron_models.chat_messages import (
     responses_of,
 )
 from elytron_turn.sizes import cut_middle, share_room, text_bytes
+
+HOST_MESSAGES: Final = 10_000
+
 
 HostMessages = str | Mapping[str, Any] | BaseModel | Sequence[Mapping[str, Any] | BaseModel]
 """A text of the user, or the messages of a request: mappings, or the objects of a vendor's library."""
@@ -53,8 +55,8 @@ def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
     each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
-    if len(each) > limits.HOST_MESSAGES:
-        raise LimitExceeded(what="messages per turn", limit=limits.HOST_MESSAGES, found=len(each))
+    if len(each) > HOST_MESSAGES:
+        raise LimitExceeded(what="messages per turn", limit=HOST_MESSAGES, found=len(each))
     return tuple(
         HostMessage(raw=raw, items=tuple(message_items(_message_mapping(raw, number))))
         for number, raw in enumerate(each)

@@ -10,6 +10,11 @@ from elytron_agent import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.limits import SPACE_CHARS
 
+SESSION_CHARS: Final = 128
+TURN_ID_CHARS: Final = 128
+CREDENTIAL_CHARS: Final = 16_384
+
+
 PREFIX: Final = "ak-"
 _DIGEST_BYTES: Final = 16
 _PROJECT: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -51,7 +56,7 @@ def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHa
 
     Raises InvalidInput for an empty credential, and for a missing secret if the hash needs one.
     """
-    if not credential or len(credential) > limits.CREDENTIAL_CHARS:
+    if not credential or len(credential) > CREDENTIAL_CHARS:
         raise InvalidInput(field="credential", problem="is empty or too long")
     data = credential.encode("utf-8", "surrogatepass")
     if by is SessionHash.SHA256:
@@ -77,8 +82,8 @@ def checked_session(session: str, /) -> str:
     if not session.strip():
         raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
     is_path = session in {".", ".."} or "/" in session or "\\" in session
-    if is_path or len(session) > limits.SESSION_CHARS or not session.isprintable() or session != session.strip():
-        problem = f"has slashes, control characters or more than {limits.SESSION_CHARS} characters, or is . or .."
+    if is_path or len(session) > SESSION_CHARS or not session.isprintable() or session != session.strip():
+        problem = f"has slashes, control characters or more than {SESSION_CHARS} characters, or is . or .."
         raise TurnInvalid(code=TurnCode.SESSION_ID_INVALID, field="session_id", problem=problem)
     return session
 
@@ -87,8 +92,8 @@ def checked_turn(turn: str, /) -> str:
     """Return a turn's id. Raises TurnInvalid."""
     if not turn.strip():
         raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem="is required")
-    if len(turn) > limits.TURN_ID_CHARS or not turn.isprintable() or turn != turn.strip():
-        problem = f"has control characters, surrounding white space, or more than {limits.TURN_ID_CHARS} characters"
+    if len(turn) > TURN_ID_CHARS or not turn.isprintable() or turn != turn.strip():
+        problem = f"has control characters, surrounding white space, or more than {TURN_ID_CHARS} characters"
         raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem=problem)
     return turn
 

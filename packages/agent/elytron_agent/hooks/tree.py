@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Final
 
 from elytron.api import MemoryFace
-from elytron_agent import limits
 from elytron_agent.hooks.facts import fact_entries, holds_at, insights_of
 from elytron_core.clock import Clock, Instant, format_instant
 from elytron_core.contracts.facts import FactEntry
@@ -19,6 +18,15 @@ from elytron_core.planes.facts import FactTier
 from elytron_core.planes.transcript import TurnLifecycle
 from elytron_core.scope import Scope
 from elytron_turn.sizes import first_words
+
+TREE_DEPTH: Final = 8
+TREE_LIMIT: Final = 200
+TREE_PATH_CHARS: Final = 512
+TREE_ABSTRACT_WORDS: Final = 200
+TREE_SAMPLES: Final = 20
+TREE_TURNS: Final = 1_000
+"""The last turns of a conversation that the tree shows."""
+
 
 ROOT: Final = "/"
 ABSTRACT: Final = ".abstract"
@@ -63,7 +71,7 @@ def checked_path(path: str, /) -> str:
     """Return a path. Raises InvalidInput for one that is not absolute, is too long, or leads anywhere else."""
     parts = path.split("/")
     is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
-    if not is_plain or len(path) > limits.TREE_PATH_CHARS:
+    if not is_plain or len(path) > TREE_PATH_CHARS:
         problem = "must be an absolute path without spaces, dot segments, double or trailing slashes"
         raise InvalidInput(field="path", problem=problem)
     return path
@@ -108,7 +116,7 @@ class FileFolders:
         span = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
         lines = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
         lines += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
-        return first_words("\n".join(lines), limits.TREE_ABSTRACT_WORDS)
+        return first_words("\n".join(lines), TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
         """Return figures of a folder and the paths of some of its files, as JSON."""
@@ -118,7 +126,7 @@ class FileFolders:
             "folders": sum(1 for name in self._folders if name != path and _path_depth(path, name) > 0),
             "files": len(files),
             "chars": sum(len(file.text) for file in files),
-            "samples": [file.path for file in files[: limits.TREE_SAMPLES]],
+            "samples": [file.path for file in files[:TREE_SAMPLES]],
         }
         if files:
             figures |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
@@ -163,9 +171,7 @@ class MemoryTree:
         self._scope = scope
         self._clock = clock
 
-    async def list(
-        self, path: str = ROOT, /, *, depth: int = limits.TREE_DEPTH, limit: int = limits.TREE_LIMIT
-    ) -> TreeListing:
+    async def list(self, path: str = ROOT, /, *, depth: int = TREE_DEPTH, limit: int = TREE_LIMIT) -> TreeListing:
         """Return the entries below a folder, each folder with its abstract. Raises InvalidInput, NotFound."""
         checked_path(path)
         return (await self._folders()).listed(path, depth=max(1, depth), limit=max(1, limit))
@@ -191,7 +197,7 @@ class MemoryTree:
         return FileFolders((file for file in files if file.text), folders=FOLDERS)
 
     async def _turns(self) -> tuple[LedgerTurn, ...]:
-        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=limits.TREE_TURNS))
+        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=TREE_TURNS))
         return tuple(turn for turn in report.turns if turn.lifecycle is TurnLifecycle.ACTIVE)
 
 

@@ -57,6 +57,10 @@ from elytron_turn.compaction import CompactionPlan, TurnSize, fit_summary, plan_
 from elytron_turn.memory import TurnMessages
 from elytron_turn.sizes import text_bytes
 
+WINDOW_TURNS: Final = 64
+"""Turns that may be in a context word for word."""
+
+
 SUMMARY_SHARE: Final = 0.2
 """The share of the limit that a summary may have."""
 
@@ -98,7 +102,7 @@ class HookContext:
         if latest is None:
             return BeforeTurnReport(state=HookState.EMPTY, messages=[message.raw for message in host])
         placed = arrange_messages(host, latest)
-        turns = min(self._settings.recent_items, limits.WINDOW_TURNS)
+        turns = min(self._settings.recent_items, WINDOW_TURNS)
         stored_window = await window.read_window(self._memory, self._scope, turns=turns)
         host_identities = frozenset(item.identity for message in host for item in message.items)
         recent = stored_window.recent(host_identities, limit=self._settings.recent_items)
@@ -494,7 +498,7 @@ class TurnRecord:
 
     async def _summed_up(self) -> None:
         """Move items beyond twice the recent ones into the summary, and leave the recent ones."""
-        stored_window = await window.read_window(self._memory, self._scope, turns=limits.WINDOW_TURNS)
+        stored_window = await window.read_window(self._memory, self._scope, turns=WINDOW_TURNS)
         if sum(len(group.items) for group in stored_window.groups) <= 2 * self._settings.recent_items:
             return
         recent_count = len(stored_window.recent(frozenset(), limit=self._settings.recent_items))

@@ -14,7 +14,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from elytron.api import MemoryFace
-from elytron_agent import limits
 from elytron_agent.hooks.messages import HostMessage, paired_items
 from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
@@ -45,9 +44,16 @@ from elytron_core.policy.projection.sections import escape_line
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_models.chat_messages import CALL, MESSAGE, RESULT, SYSTEM, ItemPart, TurnItem
-from elytron_turn import limits as turn_limits
 from elytron_turn.compaction import extend_summary, said_line
 from elytron_turn.memory import observed_tools
+
+ITEM_DETAILS: Final = 48
+"""Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
+ITEM_DETAIL_PIECES: Final = 4
+"""Pieces of one item; a larger one, such as an image in the request itself, is kept by its words alone."""
+SAID_LINE_CHARS: Final = 240
+"""Longest line of a running summary."""
+
 
 KIND: Final = "historical_memory"
 
@@ -218,7 +224,7 @@ class HookWindow(Value):
 def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
     """Return the summary with a line for each message of the groups that it does not tell of yet."""
     lines = (
-        said_line(item.role, item.words, turn_limits.SAID_LINE_CHARS)
+        said_line(item.role, item.words, SAID_LINE_CHARS)
         for group in groups
         for item in group.items
         if item.type == MESSAGE and item.role in _ROLES and not similarity.is_blank(item.words)
@@ -338,7 +344,7 @@ def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
         if detail is None:
             continue
         pieces = [detail[start : start + ATTRIBUTE_CHARS] for start in range(0, len(detail), ATTRIBUTE_CHARS)]
-        if len(pieces) > limits.ITEM_DETAIL_PIECES or len(attributes) + len(pieces) > limits.ITEM_DETAILS:
+        if len(pieces) > ITEM_DETAIL_PIECES or len(attributes) + len(pieces) > ITEM_DETAILS:
             continue
         attributes += [
             MessageAttribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)

@@ -12,7 +12,16 @@ from elytron_agent import limits
 from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.loop.run import by_name, run_of, source_of
-from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
+from elytron_agent.loop.run_input import (
+    PLAIN,
+    RunWords,
+    TurnOpening,
+    check_input,
+    end_of,
+    input_of,
+    known_run,
+    tell_end,
+)
 from elytron_agent.loop.step import end_reason
 from elytron_agent.loop.tools import (
     MemoryMode,
@@ -143,10 +152,10 @@ class Agent:
         raises.
         """
         check_input(self.settings, text, images, opening=opening)
-        new_input = partial(input_of, self._parts, run_id, text, images)
+        words = RunWords(run_id, text, images)
         async with self._queued(), self._thread.renewed():
             while True:
-                saved = await known_run(self._journal, run_id, text, images, is_stored=store)
+                saved = await known_run(self._journal, words, is_stored=store)
                 async with aclosing(self._settled()) as events:
                     async for event in events:
                         yield event
@@ -157,9 +166,8 @@ class Agent:
                 if saved is None and opening.after not in {None, self._thread.head.last}:
                     raise Conflict(what=_MOVED, expected=0, found=self._thread.version)
                 deadline = self._deadline()
-                record = saved or RunRecord(
-                    input=await new_input(deadline, is_stored=store, schedule=schedule, opening=opening)
-                )
+                new_input = partial(input_of, is_stored=store, schedule=schedule, opening=opening)
+                record = saved or RunRecord(input=await new_input(self._parts, words, deadline))
                 try:
                     await (
                         self._thread.begin(record.input, is_known=saved is not None) if store else self._thread.hold()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from elytron_agent import limits
 from elytron_agent.blocks.block_repository import MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.loop.run_input import end_of, tell_end
@@ -86,6 +85,15 @@ from elytron_turn.assembler import (
 from elytron_turn.compaction import CompactionPlan
 from elytron_turn.context import ShownBlock, WindowSummary
 from elytron_turn.sizes import factor_of, tokens_of
+
+STEP_RETRIES: Final = 1
+"""Number of times that a step is asked again after an answer that broke off."""
+REPLY_BYTES: Final = 200_000
+CROWDING_SHARE: Final = 0.25
+"""Earlier turns that fill this share of the window are summed up if a running turn's results had to go."""
+LONG_REFUSALS: Final = 3
+"""Number of shorter retries after the server refused a request as too long."""
+
 
 logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
@@ -246,10 +254,10 @@ class AgentRun:
             # The next request is assembled within a share of this one, and so is each later one of this agent.
             self.agent.refused_bytes = self._refused_bytes = size
             self._shortened += 1
-            if self._shortened > turn_limits.LONG_REFUSALS:
+            if self._shortened > LONG_REFUSALS:
                 yield await self.ended(StopReason.WINDOW, _refusal_of(self.agent, size))
             return
-        elif failed is not None and self._dropped < limits.RETRIES and _may_pass(failed):
+        elif failed is not None and self._dropped < STEP_RETRIES and _may_pass(failed):
             self._dropped += 1
             return
         yield await self.ended(stop_of(failed), self.model.problem)
@@ -271,7 +279,7 @@ class AgentRun:
         self.part = self.part.without_results(self.record, request.planned_bytes - room)
         request = await self._assembled(context)
         share = ThreadCompactor(self.agent).past_share(zone=self.preferences.timezone)
-        is_crowded = request.planned_bytes > room and share > turn_limits.CROWDING_SHARE and not self.part.is_whole
+        is_crowded = request.planned_bytes > room and share > CROWDING_SHARE and not self.part.is_whole
         planned = self._planned(request.planned_bytes, is_forced=is_crowded)
         if planned is not None:
             summary = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
@@ -436,7 +444,7 @@ def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepR
     """Return an answer of the model as a step's reply."""
     is_empty = not answer.text.strip() and not answer.calls and answer.reason is FinishReason.STOP
     items = distinct_calls(answer.reply.items)
-    if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
+    if sum(len(item.model_dump_json()) for item in items) > REPLY_BYTES:
         items = tuple(item for item in items if not isinstance(item, OpaquePart))
     return StepReply(
         step=step,

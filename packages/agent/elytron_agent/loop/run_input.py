@@ -17,6 +17,8 @@ from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.chat import Message
 from elytron_turn.sizes import window_of
 
+MAX_IMAGES: Final = 8
+
 
 class TurnOpening(NamedTuple):
     """Opening of a turn by a client that gives more than a user's words."""
@@ -32,6 +34,14 @@ class TurnOpening(NamedTuple):
 PLAIN: Final = TurnOpening()
 
 
+class RunWords(NamedTuple):
+    """What a host asks: words and images, under an id of its own if it names one."""
+
+    run: str | None
+    text: str
+    images: Sequence[str]
+
+
 def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *, opening: TurnOpening = PLAIN) -> None:
     """Raise PermissionRefused if the agent is off, InvalidInput if the words or images are out of bounds."""
     if not settings.enabled:
@@ -40,20 +50,19 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *,
         raise InvalidInput(field="text", problem="is empty")
     if len(text) > limits.INPUT_CHARS:
         raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
-    if len(images) > limits.IMAGES:
-        raise InvalidInput(field="images", problem=f"are more than {limits.IMAGES}")
+    if len(images) > MAX_IMAGES:
+        raise InvalidInput(field="images", problem=f"are more than {MAX_IMAGES}")
     if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
         raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
 
 
-async def known_run(
-    journal: RunJournal, run: str | None, text: str, images: Sequence[str], /, *, is_stored: bool
-) -> RunRecord | None:
+async def known_run(journal: RunJournal, words: RunWords, /, *, is_stored: bool) -> RunRecord | None:
     """Return what is stored of a host's run.
 
     Raises IdempotencyConflict if other words began it, AlreadyExists if it was erased since, InvalidInput for a name
     that would be blacked out.
     """
+    run = words.run
     if run is not None and scrub_secrets(run).text != run:
         raise InvalidInput(field="run_id", problem="looks like a credential and would be redacted: choose another")
     record = await journal.load(run) if run is not None else None
@@ -62,16 +71,14 @@ async def known_run(
             problem = "names a turn that was erased and is not stored again: use a new id"
             raise AlreadyExists(what="run", name=run, problem=problem)
         return None
-    if not is_stored or not _is_same(record.input, text, images):
+    if not is_stored or not _is_same(record.input, words):
         raise IdempotencyConflict
     return record
 
 
 async def input_of(
     parts: AgentParts,
-    run: str | None,
-    text: str,
-    images: Sequence[str],
+    words: RunWords,
     deadline: RunDeadline,
     /,
     *,
@@ -80,20 +87,21 @@ async def input_of(
     opening: TurnOpening = PLAIN,
 ) -> RunInput:
     """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
-    if images:
+    text = words.text
+    if words.images:
         vision = parts.models.vision
         window = window_of(vision, parts.window.tokens)
-        description = await describe_images(vision, images, text, window=window, deadline=deadline)
+        description = await describe_images(vision, words.images, text, window=window, deadline=deadline)
         text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
         raise InvalidInput(field="text", problem="contains only what memory showed")
     return RunInput(
-        run=run or parts.ids.new(),
+        run=words.run or parts.ids.new(),
         at=parts.clock.now(),
         text=text,
         thread=parts.thread.name,
-        images=digests_of(images),
+        images=digests_of(words.images),
         is_stored=is_stored,
         schedule=schedule,
         before=opening.before,
@@ -101,13 +109,15 @@ async def input_of(
     )
 
 
-def _is_same(stored_input: RunInput, text: str, images: Sequence[str]) -> bool:
+def _is_same(stored_input: RunInput, words: RunWords) -> bool:
     """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
-    own = scrub_secrets(strip_own_output(text).text).text
+    own = scrub_secrets(strip_own_output(words.text).text).text
     is_same = (
-        stored_input.text.startswith(f"{own}\n[image" if own else "[image") if images else stored_input.text == own
+        stored_input.text.startswith(f"{own}\n[image" if own else "[image")
+        if words.images
+        else stored_input.text == own
     )
-    return is_same and stored_input.images == digests_of(images)
+    return is_same and stored_input.images == digests_of(words.images)
 
 
 logger = logging.getLogger(__name__)

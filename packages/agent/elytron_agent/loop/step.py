@@ -46,6 +46,20 @@ from elytron_models.server import error_of
 from elytron_turn.context import WindowTurn, reference_message
 from elytron_turn.sizes import bytes_of, tokens_of
 
+RESULT_PAGE_CHARS: Final = 4_000
+RESULT_PASSAGES: Final = 5
+RESULT_PASSAGE_CHARS: Final = 600
+RESULTS_LISTED: Final = 100
+"""Results that are listed, and how much of those put away is read at once."""
+READS_AT_ONCE: Final = 8
+"""Number of reading calls of one reply that are made side by side."""
+MAX_CORRECTIONS: Final = 1
+RESULT_CHARS: Final = 40_000
+"""Characters of a tool's result, so that a document holds it: a record has 256 KiB, and a character takes at most
+six bytes of JSON."""
+COUNT_DEADLINE_S: Final = 2.0
+"""So long a run waits for a model's own count of tokens before it compacts by an estimate."""
+
 
 @dataclass(slots=True)
 class ModelStep:
@@ -76,7 +90,7 @@ class ModelStep:
         if not isinstance(model, TokenCounter):
             return None
         try:
-            timeout_s = self.deadline.timeout_s(limits.COUNT_DEADLINE_S)
+            timeout_s = self.deadline.timeout_s(COUNT_DEADLINE_S)
             return await finish_work(model.count(self._request(messages, tools)), timeout_s=timeout_s)
         except (TimeoutError, WorkCancelled, ModelError):
             return None
@@ -248,7 +262,7 @@ async def make_call(
         place=place,
         call=parsed_call.call.id,
         tool=parsed_call.call.name,
-        text=clip_text(text, limits.RESULT_CHARS),
+        text=clip_text(text, RESULT_CHARS),
         is_error=is_error,
         is_outside=is_outside,
         is_unknown=is_unknown,
@@ -384,10 +398,7 @@ def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
         elif arguments.id:
             text = _result_page(results[0], arguments.offset)
         else:
-            text = (
-                "\n".join(_result_line(each) for each in results[-limits.RESULTS_LISTED :])
-                or "There are no results yet."
-            )
+            text = "\n".join(_result_line(each) for each in results[-RESULTS_LISTED:]) or "There are no results yet."
         return ToolAnswer(text=text, is_outside=any(each.is_outside for each in results))
 
     return typed_tool(READ_RESULT, _ABOUT, ReadResultArguments, read, read_only=True)
@@ -403,7 +414,7 @@ def _result_line(result: CallResult) -> str:
 
 
 def _result_page(result: CallResult, offset: int) -> str:
-    page = result.text[offset : offset + limits.RESULT_PAGE_CHARS]
+    page = result.text[offset : offset + RESULT_PAGE_CHARS]
     head = f"{_result_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
     return f"{head}\n{page}"
 
@@ -412,11 +423,11 @@ def _best_passages(results: list[CallResult], query: str) -> list[str]:
     """Return the passages that have most of the query's words, the latest first of equal ones."""
     query_words = set(_WORD.findall(query.casefold()))
     ranked = sorted(_result_pieces(results, query_words), key=lambda piece: piece[0], reverse=True)
-    return [text for _, text in ranked[: limits.RESULT_PASSAGES]]
+    return [text for _, text in ranked[:RESULT_PASSAGES]]
 
 
 def _result_pieces(results: list[CallResult], query_words: set[str]) -> Iterator[tuple[int, str]]:
-    size = limits.RESULT_PASSAGE_CHARS
+    size = RESULT_PASSAGE_CHARS
     for result in reversed(results):
         # Pieces overlap, so that a passage at an edge is whole in one of them.
         for start in range(0, max(len(result.text), 1), size // 2):
@@ -460,7 +471,7 @@ def next_action(
     missing = [place for place, call in enumerate(calls) if place not in result_places and call.name not in handed]
     if missing:
         return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing, readers))
-    if record.corrections > limits.CORRECTIONS:
+    if record.corrections > MAX_CORRECTIONS:
         return NextAction(NextDoing.END, StopReason.MALFORMED)
     if not calls and not last.correction:
         return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
@@ -489,4 +500,4 @@ def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[st
 def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
     """Return the first missing call, and if it only reads, those behind it that do too."""
     reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))
-    return reading[: limits.READS_AT_ONCE] or (missing[0],)
+    return reading[:READS_AT_ONCE] or (missing[0],)

@@ -46,6 +46,20 @@ if TYPE_CHECKING:
     from mcp.types import ContentBlock
     from mcp.types import Tool as ServerTool
 
+WEB_RESULTS: Final = 10
+WEB_RESULTS_MAX: Final = 20
+WEB_TEXT_CHARS: Final = 1_200
+WEB_TITLE_CHARS: Final = 300
+WEB_URL_CHARS: Final = 2_000
+WEB_SEARCH_S: Final = 15.0
+WEB_ANSWER_BYTES: Final = 4 * 1024 * 1024
+MAX_SUBAGENTS: Final = 64
+MCP_START_SECONDS: Final = 30.0
+"""So long an MCP server may take until its tools are known."""
+MCP_TOOLS: Final = 100
+"""Tools of all MCP servers: a model takes 128, and the agent has some of its own."""
+MCP_DESCRIPTION_CHARS: Final = 4_000
+
 
 class MemoryMode(StrEnum):
     """Memory of a subagent."""
@@ -85,8 +99,8 @@ class SubagentRepository:
         Raises LimitExceeded.
         """
         subagents = await self.list()
-        if len(subagents) >= limits.SUBAGENTS and all(each.name != subagent.name for each in subagents):
-            raise LimitExceeded(what="subagents per agent", limit=limits.SUBAGENTS, found=len(subagents) + 1)
+        if len(subagents) >= MAX_SUBAGENTS and all(each.name != subagent.name for each in subagents):
+            raise LimitExceeded(what="subagents per agent", limit=MAX_SUBAGENTS, found=len(subagents) + 1)
         value = subagent.model_dump(mode="json")
         try:
             await self._records.put(self._namespace, subagent.name, value, text="a subagent", expected_version=0)
@@ -236,7 +250,7 @@ class WebSearch(Protocol):
 
 class WebSearchArguments(ToolArguments):
     query: Annotated[str, Field(min_length=1, max_length=400, description="What to look for.")]
-    count: Annotated[int, Field(ge=1, le=limits.WEB_RESULTS_MAX)] = limits.WEB_RESULTS
+    count: Annotated[int, Field(ge=1, le=WEB_RESULTS_MAX)] = WEB_RESULTS
     freshness: Annotated[Freshness | None, Field(description="Maximum age of a page.")] = None
     location: Annotated[str | None, Field(max_length=100, description="Where the reader is.")] = None
 
@@ -249,10 +263,10 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
             arguments.query, count=arguments.count, freshness=arguments.freshness, location=arguments.location
         )
         # An address that was cut leads elsewhere, so that a page with an endless one is left out.
-        usable = (page for page in results if len(page.url) <= limits.WEB_URL_CHARS)
+        usable = (page for page in results if len(page.url) <= WEB_URL_CHARS)
         pages = [
-            f"{number}. {clip_text(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
-            f"{clip_text(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
+            f"{number}. {clip_text(page.title, WEB_TITLE_CHARS)}\n{page.url}\n"
+            f"{clip_text(page.text, WEB_TEXT_CHARS)}".rstrip()
             for number, page in enumerate(islice(usable, arguments.count), 1)
         ]
         return "\n\n".join(pages) or "No pages were found."
@@ -294,14 +308,14 @@ class SearxngSearch:
         """Return what it finds. Raises Unreachable if it does not answer as SearXNG does."""
         del location
         settings = ClientSettings(
-            extra="llm", purpose="a web search", url=self._url, timeout_s=limits.WEB_SEARCH_S, uses_environment=True
+            extra="llm", purpose="a web search", url=self._url, timeout_s=WEB_SEARCH_S, uses_environment=True
         )
         fields = {"q": query, "format": "json"} | ({"time_range": freshness} if freshness is not None else {})
         async with http_client(settings) as client:
             import httpx
 
             try:
-                response = await request_within(client, "GET", self._url, limit=limits.WEB_ANSWER_BYTES, params=fields)
+                response = await request_within(client, "GET", self._url, limit=WEB_ANSWER_BYTES, params=fields)
             except (httpx.HTTPError, httpx.InvalidURL):
                 raise Unreachable("the web search is unreachable: check its address") from None
             except LimitExceeded:
@@ -416,8 +430,8 @@ async def mcp_tools(servers: Sequence[McpToolServer], /) -> AsyncGenerator[tuple
     async with AsyncExitStack() as stack:
         for server in servers:
             tools += await _tools_of(server, stack)
-        if len(tools) > limits.MCP_TOOLS:
-            raise InvalidInput(field="MCP servers", problem=f"have {len(tools)} tools: the limit is {limits.MCP_TOOLS}")
+        if len(tools) > MCP_TOOLS:
+            raise InvalidInput(field="MCP servers", problem=f"have {len(tools)} tools: the limit is {MCP_TOOLS}")
         yield tuple(tools)
 
 
@@ -442,7 +456,7 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
             extra="mcp",
             purpose="the tools of an MCP server",
             url=server.url,
-            timeout_s=limits.MCP_START_SECONDS,
+            timeout_s=MCP_START_SECONDS,
             calls_have_bounds=True,
             uses_environment=True,
         )
@@ -455,11 +469,11 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
         # Not `sys.stderr`, which a host may have replaced by what no process can write to.
         opened = Client(stdio_client(started, errlog=sys.__stderr__ or sys.stderr))
     try:
-        async with asyncio.timeout(limits.MCP_START_SECONDS):
+        async with asyncio.timeout(MCP_START_SECONDS):
             client = await stack.enter_async_context(opened)
             page = await client.list_tools()
             listed = page.tools
-            while page.next_cursor and len(listed) <= limits.MCP_TOOLS:
+            while page.next_cursor and len(listed) <= MCP_TOOLS:
                 page = await client.list_tools(cursor=page.next_cursor)
                 listed = [*listed, *page.tools]
     except Exception as error:
@@ -480,9 +494,7 @@ def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> To
 
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{server_tool.name}")[:_NAME_CHARS],
-        description=clip_text(
-            server_tool.description or server_tool.title or server_tool.name, limits.MCP_DESCRIPTION_CHARS
-        ),
+        description=clip_text(server_tool.description or server_tool.title or server_tool.name, MCP_DESCRIPTION_CHARS),
         parameters=server_tool.input_schema,
         act=act,
         may_repeat=is_read_only or (hints is not None and hints.idempotent_hint is True),

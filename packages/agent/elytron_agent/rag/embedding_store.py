@@ -13,7 +13,6 @@ from elytron.indexing.units import CHOICE
 from elytron.memories.tag_links import tagged_turns
 from elytron.runtime import MemoryRuntime
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
-from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_wire import (
     EmbeddingAnswer,
     EmbeddingRequest,
@@ -54,6 +53,13 @@ from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_turn.sizes import within_tokens
 
+TEXT_BYTES: Final = 16 * 1024
+QUERY_BYTES: Final = 4 * 1024
+EMBED_WAIT_S: Final = 2.0
+"""So long an insertion waits for its vector; a text without one is embedded later."""
+QUERY_WAIT_S: Final = 5.0
+
+
 _RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE_FLAG, STORE_FLAG})
 _MESSAGES_GO_OTHERWISE: Final = "message cannot be stored or deleted here: messages are deleted with their conversation"
 
@@ -85,7 +91,7 @@ class EmbeddingStore:
         """
         await self._embedder()
         size = len(request.text.encode("utf-8", "surrogatepass"))
-        _require_bytes("text", size, limits.TEXT_BYTES)
+        _require_bytes("text", size, TEXT_BYTES)
         if similarity.is_blank(request.text):
             raise InvalidInput(field="text", problem="has no words")
         if request.source_type == MESSAGE:
@@ -150,10 +156,10 @@ class EmbeddingStore:
 
     async def search(self, request: RagSearchRequest, /) -> RagSearchAnswer:
         """Return the rows that are nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
-        _require_bytes("query", len(request.query.encode("utf-8", "surrogatepass")), limits.QUERY_BYTES)
+        _require_bytes("query", len(request.query.encode("utf-8", "surrogatepass")), QUERY_BYTES)
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
-        query = await self._context.encoders.query_vector(embedder, request.query, wait_s=limits.QUERY_WAIT_S)
+        query = await self._context.encoders.query_vector(embedder, request.query, wait_s=QUERY_WAIT_S)
         row_filter = RowFilter(frozenset(request.source_types), request.conversation_id, frozenset(request.tags))
         rows = await self._ranked(query, kind, row_filter, limit=request.top_k)
         hits = await self._hits(rows.ranked, kind)
@@ -284,7 +290,7 @@ class EmbeddingStore:
         if encoders.is_resting:
             return
         try:
-            async with asyncio.timeout(limits.EMBED_WAIT_S):
+            async with asyncio.timeout(EMBED_WAIT_S):
                 for _ in range(2):
                     await encoders.settled(self._space)
                     if (await self._row(row_id)).vectors:

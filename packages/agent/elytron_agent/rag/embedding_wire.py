@@ -5,13 +5,18 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from elytron_agent.blocks.archive import ARCHIVAL, tags_of
-from elytron_agent.rag import limits
 from elytron_agent.rag.rows import MESSAGE
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
 from elytron_core.planes.transcript import Metadata
 from elytron_core.scope import Name, TagFilter, Tags
+
+RESULTS_DEFAULT: Final = 5
+RESULTS_MAX: Final = 20
+SOURCE_TYPES: Final = 8
+"""Source types that one call may name."""
+
 
 SourceType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 """`message`, `archival`, or a word of the caller's own."""
@@ -93,10 +98,10 @@ class RagSearchRequest(Request):
     """Find the rows nearest to a query, by cosine only."""
 
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
-    top_k: Annotated[int, Field(ge=1, le=limits.RESULTS_MAX)] = limits.RESULTS
+    top_k: Annotated[int, Field(ge=1, le=RESULTS_MAX)] = RESULTS_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """The first row that does not fit ends the answer."""
-    source_types: Annotated[tuple[SourceType, ...], Field(max_length=limits.SOURCE_TYPES)] = ()
+    source_types: Annotated[tuple[SourceType, ...], Field(max_length=SOURCE_TYPES)] = ()
     conversation_id: Name | None = None
     tags: TagFilter = ()
     """Only rows with one of these."""

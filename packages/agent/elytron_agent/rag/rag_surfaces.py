@@ -13,13 +13,15 @@ from elytron_adapter.http.requests import RouteCall, read_body
 from elytron_adapter.http.responses import answered_by, principal_of
 from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceFigure, build_surfaces
 from elytron_agent.rag import embedding_wire as wire
-from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_store import EmbeddingStore, RagParts
 from elytron_agent.rag.search_figures import RagAlerts, SearchFigures
 from elytron_agent.rag.table_cache import CacheBounds, TableCache
 from elytron_agent.rag.usage import RagQuotas, UsageLedger
 from elytron_core.errors import AgentDisabled, ScopeMissing
 from elytron_core.model import Value
+
+BODY_BYTES: Final = 1024 * 1024
+
 
 ROOT: Final = "/v1/rag"
 _EMBEDDINGS: Final = f"{ROOT}/embeddings"
@@ -90,7 +92,7 @@ class RagService:
         if scope is None:
             raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
         embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
-        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.request else b""
+        body = await read_body(request.scope, request.receive, limit=BODY_BYTES) if route.request else b""
         async with self._admission.admitted(principal, body=body, space=scope.space):
             return await route.handler(RagCall(request, body, embeddings))
 

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from elytron.documents.stored_values import documents_at
 from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix, vectors_ref
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
-from elytron_agent.rag import limits
 from elytron_core import limits as core_limits
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.ids import SpaceId, TurnId
@@ -16,6 +15,10 @@ from elytron_core.planes.transcript import TURNS, Turn, message_id
 from elytron_core.ports.store import Document, DocumentRef, Store
 from elytron_index import SearchUnit
 from elytron_turn.sizes import text_bytes, tokens_of
+
+PAGE_TURNS: Final = 500
+"""Turns that are read at once."""
+
 
 MESSAGE: Final = "message"
 _KIND: Final = vectors_prefix(DocumentRef(TURNS, "0"))[: -len("0.")]
@@ -64,7 +67,7 @@ def source_type_of(turn: Turn, /) -> str:
 async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
     """Yield all rows of a space in the order of their turns, some at a time."""
     after, vectors = "", _VectorPages(store, space)
-    while page := await store.scan(space, TURNS, after=after, limit=limits.PAGE):
+    while page := await store.scan(space, TURNS, after=after, limit=PAGE_TURNS):
         after = page[-1].ref.key
         yield await asyncio.to_thread(_read_rows, page, await vectors.through(after))
 
@@ -76,8 +79,8 @@ async def turn_pages(
 
     Rows have the vectors of one model. Those of a turn that lacks one of these have the vectors of all models.
     """
-    for start in range(0, len(turns), limits.PAGE):
-        documents = await _turn_documents(store, space, turns[start : start + limits.PAGE])
+    for start in range(0, len(turns), PAGE_TURNS):
+        documents = await _turn_documents(store, space, turns[start : start + PAGE_TURNS])
         sets = await documents_at(store, space, [vectors_ref(document.ref, model_tag) for document in documents])
         rows = await asyncio.to_thread(_read_rows, documents, list(sets.values()))
         others = {row.turn for row in rows if not row.vectors}
@@ -88,8 +91,8 @@ async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -
     """Return the rows of some turns; those that are gone have none."""
     keys = sorted(set(turns))
     rows: list[EmbeddingRow] = []
-    for start in range(0, len(keys), limits.PAGE):
-        page = await _turn_documents(store, space, keys[start : start + limits.PAGE])
+    for start in range(0, len(keys), PAGE_TURNS):
+        page = await _turn_documents(store, space, keys[start : start + PAGE_TURNS])
         vectors: list[Document] = []
         for document in page:
             prefix = vectors_prefix(document.ref)

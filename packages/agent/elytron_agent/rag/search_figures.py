@@ -4,20 +4,26 @@ import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from elytron_adapter.surface import SurfaceFigure, ValueHistogram
-from elytron_agent.rag import limits
 from elytron_agent.rag.table_cache import TableCache
 from elytron_agent.rag.usage import UsageLedger
+
+ALERT_CACHED_SEARCH_S: Final = 0.010
+"""A search in cached vectors that takes longer is worth an alert; 40,000 vectors take less."""
+ALERT_LOAD_S: Final = 10.0
+ALERT_CACHE_SHARE: Final = 0.9
+SEARCH_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RagAlerts:
     """Limits beside figures, above which an alert is worth it."""
 
-    cached_search_s: float = limits.ALERT_CACHED_SEARCH_S
-    load_s: float = limits.ALERT_LOAD_S
-    cache_share: float = limits.ALERT_CACHE_SHARE
+    cached_search_s: float = ALERT_CACHED_SEARCH_S
+    load_s: float = ALERT_LOAD_S
+    cache_share: float = ALERT_CACHE_SHARE
 
 
 class SearchFigures:
@@ -25,7 +31,7 @@ class SearchFigures:
 
     def __init__(self, alerts: RagAlerts, /) -> None:
         self._alerts = alerts
-        self._cached, self._read = ValueHistogram(limits.SEARCH_BUCKETS_S), ValueHistogram(limits.SEARCH_BUCKETS_S)
+        self._cached, self._read = ValueHistogram(SEARCH_BUCKETS_S), ValueHistogram(SEARCH_BUCKETS_S)
 
     @contextmanager
     def search(self, *, is_cached: bool) -> Generator[None]:

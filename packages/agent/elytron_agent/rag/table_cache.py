@@ -5,9 +5,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from elytron.indexing.checkpoints import end_of
-from elytron_agent.rag import limits
 from elytron_agent.rag.rows import EmbeddingRow, row_pages, rows_of_turns, turns_of
 from elytron_agent.rag.vector_table import VectorKind, VectorTable
 from elytron_core import limits as core_limits
@@ -16,16 +16,25 @@ from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import JournalEntry, Store
 
+CATCH_UP_TURNS: Final = 1_000
+"""Changed turns that a table takes over by itself; beyond that, it is read as a whole."""
+CACHE_MS: Final = 5 * 60 * 1000
+CACHE_USERS: Final = 100
+CACHE_BYTES: Final = 4 * 1024**3
+CACHE_USER_BYTES: Final = 128 * 1024**2
+LOAD_WAIT_S: Final = 60.0
+"""So long a search waits for the vectors of its user to be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheBounds:
     """Bounds of a cache."""
 
-    users: int = limits.CACHE_USERS
-    size_bytes: int = limits.CACHE_BYTES
-    user_bytes: int = limits.CACHE_USER_BYTES
-    ttl_ms: int = limits.CACHE_MS
-    wait_s: float = limits.LOAD_WAIT_S
+    users: int = CACHE_USERS
+    size_bytes: int = CACHE_BYTES
+    user_bytes: int = CACHE_USER_BYTES
+    ttl_ms: int = CACHE_MS
+    wait_s: float = LOAD_WAIT_S
 
 
 @dataclass(slots=True)
@@ -191,7 +200,7 @@ class TableCache:
                 return None
             is_first = False
             turns |= turns_of([entry.ref for entry in entries])
-            if len(turns) > limits.CATCH_UP_TURNS:
+            if len(turns) > CATCH_UP_TURNS:
                 return None
             if entries:
                 last, after = entries[-1], entries[-1].sequence

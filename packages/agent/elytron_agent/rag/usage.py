@@ -6,7 +6,6 @@ from typing import Final
 
 from elytron.context import OperationContext
 from elytron.runtime_records import RuntimeRecords
-from elytron_agent.rag import limits
 from elytron_agent.rag.rows import row_pages
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
@@ -14,6 +13,22 @@ from elytron_core.errors import LimitExceeded, PreconditionFailed, RateLimited
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.scope import Scope
+
+USER_ROWS: Final = 250_000
+USER_BYTES: Final = 2 * 1024**3
+PROJECT_ROWS: Final = 2_500_000
+PROJECT_BYTES: Final = 20 * 1024**3
+"""Rows and bytes of all users of a server."""
+INSERTS_PER_HOUR: Final = 10_000
+RECOUNT_MS: Final = 3_600_000
+"""Age from which a user's usage is counted again."""
+RECOUNT_PAUSE_MS: Final = 60_000
+"""Age from which it is counted again before a refusal."""
+PROJECT_COUNT_MS: Final = 30_000
+"""Age from which the usage of all users is read again."""
+ROW_BYTES: Final = 200
+"""Bytes of a row beside its text and its vector."""
+
 
 _PLACE: Final = ("elytron:rag",)
 _USAGE: Final = "usage"
@@ -26,11 +41,11 @@ _PROJECT_WAY_OUT: Final = "users of this server must delete rows, or its operato
 class RagQuotas:
     """Upper limits of what users put in; messages, which are embedded by themselves, are not counted."""
 
-    user_rows: int = limits.USER_ROWS
-    user_bytes: int = limits.USER_BYTES
-    project_rows: int = limits.PROJECT_ROWS
-    project_bytes: int = limits.PROJECT_BYTES
-    inserts_per_hour: int = limits.INSERTS_PER_HOUR
+    user_rows: int = USER_ROWS
+    user_bytes: int = USER_BYTES
+    project_rows: int = PROJECT_ROWS
+    project_bytes: int = PROJECT_BYTES
+    inserts_per_hour: int = INSERTS_PER_HOUR
 
 
 class RagUsage(Value):
@@ -69,7 +84,7 @@ class UsageLedger:
         while True:
             usage, version = await self._read(space)
             age_ms = self._ctx.clock.now() - usage.counted_at
-            if self._is_old(usage) or (not self._fits(usage, size_bytes) and age_ms >= limits.RECOUNT_PAUSE_MS):
+            if self._is_old(usage) or (not self._fits(usage, size_bytes) and age_ms >= RECOUNT_PAUSE_MS):
                 # Rows may have gone, or come, by other ways.
                 counted = await self._recount(space, usage, version)
                 usage, version = await self._read(space)
@@ -111,7 +126,7 @@ class UsageLedger:
     async def project(self) -> RagUsage:
         """Return the usage of all users; that of other servers over the same store may be some seconds old."""
         now = self._ctx.clock.now()
-        if not self._project_known or now - self._project.counted_at >= limits.PROJECT_COUNT_MS:
+        if not self._project_known or now - self._project.counted_at >= PROJECT_COUNT_MS:
             rows = size = 0
             async for space in self._spaces():
                 usage, _ = await self._read(space)
@@ -132,7 +147,7 @@ class UsageLedger:
         return usage.rows < self.quotas.user_rows and usage.size_bytes + size_bytes <= self.quotas.user_bytes
 
     def _is_old(self, usage: RagUsage) -> bool:
-        return self._ctx.clock.now() - usage.counted_at >= limits.RECOUNT_MS
+        return self._ctx.clock.now() - usage.counted_at >= RECOUNT_MS
 
     def _require_room(self, usage: RagUsage, size_bytes: int) -> None:
         if self.inserts_of(usage) >= self.quotas.inserts_per_hour:
@@ -178,7 +193,7 @@ class UsageLedger:
     def vector_bytes(self) -> int:
         """Bytes that a row takes beside its text."""
         embedder = self._ctx.encoders.current
-        return limits.ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
+        return ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
 
     async def _read(self, space: SpaceId) -> tuple[RagUsage, int]:
         record = await self._records(space).get(_PLACE, _USAGE)

@@ -140,10 +140,6 @@ class VectorTable:
         """About how much memory it takes."""
         return self.matrix.nbytes + 400 * (len(self.rows) + len(self.others))
 
-    @property
-    def every_row(self) -> Sequence[EmbeddingRow]:
-        return [*self.rows, *self.others]
-
     def search(self, query: bytes, row_filter: RowFilter, /, *, limit: int) -> TableAnswer:
         """Return the best rows that pass, best first. `query` has little-endian numbers of single precision."""
         vector = np.frombuffer(query, "<f4")

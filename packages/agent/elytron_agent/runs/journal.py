@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
-from elytron_agent import limits
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import RunUsage, UserPreferences
 from elytron_agent.runs.thread_notes import (
@@ -59,6 +58,10 @@ from elytron_turn.context import (
     shown_given,
     text_message,
 )
+
+EPOCH_DIGITS: Final = 6
+STEP_DIGITS: Final = 4
+
 
 MAIN: Final = "main"
 """Name of an agent for which no other is given."""
@@ -320,13 +323,13 @@ class RunJournal(ThreadNotes):
     async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
         """Return the stable part of an epoch, None before it is made."""
         stored_context = await self._read(
-            self._copies_namespace(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext
+            self._copies_namespace(thread), f"epoch.{epoch:0{EPOCH_DIGITS}}", StableContext
         )
         return stored_context[0] if stored_context is not None else None
 
     async def put_stable(self, thread: str, epoch: int, part: StableContext, /) -> None:
         """Store the stable part of an epoch."""
-        key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
+        key = f"epoch.{epoch:0{EPOCH_DIGITS}}"
         await self._put(self._copies_namespace(thread), key, part, expected=None)
 
     async def strategy_memory(self, thread: str, run: str, /) -> StrategyMemory | None:
@@ -342,7 +345,7 @@ class RunJournal(ThreadNotes):
         """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
         if number == 0:
             return None
-        key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
+        key = f"summary.{number:0{EPOCH_DIGITS}}"
         stored_summary = await self._read((AGENTS, self._agent, thread), key, WindowSummary)
         if stored_summary is None:
             raise NotFound(what="summary", name=str(number))
@@ -352,7 +355,7 @@ class RunJournal(ThreadNotes):
 
     async def put_summary(self, thread: str, summary: WindowSummary, /) -> None:
         """Store a summary; it is used once the head names it."""
-        key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
+        key = f"summary.{summary.number:0{EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
 
@@ -510,12 +513,12 @@ def _document_key(document: RunDocument) -> str:
         case RunInput():
             return _INPUT
         case StepReply():
-            return f"{document.step:0{limits.STEP_DIGITS}}"
+            return f"{document.step:0{STEP_DIGITS}}"
         case RunEnd():
             return _END
         case CallApproval() | CallResult():
             approved = _APPROVED if isinstance(document, CallApproval) else ""
-            return f"{document.step:0{limits.STEP_DIGITS}}.{document.place:0{limits.STEP_DIGITS}}{approved}"
+            return f"{document.step:0{STEP_DIGITS}}.{document.place:0{STEP_DIGITS}}{approved}"
 
 
 def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:

@@ -17,6 +17,18 @@ from elytron_core.ports.chat import ToolCall
 from elytron_turn import limits as turn_limits
 from elytron_turn.context import near_names, zone_of
 
+RECALL_DEADLINE_S: Final = 0.05
+MAX_STEPS: Final = 10
+MAX_CALLS: Final = 50
+MAX_RUN_TOKENS: Final = 2_000_000
+MAX_SECONDS: Final = 900.0
+TOOL_SECONDS: Final = 120.0
+"""So long a tool may take; after it the outcome is unknown."""
+MAX_TOKENS: Final = 32_768
+THREAD_WAIT_SECONDS: Final = 25.0
+"""So long a run waits for a thread that another process runs: longer than a dead one holds it."""
+
+
 _LOCALE: Final = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]{2,8})*")
 _CODES: Final = (
     "aaabaeafakamanarasavayazbabebgbhbibmbnbobrbscacechcocrcscucvcydadedvdzeeeleneoeseteufafffifjfofrfygagdglgngu"
@@ -48,11 +60,11 @@ class UserPreferences(Request):
 class RunBudget(Request):
     """Budget of one run; it ends when a bound is reached. None: no bound."""
 
-    steps: Annotated[int, Field(ge=1, le=1_000)] = limits.MAX_STEPS
-    calls: Annotated[int, Field(ge=0)] | None = limits.MAX_CALLS
-    tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_RUN_TOKENS
-    seconds: Annotated[float, Field(gt=0)] | None = limits.MAX_SECONDS
-    tool_seconds: Annotated[float, Field(gt=0)] = limits.TOOL_SECONDS
+    steps: Annotated[int, Field(ge=1, le=1_000)] = MAX_STEPS
+    calls: Annotated[int, Field(ge=0)] | None = MAX_CALLS
+    tokens: Annotated[int, Field(ge=1)] | None = MAX_RUN_TOKENS
+    seconds: Annotated[float, Field(gt=0)] | None = MAX_SECONDS
+    tool_seconds: Annotated[float, Field(gt=0)] = TOOL_SECONDS
 
 
 class AgentSettings(Request):
@@ -70,15 +82,15 @@ class AgentSettings(Request):
     welcomes: bool = True
     """True if a person whom the agent does not know yet is asked who that is."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
-    max_tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_TOKENS
+    max_tokens: Annotated[int, Field(ge=1)] | None = MAX_TOKENS
     uses_tools: bool = True
     """True if tools are offered and called."""
     compacts: bool = True
     """True if old turns become summaries."""
-    recall_deadline_s: Annotated[float, Field(ge=0)] = limits.RECALL_DEADLINE_S
+    recall_deadline_s: Annotated[float, Field(ge=0)] = RECALL_DEADLINE_S
     lease_seconds: Annotated[float, Field(gt=0, le=3_600)] = limits.LEASE_SECONDS
     """So long a process holds its thread without a sign of life."""
-    wait_seconds: Annotated[float, Field(ge=0, le=3_600)] = limits.THREAD_WAIT_SECONDS
+    wait_seconds: Annotated[float, Field(ge=0, le=3_600)] = THREAD_WAIT_SECONDS
     """So long a run waits for a thread that another process runs; then it is ThreadBusy."""
     budget: RunBudget = RunBudget()
 

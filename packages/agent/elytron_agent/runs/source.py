@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from elytron.api import MemoryFace
-from elytron_agent import limits
 from elytron_agent.blocks.block_repository import HUMAN, BlockRepository, MemoryBlock
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.runs.events import ANSWERS, StopReason
@@ -52,6 +51,14 @@ from elytron_turn.context import (
 )
 from elytron_turn.memory import TurnBudget, TurnContext, TurnMemory, TurnMessages
 from elytron_turn.sizes import TokenWindow, window_of
+
+RECALL_LIMIT: Final = 8
+OUTSIDE_CHARS: Final = 2_000
+"""So much of what came from outside is kept as evidence beside a turn."""
+WELCOME_RUNS: Final = 15
+"""Number of runs with guidance for a person whom the agent does not know yet."""
+REFUSED_SHARE: Final = 0.7
+"""Size of a retry, relative to the request that the server refused as too long."""
 
 
 class AgentModels:
@@ -160,7 +167,7 @@ class AgentParts:
         """Return how many bytes a request may have in `share` of what it may have before it is shortened."""
         most = self.window.max_bytes(self.settings.compaction_threshold)
         if self.refused_bytes:
-            most = min(most, int(self.refused_bytes * turn_limits.REFUSED_SHARE))
+            most = min(most, int(self.refused_bytes * REFUSED_SHARE))
         return int(most * share)
 
 
@@ -252,7 +259,7 @@ class ContextSource:
         settings = self.agent.settings
         # A strategy brings a memory of its own.
         wait_s = settings.recall_deadline_s if self.agent.strategy is None else 0
-        budget = TurnBudget(turn_limits.STANDING_CHARS, memories=limits.RECALL_LIMIT, wait_s=wait_s)
+        budget = TurnBudget(turn_limits.STANDING_CHARS, memories=RECALL_LIMIT, wait_s=wait_s)
         memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
         stable, blocks = await self.stable(memory.facts), await self._blocks()
         self.first_blocks = None
@@ -341,7 +348,7 @@ WELCOME: Final = (
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
     """Return whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
     is_known = any(block.label == HUMAN and block.value.strip() for block in blocks)
-    return runs <= limits.WELCOME_RUNS and not is_known
+    return runs <= WELCOME_RUNS and not is_known
 
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
@@ -381,9 +388,7 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
     words = [transcript.Message(role=role, text=record.input.text, at=record.input.at)] if record.input.text else []
     client_messages = given_messages(record.input)
     tool_messages = (
-        transcript.Message(
-            role=EvidenceRole.TOOL, text=clip_text(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
-        )
+        transcript.Message(role=EvidenceRole.TOOL, text=clip_text(result.text, OUTSIDE_CHARS), speaker=result.tool)
         for result in outside[: core_limits.TOOL_OBSERVATIONS]
         if result.text.strip()
     )
@@ -414,7 +419,7 @@ def given_messages(run_input: RunInput, /) -> list[transcript.Message]:
     for message in run_input.before:
         match message:
             case ToolResult():
-                text, role = clip_text(message.text, limits.OUTSIDE_CHARS), EvidenceRole.TOOL
+                text, role = clip_text(message.text, OUTSIDE_CHARS), EvidenceRole.TOOL
                 messages.append(
                     transcript.Message(role=role, text=text.strip() or "(empty)", speaker=message.tool or None)
                 )

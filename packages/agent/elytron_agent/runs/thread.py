@@ -24,6 +24,9 @@ from elytron_turn.context import (
     uncompact_head,
 )
 
+LEASE_RENEWALS: Final = 3
+"""Number of renewals in the time of a lease."""
+
 
 @dataclass(slots=True)
 class AgentThread:
@@ -172,7 +175,7 @@ class AgentThread:
     async def _renew(self, over: asyncio.Event) -> None:
         while not over.is_set():
             try:
-                async with asyncio.timeout(self.lease_s / limits.LEASE_RENEWALS):
+                async with asyncio.timeout(self.lease_s / LEASE_RENEWALS):
                     await over.wait()
             except TimeoutError:
                 # A process that lost the thread finds out with the next document that it stores.
@@ -313,7 +316,7 @@ class ThreadQueue:
             # A turn that was dropped goes on: the lease of the thread still lets one run at a time.
             if turn not in {each.id for each in alive} or alive[0].id == turn:
                 return
-            if loop.time() - renewed_s >= limits.LEASE_SECONDS / limits.LEASE_RENEWALS:
+            if loop.time() - renewed_s >= limits.LEASE_SECONDS / LEASE_RENEWALS:
                 await self._change(lambda turns: self._renewed(turns, turn))
                 renewed_s = loop.time()
             await asyncio.sleep(limits.THREAD_LOOK_S)

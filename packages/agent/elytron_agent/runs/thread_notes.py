@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
 from elytron.runtime_records import RecordDraft, RuntimeRecords
-from elytron_agent import limits
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
@@ -14,6 +13,10 @@ from elytron_core.model import Value
 from elytron_core.planes.records import Record, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
 from elytron_turn.context import WindowReaction
+
+REACTED_RUNS: Final = 256
+"""Runs of a thread whose reactions are looked up for a request."""
+
 
 _ELSEWHERE: Final = "@@"
 """Mark before the thread of a run in the window of another one."""
@@ -80,7 +83,7 @@ class ThreadNotes:
             runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
             if run in runs:
                 return
-            noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
+            noted = ReactedRuns(runs=(*runs, run)[-REACTED_RUNS:])
             with suppress(Conflict):
                 await self._put((AGENTS, self._agent, thread), REACTED, noted, expected=version)
                 return

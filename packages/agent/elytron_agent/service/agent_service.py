@@ -33,6 +33,13 @@ from elytron_core.planes.jobs import JobQueue, JobState
 from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
 
+TURN_SETTLE_S: Final = 5.0
+"""Age from which a turn without an end in the log is looked at."""
+STREAMS_EACH: Final = 16
+"""Streams that one caller may have open."""
+SCHEDULES_AT_ONCE: Final = 4
+
+
 logger = logging.getLogger(__name__)
 _SWEEP_EVERY: Final = 12
 """Intervals after which the store is asked for spaces with jobs that another process made."""
@@ -115,7 +122,7 @@ class JobService:
     async def _take_due(self) -> None:
         """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
         for space in sorted(self._context.waiting_spaces(), key=lambda space: (self._turns.get(space, 0), space)):
-            if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
+            if len(self._busy) >= SCHEDULES_AT_ONCE:
                 return
             if space in self._busy:
                 continue
@@ -162,7 +169,7 @@ class AgentService:
         self.context = admission.dispatcher.runtime.context
         has_schedules = not settings.off & {AgentPart.ALL, AgentPart.SCHEDULES}
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
-        self.streams = OpenStreams(admission, each=limits.STREAMS_EACH)
+        self.streams = OpenStreams(admission, each=STREAMS_EACH)
         self.lines = TurnLines()
         self.turn_service = TurnService(self.pool, self.lines, log=self)
         self.responses = ResponseService(self.pool, self.lines)
@@ -223,7 +230,7 @@ class AgentService:
             self.turn_service.resume(user, agent)
             return
         # A turn may have ended just now, with its process about to log that.
-        before = self.context.clock.now() - round(limits.TURN_SETTLE_S * 1000)
+        before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
             if turn.thread == agent.name and turn.at < before:
                 await self.turn_service.log_end(user, agent, turn.run_id)

@@ -28,6 +28,9 @@ from elytron_models.client import ModelClient, open_model
 if TYPE_CHECKING:
     from elytron_agent.loop.agent import Agent
 
+TURN_WAIT_S: Final = 900.0
+"""So long a turn waits for one that another process runs in its thread."""
+
 
 ToolMaker = Callable[[UserAgents, KnownAgent], Sequence[Tool]]
 """Returns further tools of an agent."""
@@ -98,7 +101,7 @@ class AgentPool:
             preferences=preferences,
             uses_tools=config.tools and AgentPart.TOOLS not in self._settings.off,
             compacts=config.compaction,
-            wait_seconds=limits.TURN_WAIT_S,
+            wait_seconds=TURN_WAIT_S,
             budget=self._settings.budget,
         )
 

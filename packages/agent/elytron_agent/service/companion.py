@@ -40,6 +40,17 @@ from elytron_turn import limits as turn_limits
 if TYPE_CHECKING:
     from elytron_agent.loop.removal import RemovalPlan, ThreadRemoval
 
+KEEP_ALIVE_S: Final = 15.0
+"""Silence of a chat's stream after which a comment is sent."""
+LOCAL_CONTEXT_TOKENS: Final = 16_384
+"""Tokens of a model on this machine, unless the operator says otherwise."""
+HEARTBEAT_S: Final = 30.0
+"""Silence of the channel of events after which a comment is sent."""
+SCHEDULE_POLL_S: Final = 5.0
+PUSH_WAIT_S: Final = 3.0
+"""So long a turn that is over waits for a device to get it before previews are sent."""
+
+
 CONFIG: Final = "companion"
 _CALLER: Final = "agent"
 """Caller in the audit of what an agent does by itself."""
@@ -83,7 +94,7 @@ class ServiceSettings:
     off: frozenset[AgentPart] = frozenset()
     budget: RunBudget = field(default_factory=RunBudget)
     """Steps, calls, tokens and time of one turn."""
-    keep_alive_s: float = limits.KEEP_ALIVE_S
+    keep_alive_s: float = KEEP_ALIVE_S
     """Silence of a chat's stream after which a comment is sent."""
     runs_schedules: bool = True
     """False: schedules and previews are kept, and another process runs and sends them."""
@@ -91,10 +102,10 @@ class ServiceSettings:
     """Hosts that previews may be sent to also in a private network, and without TLS."""
     push_contact: str | None = None
     """Address that push services may write to, `mailto:` or `https:`."""
-    push_wait_s: float = limits.PUSH_WAIT_S
-    schedule_poll_s: float = limits.SCHEDULE_POLL_S
+    push_wait_s: float = PUSH_WAIT_S
+    schedule_poll_s: float = SCHEDULE_POLL_S
     """Interval in which this process looks for schedules that are due."""
-    heartbeat_s: float = limits.HEARTBEAT_S
+    heartbeat_s: float = HEARTBEAT_S
     """The same of the channel of events."""
 
     def model_named(self, name: str | None, /) -> str:
@@ -369,7 +380,7 @@ def _usual_tokens(model: str, settings: ServiceSettings) -> int:
     if settings.context_tokens is not None:
         return settings.context_tokens
     is_local = model.startswith("ollama:")
-    return limits.LOCAL_CONTEXT_TOKENS if is_local else limits.MAX_CONTEXT_TOKENS
+    return LOCAL_CONTEXT_TOKENS if is_local else limits.MAX_CONTEXT_TOKENS
 
 
 def _known_subagent(main: KnownAgent, subagent: Subagent) -> KnownAgent:

@@ -38,6 +38,15 @@ from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, EventIdInvalid, NotFound, PreconditionFailed
 from elytron_core.model import Value
 
+LOG_PAGE: Final = 32
+LOG_PAGES: Final = 512
+"""Entries of a page of a user's event log, and pages that are kept."""
+LOG_PAGES_OF_A_TURN: Final = 8
+"""Last pages in which a message of a turn that broke off is looked for."""
+SEND_S: Final = 30.0
+"""So long the reader of a stream may take nothing."""
+
+
 _PROBLEMS: Final = {
     StopReason.FAILED: "the model could not be called: your message is stored, try again later",
     StopReason.MALFORMED: "the model returned no usable answer: your message is stored",
@@ -240,7 +249,7 @@ class EventWriter:
 
     async def _frame(self, data: bytes, *, begins: bool = False) -> None:
         """Send `data`. Raises TimeoutError if the reader takes nothing for too long."""
-        async with asyncio.timeout(limits.SEND_S):
+        async with asyncio.timeout(SEND_S):
             if begins:
                 await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
@@ -302,7 +311,7 @@ class LogPage(Value):
 
     number: int = 0
     first: int = 1
-    entries: Annotated[tuple[LogEntry, ...], Field(max_length=limits.LOG_PAGE)] = ()
+    entries: Annotated[tuple[LogEntry, ...], Field(max_length=LOG_PAGE)] = ()
     open: tuple[LoggedTurn, ...] = ()
 
     @property
@@ -357,7 +366,7 @@ class EventLog:
         entries = [entry for entry in head.entries if entry.sequence > place]
         first = head.first
         # Pages are a ring: that of an older number was written over.
-        for number in range(head.number - 1, max(-1, head.number - limits.LOG_PAGES), -1):
+        for number in range(head.number - 1, max(-1, head.number - LOG_PAGES), -1):
             if place + 1 >= first:
                 break
             page = await self._page(number)
@@ -374,7 +383,7 @@ class EventLog:
     async def has_message(self, item_id: str, /) -> bool:
         """Return whether an item's message is in the log."""
         head, _ = await self._read_head()
-        for number in range(head.number, max(-1, head.number - limits.LOG_PAGES_OF_A_TURN), -1):
+        for number in range(head.number, max(-1, head.number - LOG_PAGES_OF_A_TURN), -1):
             page = head if number == head.number else await self._page(number)
             if page is None:
                 break
@@ -407,7 +416,7 @@ class EventLog:
         now = self._user.memory.context.clock.now()
         drafts: list[RecordDraft] = []
         for event in events:
-            if len(head.entries) >= limits.LOG_PAGE:
+            if len(head.entries) >= LOG_PAGE:
                 drafts.append(_page_draft(_page_key(head.number), head))
                 head = LogPage(number=head.number + 1, first=head.next, open=head.open)
             entry = _entry_of(event, thread, head.next, now)
@@ -475,7 +484,7 @@ def _page_draft(key: str, page: LogPage, version: int | None = None) -> RecordDr
 
 
 def _page_key(number: int) -> str:
-    return f"page.{number % limits.LOG_PAGES:04}"
+    return f"page.{number % LOG_PAGES:04}"
 
 
 def _log_place() -> tuple[str, ...]:

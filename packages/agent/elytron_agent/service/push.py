@@ -50,6 +50,17 @@ from elytron_outbound.addresses import JudgedAddress, judged_address
 from elytron_outbound.clients import ClientSettings, http_client
 from elytron_turn.sizes import clip_bytes
 
+PREVIEW_BYTES: Final = 180
+"""Bytes of a preview."""
+PUSH_SUBSCRIPTIONS: Final = 16
+PUSH_URL_CHARS: Final = 2_000
+PUSH_SEND_S: Final = 15.0
+PUSH_TTL_S: Final = 24 * 3_600
+"""So long a push service keeps a preview for a device that is away."""
+VAPID_S: Final = 12 * 3_600
+"""So long the signature of a message to a push service holds."""
+
+
 push_logger = logging.getLogger(__name__)
 
 _SCHEMES: Final = frozenset({"https", "http"})
@@ -91,7 +102,7 @@ async def checked_address(url: str, allowed: Collection[str], /) -> JudgedAddres
 
 async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: Collection[str], /) -> bool:
     """Send a body, and return False if the subscription is no longer there. Raises as `checked_address`."""
-    settings = ClientSettings(extra="llm", purpose="push", timeout_s=limits.PUSH_SEND_S)
+    settings = ClientSettings(extra="llm", purpose="push", timeout_s=PUSH_SEND_S)
     async with http_client(settings) as client:
         import httpx
 
@@ -218,9 +229,9 @@ class PushRequest(Request):
     """Subscribe to previews, in a browser (its `endpoint` and `keys`) or through a webhook (`url`)."""
 
     type: Literal["web_push", "webhook"]
-    endpoint: Annotated[str, OpaqueId(), Field(max_length=limits.PUSH_URL_CHARS)] | None = None
+    endpoint: Annotated[str, OpaqueId(), Field(max_length=PUSH_URL_CHARS)] | None = None
     keys: PushKeys | None = None
-    url: Annotated[str, OpaqueId(), Field(max_length=limits.PUSH_URL_CHARS)] | None = None
+    url: Annotated[str, OpaqueId(), Field(max_length=PUSH_URL_CHARS)] | None = None
 
     @property
     def address(self) -> str:
@@ -272,8 +283,8 @@ class PushRepository:
         key_check = self._key_check(await self._space_key())
         pushes = await self.list()
         subscription = next((each for each in pushes if each.url == request.address), None)
-        if subscription is None and len(pushes) >= limits.PUSH_SUBSCRIPTIONS:
-            most = limits.PUSH_SUBSCRIPTIONS
+        if subscription is None and len(pushes) >= PUSH_SUBSCRIPTIONS:
+            most = PUSH_SUBSCRIPTIONS
             raise LimitExceeded(what="push subscriptions per user", limit=most, found=most + 1)
         push = StoredPush(
             id=subscription.id if subscription is not None else self._context.ids.new(),
@@ -408,7 +419,7 @@ class PushRunner:
     async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
         plain = json.dumps(
-            message | {"preview": clip_bytes(" ".join(item.text.split()), limits.PREVIEW_BYTES)}, ensure_ascii=False
+            message | {"preview": clip_bytes(" ".join(item.text.split()), PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()
         if push.type == "webhook":
             return await self._send_webhook(repository, push, plain)
@@ -424,14 +435,14 @@ class PushRunner:
         signature = vapid_header(
             f"{parts.scheme}://{parts.netloc}",
             key=private_key(await repository.vapid_seed()),
-            expires_s=now_s + limits.VAPID_S,
+            expires_s=now_s + VAPID_S,
             contact=self._settings.push_contact,
         )
         headers = {
             "Authorization": signature,
             "Content-Encoding": "aes128gcm",
             "Content-Type": "application/octet-stream",
-            "TTL": str(limits.PUSH_TTL_S),
+            "TTL": str(PUSH_TTL_S),
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
 

@@ -20,6 +20,12 @@ from elytron_core.scope import Name, OpaqueId, Tags
 from elytron_turn import limits as turn_limits
 from elytron_turn.context import zone_of
 
+PROMPT_CHARS: Final = 40_000
+"""Characters of a system prompt."""
+SEARCH_RESULTS: Final = 5
+SEARCH_RESULTS_MAX: Final = 20
+
+
 _IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64")
 _BEGINNINGS: Final = {
     "png": (b"\x89PNG\r\n\x1a\n",),
@@ -56,7 +62,7 @@ class ConfigChange(Request):
     """False switches the user's agent off: its routes answer `agent_disabled`, and its schedules wait."""
     model: str | None = None
     """One of the server's models."""
-    system_prompt: Annotated[str, Field(max_length=limits.PROMPT_CHARS)] | None = None
+    system_prompt: Annotated[str, Field(max_length=PROMPT_CHARS)] | None = None
     max_context_tokens: Annotated[int, Field(ge=1_000)] | None = None
     compaction_threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     tools: bool | None = None
@@ -298,7 +304,7 @@ class AgentSearchRequest(Request):
     """Search archival memory and past messages."""
 
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
-    top_k: Annotated[int, Field(ge=1, le=limits.SEARCH_RESULTS_MAX)] = limits.SEARCH_RESULTS
+    top_k: Annotated[int, Field(ge=1, le=SEARCH_RESULTS_MAX)] = SEARCH_RESULTS
     sources: Annotated[tuple[SearchSource, ...], Field(min_length=1, max_length=2)] = tuple(SearchSource)
     tags: Tags = ()
     """Only archival memories with one of these."""

@@ -28,6 +28,25 @@ from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.policy.projection.sections import escape_line
 from elytron_store.file.disk import NEW_SUFFIX, locked_file, make_folder, write_file
 
+MEMORY_CHARS: Final = 2_200
+USER_CHARS: Final = 1_375
+CURATED_CHARS_MAX: Final = 50_000
+"""Characters of MEMORY.md and of USER.md with their separators, and what they may be set to."""
+CURATED_SHOWN: Final = 2
+"""Multiple of a file's limit that a snapshot shows of one that grew beyond it."""
+CURATED_OPERATIONS: Final = 50
+CURATED_FAILURES: Final = 3
+"""Number of failed attempts to make room after which the tool says that the run is to go on without."""
+CURATED_FULL_PERCENT: Final = 90
+CURATED_PREVIEW_CHARS: Final = 80
+CURATED_ATTEMPTS: Final = 8
+"""So often a change is made again because others changed the entries meanwhile."""
+CURATED_LOCK_S: Final = 5.0
+CURATED_PAUSE_S: Final = 0.005
+"""So long a change waits for its file, and so long between two looks."""
+CURATED_FILE_BYTES: Final = 1024 * 1024
+
+
 DELIMITER: Final = "\n§\n"
 _MARK: Final = DELIMITER.strip()
 
@@ -57,8 +76,8 @@ class EntryOperation(ToolArguments):
     """One change: `content` is the new text, `old_text` a part of the entry that is meant."""
 
     action: EntryAction
-    content: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
-    old_text: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
+    content: Annotated[str, Field(max_length=CURATED_CHARS_MAX)] = ""
+    old_text: Annotated[str, Field(max_length=CURATED_CHARS_MAX)] = ""
 
 
 class EntryRefusal(NamedTuple):
@@ -160,7 +179,7 @@ def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | Entr
 
 
 def _entry_preview(entry: str) -> str:
-    most = limits.CURATED_PREVIEW_CHARS
+    most = CURATED_PREVIEW_CHARS
     return entry if len(entry) <= most else f"{entry[:most]}..."
 
 
@@ -189,11 +208,11 @@ class EntryFiles:
         """Return what the file holds, None if there is none. Raises LimitExceeded, InvalidInput."""
         try:
             with self._place(target.file_name).open("rb") as file:
-                data = file.read(limits.CURATED_FILE_BYTES + 1)
+                data = file.read(CURATED_FILE_BYTES + 1)
         except FileNotFoundError:
             return None
-        if len(data) > limits.CURATED_FILE_BYTES:
-            raise LimitExceeded(what=f"bytes in {target.file_name}", limit=limits.CURATED_FILE_BYTES)
+        if len(data) > CURATED_FILE_BYTES:
+            raise LimitExceeded(what=f"bytes in {target.file_name}", limit=CURATED_FILE_BYTES)
         try:
             return FileText(data.decode("utf-8"), data)
         except UnicodeDecodeError:
@@ -307,7 +326,7 @@ class EntryStore:
     async def _change_record(
         self, target: ListTarget, operations: Sequence[EntryOperation], call: str
     ) -> Entries | EntryRefusal:
-        for _ in range(limits.CURATED_ATTEMPTS):
+        for _ in range(CURATED_ATTEMPTS):
             version = await self._version(target)
             if call in version.stored.calls:
                 return version.stored.entries
@@ -377,7 +396,7 @@ class EntryStore:
 async def _hold_file(locks: ExitStack, files: EntryFiles, target: ListTarget) -> None:
     """Take the lock of a file. While others hold it, no thread waits: the one that holds it needs a thread too."""
     clock = asyncio.get_running_loop().time
-    until = clock() + limits.CURATED_LOCK_S
+    until = clock() + CURATED_LOCK_S
     while True:
         try:
             # The lock is its file handle's, so that it may be taken in one thread and released in another.
@@ -385,7 +404,7 @@ async def _hold_file(locks: ExitStack, files: EntryFiles, target: ListTarget) ->
         except StoreBusy:
             if clock() >= until:
                 raise
-            await asyncio.sleep(limits.CURATED_PAUSE_S)
+            await asyncio.sleep(CURATED_PAUSE_S)
         else:
             return
 
@@ -414,8 +433,8 @@ class CuratedSettings(Request):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
-    memory_char_limit: Annotated[int, Field(ge=1, le=limits.CURATED_CHARS_MAX)] = limits.MEMORY_CHARS
-    user_char_limit: Annotated[int, Field(ge=1, le=limits.CURATED_CHARS_MAX)] = limits.USER_CHARS
+    memory_char_limit: Annotated[int, Field(ge=1, le=CURATED_CHARS_MAX)] = MEMORY_CHARS
+    user_char_limit: Annotated[int, Field(ge=1, le=CURATED_CHARS_MAX)] = USER_CHARS
     directory: str | None = None
 
 
@@ -426,7 +445,7 @@ class MemoryArguments(ToolArguments):
     target: ListTarget = ListTarget.MEMORY
     content: str = ""
     old_text: str = ""
-    operations: Annotated[tuple[EntryOperation, ...], Field(max_length=limits.CURATED_OPERATIONS)] = ()
+    operations: Annotated[tuple[EntryOperation, ...], Field(max_length=CURATED_OPERATIONS)] = ()
 
 
 class CuratedStrategy:
@@ -506,7 +525,7 @@ class MemoryTool:
             answer["matches"] = list(refusal.matches)
         if refusal.shows_entries:
             self._failures += 1
-            if self._failures > limits.CURATED_FAILURES:
+            if self._failures > CURATED_FAILURES:
                 error = "This failed several times. Memory stays as it is: do not try again, and answer the user now."
                 return _tool_answer({"success": False, "done": True, "error": error}, is_error=True)
             answer["current_entries"] = [_shown_entry(target, entry) for entry in entries]
@@ -519,7 +538,7 @@ def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
     if not entries:
         return ""
     text = DELIMITER.join(_shown_entry(target, entry) for entry in entries)
-    most = limits.CURATED_SHOWN * limit
+    most = CURATED_SHOWN * limit
     if len(text) > most:
         text = f"{text[:most]}\n[{len(text) - most:,} characters are not shown: remove or shorten entries]"
     return f"{HEADINGS[target]} [{_usage_line(entries, limit)}]\n{text}"
@@ -557,7 +576,7 @@ def _change_answer(
         else "Nothing changed: it already exists.",
         "note": _SAVED_NOTE,
     }
-    if _used_percent(len(write_entries(new_entries)), limit) >= limits.CURATED_FULL_PERCENT:
+    if _used_percent(len(write_entries(new_entries)), limit) >= CURATED_FULL_PERCENT:
         answer["warning"] = "Nearly full: merge or remove entries when you next write."
     return answer
 

@@ -40,6 +40,13 @@ from elytron_gateway.wire import SearchResult
 from elytron_outbound.answers import AnswerBounds, bound_items
 from elytron_turn.context import fence_text
 
+REFERENCE_CHARS: Final = 4_000
+"""Characters of each memory that a gateway found, shown before a run."""
+REFERENCE_NAME_CHARS: Final = 400
+"""Characters of each of its other fields, such as its session and address."""
+REFERENCES_CHARS: Final = 16_000
+"""Characters of all memories that a gateway found, shown before a run."""
+
 
 class RunEventKind(StrEnum):
     """Outcome of a call."""
@@ -282,7 +289,7 @@ def key_of(session: str, turn: str, /) -> str:
 def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str) -> str | None:
     """Return the results for a model in a fence, one a line as JSON; None if none of them has words."""
     lines = [_result_line(result) for result in results if result.text and result.text.strip()]
-    bounds = AnswerBounds(gateway_limits.TOP_K, agent_limits.REFERENCES_CHARS, agent_limits.REFERENCES_CHARS)
+    bounds = AnswerBounds(gateway_limits.TOP_K, REFERENCES_CHARS, REFERENCES_CHARS)
     # A line that does not fit is dropped whole, because half of one is no JSON.
     fitting_lines = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
     text = "\n".join(line for line in fitting_lines if line)
@@ -299,7 +306,7 @@ def _result_line(result: "RunResult | SearchResult") -> str:
     fields: dict[str, str | float] = {}
     for name in RESULT_FIELDS:
         value = getattr(result, name)
-        most = agent_limits.REFERENCE_CHARS if name == "text" else agent_limits.REFERENCE_NAME_CHARS
+        most = REFERENCE_CHARS if name == "text" else REFERENCE_NAME_CHARS
         if isinstance(value, str):
             fields[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
         elif value is not None:

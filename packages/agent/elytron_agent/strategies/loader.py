@@ -42,6 +42,12 @@ from elytron_core.planes.transcript import Message
 from elytron_core.scope import Name, Scope, Space
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
+CONFIGURATION_BYTES: Final = 1024 * 1024
+PROJECTION_CHARS: Final = 4_096
+RUNTIME_DEADLINE_S: Final = 2.0
+"""So long a run waits for its own store's memory."""
+
+
 logger = logging.getLogger(__name__)
 RULE: Final = (
     "Core memory is in <memory_blocks>; you edit it with the memory tools. It says what you know; nothing in it is "
@@ -56,9 +62,9 @@ class RuntimeSettings(Request):
 
     agent: Name | None = None
     shared_blocks: Annotated[tuple[Name, ...], Field(max_length=limits.BLOCKS)] = ()
-    max_chars: Annotated[int, Field(ge=0, le=core_limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS
+    max_chars: Annotated[int, Field(ge=0, le=core_limits.PROJECTION_CHARS_MAX)] = PROJECTION_CHARS
     """The most characters of what is recalled for a run."""
-    timeout_seconds: Annotated[float, Field(gt=0)] = limits.RUNTIME_DEADLINE_S
+    timeout_seconds: Annotated[float, Field(gt=0)] = RUNTIME_DEADLINE_S
     tool_names: ToolNaming = ToolNaming.SAGE
 
 
@@ -282,7 +288,7 @@ def _settings_section(kind: type[RequestT], section: object, name: str) -> Reque
 def _read_settings(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            data = file.read(limits.CONFIGURATION_BYTES + 1)
+            data = file.read(CONFIGURATION_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UnreadableFile.unopened(path.name, error) from None
     if path.suffix.lower() == ".toml":
@@ -292,7 +298,7 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
             # The parser's own message repeats what it read, which may be a key.
             raise UnreadableFile(name=path.name, problem="is not TOML") from None
     try:
-        document = strict_json.parse_json(data, limit=limits.CONFIGURATION_BYTES)
+        document = strict_json.parse_json(data, limit=CONFIGURATION_BYTES)
     except InvalidInput as error:
         raise UnreadableFile(name=path.name, problem=error.problem) from None
     if not isinstance(document, dict):

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Protocol, assert_never
+from typing import Annotated, Final, Protocol, assert_never
 
 from pydantic import AliasChoices, Field
 
-from elytron_agent import limits
 from elytron_agent.blocks.archive import answer_of
 from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
@@ -16,6 +15,9 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.ports import chat
 from elytron_core.scope import Name
+
+SESSION_HITS: Final = 5
+SESSION_HITS_MAX: Final = 20
 
 
 class RunEnding(StrEnum):
@@ -112,7 +114,7 @@ class SessionSearchArguments(ToolArguments):
     """Arguments of `session_search`."""
 
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS, description="What to look for.")]
-    limit: Annotated[int, Field(ge=1, le=limits.SESSION_HITS_MAX)] = limits.SESSION_HITS
+    limit: Annotated[int, Field(ge=1, le=SESSION_HITS_MAX)] = SESSION_HITS
     session_id: Annotated[
         str | None,
         Field(

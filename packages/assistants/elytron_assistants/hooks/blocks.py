@@ -13,7 +13,7 @@ from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.policy.projection import fence
-from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
+from elytron_core.policy.projection.builder import POLICY, BlockForm, ProjectionInputs, build_projection
 from elytron_core.policy.projection.sections import RecentMessage, clip_text
 from elytron_core.scope import Scope
 from elytron_core.text.similarity import normalise_text, words_of
@@ -77,7 +77,9 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
     room = max_chars - len(block) + len(rule) - 1
-    beside = build_projection(ProjectionInputs(max_chars=room, recent=tuple(latest)), mark=token_hex(_MARK_BYTES))
+    beside = build_projection(
+        ProjectionInputs(form=BlockForm(max_chars=room), recent=tuple(latest)), mark=token_hex(_MARK_BYTES)
+    )
     text = "\n".join(filter(None, (block, beside.block.replace(rule, "", 1) if rule else beside.block)))
     ids = (*standing.selected_ids, *(memory for part in beside.sections for memory in part.included))
     return HookBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text))

@@ -70,10 +70,10 @@ def show_other_spaces(console: "Console", spaces: Sequence[str], /) -> None:
         console.print(f"this user has other spaces, which are not included: {names}", soft_wrap=True)
 
 
-def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
+def share_bar(share: float, /) -> str:
     """Return a bar whose filled part is `share`, between 0 and 1, of its cells."""
-    filled = round(min(max(share, 0.0), 1.0) * cells)
-    return "█" * filled + "·" * (cells - filled)
+    filled = round(min(max(share, 0.0), 1.0) * BAR_CELLS)
+    return "█" * filled + "·" * (BAR_CELLS - filled)
 
 
 def show_hits(console: "Console", hits: Sequence[RecallHit], /) -> None:

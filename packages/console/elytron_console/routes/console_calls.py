@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from elytron.context import OperationContext
 from elytron_adapter.access_keys import AccessKeys, Principal
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_adapter.envelope import CallTransport
+from elytron_adapter.envelope import CallHeaders, CallOrigin, CallTransport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.archives import ArchiveHandlers
 from elytron_adapter.http.requests import query_scope, read_value
@@ -25,6 +25,10 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Scope
+
+TRANSCRIPTS_AT_ONCE: Final = 2
+"""Files of messages that are read at once; further ones wait."""
+
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -40,7 +44,7 @@ class ConsoleService:
         self.journal = JournalReader(self.context, admission.keys)
         self.archives = ArchiveHandlers(admission, CallTransport.CONSOLE)
         self.smoke_checks = SmokeRunner(host)
-        self.transcript_places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)
+        self.transcript_places = asyncio.Semaphore(TRANSCRIPTS_AT_ONCE)
 
     @property
     def context(self) -> OperationContext:
@@ -98,12 +102,11 @@ class ConsoleCall:
         """Return the answer to an operation of the caller."""
         return await self.console.admission.call(
             self.principal,
-            transport=CallTransport.CONSOLE,
+            origin=CallOrigin(CallTransport.CONSOLE),
             operation=operation,
             request_id=request_id_of(self.request.scope),
             payload=payload,
-            idempotency_key=idempotency_key,
-            audit_id=audit_id,
+            headers=CallHeaders(idempotency_key=idempotency_key, audit_id=audit_id),
         )
 
 

@@ -38,6 +38,10 @@ from elytron_core.planes import skills
 from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Reason
 
+JOURNAL_PAGE: Final = 200
+"""Journal entries that one answer has at most."""
+
+
 _NAMES = frozenset(operation.name for operation in WIRE_OPERATIONS)
 _ACTIONS = frozenset(action.value for action in JournalAction)
 
@@ -152,7 +156,7 @@ async def _list_entries(call: ConsoleCall) -> Value:
     if not actions <= _ACTIONS:
         raise InvalidInput(field="actions", problem=f"has an unknown action: use {', '.join(sorted(_ACTIONS))}")
     before = query_number(query, "before", 1, most=10**15) if "before" in query else None
-    limit = query_number(query, "limit", 50, most=limits.JOURNAL_PAGE)
+    limit = query_number(query, "limit", 50, most=JOURNAL_PAGE)
     return await call.console.journal.page(space, before=before, limit=limit, actions=actions)
 
 

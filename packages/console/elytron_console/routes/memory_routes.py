@@ -15,7 +15,6 @@ from elytron_adapter.http.archives import MEDIA_TYPE, receive_file, work_folder
 from elytron_adapter.http.requests import AUDIT_ID, query_flag
 from elytron_adapter.http.responses import render_answer
 from elytron_adapter.surface import Route
-from elytron_console import limits
 from elytron_console.routes.console_calls import ConsoleCall, ConsoleRoute
 from elytron_console.sessions import ROOT
 from elytron_core import limits as core_limits
@@ -36,6 +35,13 @@ from elytron_core.errors import InvalidInput
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
 from elytron_core.scope import Reason, Scope, ScopedRequest, Space
+
+TRANSCRIPT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a file of messages that is sent."""
+EGO_NODES: Final = 200
+"""Memories around one memory that one answer has at most."""
+EGO_TEXT_CHARS: Final = 400
+
 
 ReportT = TypeVar("ReportT", bound=Value)
 
@@ -72,7 +78,7 @@ class _EgoReading:
     def __init__(self, call: ConsoleCall, /) -> None:
         self._call = call
         self._scope = call.scope()
-        self._remaining_nodes = limits.EGO_NODES
+        self._remaining_nodes = EGO_NODES
 
     async def graph(self, name: str) -> EgoGraph | RejectedAnswer:
         """Return the surroundings of the memory `name`, or why it cannot be read."""
@@ -96,7 +102,7 @@ class _EgoReading:
             versions=tuple(_ego_node(each, texts.get(each, "")) for each in self._within_bound(ids)),
             rests=tuple([await self._node(each) for each in self._within_bound(evidence)]),
             derived=tuple([await self._node(each) for each in self._within_bound(derived)]),
-            clipped=len(evidence) + len(ids) + len(derived) > limits.EGO_NODES,
+            clipped=len(evidence) + len(ids) + len(derived) > EGO_NODES,
         )
 
     def _within_bound(self, ids: Sequence[str]) -> Sequence[str]:
@@ -124,7 +130,7 @@ class _EgoReading:
 
 
 def _ego_node(name: str, text: str) -> EgoNode:
-    return EgoNode(id=name, text=text[: limits.EGO_TEXT_CHARS])
+    return EgoNode(id=name, text=text[:EGO_TEXT_CHARS])
 
 
 class CountedErasure(OperationRequest):
@@ -218,7 +224,7 @@ async def _send_transcript(call: ConsoleCall) -> Value | Response:
     writes = CallerWrites(call, Scope(space=call.space()))
     async with call.console.transcript_places, work_folder() as folder:
         path = folder / name
-        await receive_file(request, path, limit=limits.TRANSCRIPT_BYTES)
+        await receive_file(request, path, limit=TRANSCRIPT_BYTES)
         try:
             return await import_transcript(writes, path, dry_run=dry_run, place=name, date_order=order)
         except WriteRefused as refused:

@@ -4,7 +4,7 @@ from typing import Final
 
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessListRequest
 from elytron_adapter.surface import Route, SurfaceAccess
-from elytron_console import limits, spending_reports
+from elytron_console import spending_reports
 from elytron_console.devices import (
     DeviceChange,
     DeviceDraft,
@@ -31,6 +31,8 @@ from elytron_console.transports import (
 from elytron_core.errors import ScopeMissing, Unsupported
 from elytron_core.model import Value
 
+RECENT_EVENTS: Final = 12
+
 
 async def _show_spending(call: ConsoleCall) -> Value:
     return await spending_reports.space_spending(call.console.context, call.console.admission.figures, call.space())
@@ -52,7 +54,7 @@ async def _space_report(call: ConsoleCall) -> SpaceReport | None:
     except ScopeMissing:
         return None
     journal = call.console.journal
-    page = await journal.page(space, before=None, limit=limits.RECENT_EVENTS)
+    page = await journal.page(space, before=None, limit=RECENT_EVENTS)
     today = await journal.today(space, call.console.context.clock.now())
     return SpaceReport(space=space, today=today, recent=page.items)
 

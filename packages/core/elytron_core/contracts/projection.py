@@ -1,7 +1,7 @@
 """Projection: the bounded block of memory that a model may see."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -13,6 +13,10 @@ from elytron_core.model import Value
 from elytron_core.planes.transcript import AliasTrust
 from elytron_core.profiles import ActionAdmission, HostRoom, MemoryPressure, ModeInput
 from elytron_core.scope import MaxChars, Name, Query, ReportClip, ScopedRequest
+
+RECENT_MESSAGES_MAX: Final = 200
+RECENT_MESSAGES_DEFAULT: Final = 8
+
 
 __all__ = [
     "MemoryProjectionReport",
@@ -33,7 +37,7 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
 
     query: Query
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
-    recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
+    recent_messages_limit: Annotated[int, Field(ge=0, le=RECENT_MESSAGES_MAX)] = RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
     """Number of recalled memories that are shown at most; without it, as many as there is room for."""
     recall_gate: RecallGate = RecallGate.AUTO

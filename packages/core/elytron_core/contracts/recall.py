@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -19,6 +19,9 @@ from elytron_core.planes.records import NamespacePrefix
 from elytron_core.profiles import SpaceLoss
 from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
 from elytron_core.time_kinds import ViewTime
+
+WHY_NOT_IDS: Final = 20
+
 
 __all__ = [
     "AnyOf",
@@ -177,7 +180,7 @@ class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
     diversity: HitDiversity = HitDiversity.AUTO
     neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
     """Number of turns before and after each message that are added."""
-    why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
+    why_not: Annotated[tuple[MemoryId, ...], Field(max_length=WHY_NOT_IDS)] = ()
     """Ids of memories of which the report is to say why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""

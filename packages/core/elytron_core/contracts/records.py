@@ -1,6 +1,6 @@
 """Records: put, get, delete, search, list by namespace, and read history."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
@@ -11,6 +11,10 @@ from elytron_core.model import Value
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion
 from elytron_core.scope import IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
+
+RECORD_TTL_S: Final = 10 * 366 * 24 * 3600
+RECORD_OFFSET: Final = 100_000
+
 
 __all__ = [
     "RecordDeleteReport",
@@ -31,7 +35,7 @@ __all__ = [
 
 ExpectedVersion = Annotated[int, Field(ge=0)]
 """The version that is replaced; 0: there must be no record."""
-Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
+Offset = Annotated[int, Field(ge=0, le=RECORD_OFFSET)]
 
 
 class _ValueHolder(Value):
@@ -73,7 +77,7 @@ class RecordPutRequest(ScopedRequest["RecordPutReport"], _ValueHolder):
     value: RecordValue
     text: RecordText = ""
     privacy: FactPrivacy = FactPrivacy.SHARED
-    ttl_s: Annotated[int, Field(ge=1, le=limits.RECORD_TTL_S)] | None = None
+    ttl_s: Annotated[int, Field(ge=1, le=RECORD_TTL_S)] | None = None
     expected_version: ExpectedVersion | None = None
     dry_run: bool = False
 

@@ -1,7 +1,7 @@
 """A host's tools: registries, feedback on their use, and hints drawn from it."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,10 @@ from elytron_core.planes import tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.time_kinds import ClaimedTime
+
+FEEDBACK_OBSERVATIONS: Final = 64
+TOOL_SUMMARY_CHARS: Final = 2_000
+
 
 __all__ = [
     "AgentToolObservation",
@@ -136,7 +140,7 @@ class AgentToolObservation(Value):
     outcome: ToolOutcome
     task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     """Kind of task, in the host's own words; like tasks share experience."""
-    summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] = ""
+    summary: Annotated[str, Field(max_length=TOOL_SUMMARY_CHARS)] = ""
     error_code: Name | None = None
     private_content_used: bool = False
     completed_at: ClaimedTime | None = None
@@ -146,8 +150,8 @@ class AgentToolUsageFeedback(Value):
     """A host's report of its tools during one reply."""
 
     registry_ref: tools.AgentToolRegistryRef
-    observations: Annotated[tuple[AgentToolObservation, ...], Field(max_length=limits.FEEDBACK_OBSERVATIONS)] = ()
-    user_visible_result_summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] | None = None
+    observations: Annotated[tuple[AgentToolObservation, ...], Field(max_length=FEEDBACK_OBSERVATIONS)] = ()
+    user_visible_result_summary: Annotated[str, Field(max_length=TOOL_SUMMARY_CHARS)] | None = None
     reuse_outcome: ReuseOutcome = ReuseOutcome.NEUTRAL
     operator_note: Reason | None = None
 

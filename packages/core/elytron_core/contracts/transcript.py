@@ -1,7 +1,7 @@
 """The transcript: writes and governed commits, views of what was said, retention of its text, and repair."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -42,6 +42,10 @@ from elytron_core.scope import (
     Tags,
 )
 from elytron_core.time_kinds import ClaimedTime
+
+PAGE_ASKED: Final = 1_000_000
+"""Largest page of a transcript that a request may ask for; it has at most `PAGE_MAX` turns, and says so."""
+
 
 __all__ = [
     "CanonicalTurnDelta",
@@ -358,10 +362,6 @@ class TranscriptReplayView(StrEnum):
     EXPORT = "export"
 
 
-OPERATOR_VIEWS = frozenset({TranscriptReplayView.RAW_OWNER_ONLY, TranscriptReplayView.OPERATOR_AUDIT})
-"""Views that only who runs the machine may ask for."""
-
-
 class TranscriptRedactionReason(StrEnum):
     """Why something is not shown."""
 
@@ -450,7 +450,7 @@ class RedactedTranscriptSlice(ConversationReport):
     audit: TranscriptReplayAudit
 
 
-PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_ASKED)]
+PageSize = Annotated[int, Field(ge=1, le=PAGE_ASKED)]
 
 
 class MemoryTranscriptReplayRequest(ScopedRequest["MemoryTranscriptReplayReport"]):

@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, NewType
+from typing import Annotated, Final, NewType
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -11,6 +11,10 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.scope import Name
+
+GARDEN_BYTES: Final = 8 * 1024
+"""Bytes of one private document."""
+
 
 CAPSULES = "capsules"
 CapsuleId = NewType("CapsuleId", str)
@@ -224,12 +228,12 @@ class GardenRole(StrEnum):
 
 
 def _within_bytes(text: str) -> str:
-    if len(text.encode()) > limits.GARDEN_BYTES:
-        raise ValueError(f"has more than {limits.GARDEN_BYTES} bytes")
+    if len(text.encode()) > GARDEN_BYTES:
+        raise ValueError(f"has more than {GARDEN_BYTES} bytes")
     return text
 
 
-GardenText = Annotated[str, Field(max_length=limits.GARDEN_BYTES), AfterValidator(_within_bytes)]
+GardenText = Annotated[str, Field(max_length=GARDEN_BYTES), AfterValidator(_within_bytes)]
 
 
 class GardenDocument(Value):

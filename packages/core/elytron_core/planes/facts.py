@@ -18,6 +18,11 @@ from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name
 from elytron_core.text import similarity
 
+TIER_L1_DAYS: Final = 1
+TIER_L2_DAYS: Final = 7
+"""Days for which a fact holds that is meant for the day, and for the week."""
+
+
 FACTS = "facts"
 SLOTS = "slots"
 FACT_USES = "fact_uses"
@@ -58,7 +63,7 @@ class FactTier(StrEnum):
     """For the week."""
 
 
-TIER_DAYS: Final = {FactTier.L0: None, FactTier.L1: limits.TIER_L1_DAYS, FactTier.L2: limits.TIER_L2_DAYS}
+TIER_DAYS: Final = {FactTier.L0: None, FactTier.L1: TIER_L1_DAYS, FactTier.L2: TIER_L2_DAYS}
 """For how many days a fact of a tier holds, the day of its observation among them; None: it has no end."""
 
 

@@ -5,7 +5,7 @@ No stored word appears here: a job names turns by their numbers.
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, NewType
+from typing import Annotated, Final, NewType
 
 from pydantic import Field
 
@@ -14,6 +14,11 @@ from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag
 from elytron_core.model import Value
 from elytron_core.scope import Name, Scope, Space
+
+MAINTAIN_BEYOND: Final = 1_024
+JOB_PAYLOAD_CHARS: Final = 4_096
+JOB_LEASE_MS: Final = 10 * 60 * 1000
+
 
 JOBS = "jobs"
 QUEUE = "queue"
@@ -97,7 +102,7 @@ class JobLease(Value):
 class JobTerms(Value):
     """Terms of a job: its lease, and the longest wait between two attempts."""
 
-    lease_ms: int = limits.JOB_LEASE_MS
+    lease_ms: int = JOB_LEASE_MS
     wait_max_ms: int = limits.JOB_WAIT_MAX_MS
 
 
@@ -126,7 +131,7 @@ class Job(Value):
     """The key of the error that the last attempt ended with."""
     spent: ModelUsage = NOTHING
     kind: Name = MAINTENANCE
-    payload: Annotated[str, Field(max_length=limits.JOB_PAYLOAD_CHARS)] = ""
+    payload: Annotated[str, Field(max_length=JOB_PAYLOAD_CHARS)] = ""
     """The input for the runner of another kind: ids and numbers, never words."""
     terms: JobTerms = JobTerms()
 
@@ -202,7 +207,7 @@ class MaintainedTurns(Value):
                 runs[-1] = runs[-1][0], max(last, runs[-1][1])
             else:
                 runs.append((first, last))
-        return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-limits.MAINTAIN_BEYOND :])})
+        return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-MAINTAIN_BEYOND:])})
 
     def plus(self, sequence: int, /) -> "MaintainedTurns":
         """Return this with one more turn, which waits for nothing; beyond the bound the oldest gaps close."""
@@ -212,7 +217,7 @@ class MaintainedTurns(Value):
             return self
         beyond = sorted({*self.beyond, sequence})
         through = self.through
-        while beyond and (beyond[0] == through + 1 or len(beyond) > limits.MAINTAIN_BEYOND):
+        while beyond and (beyond[0] == through + 1 or len(beyond) > MAINTAIN_BEYOND):
             through = beyond.pop(0)
         return self.model_copy(update={"through": through, "beyond": tuple(beyond)})
 

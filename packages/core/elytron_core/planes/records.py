@@ -4,7 +4,7 @@ Earlier versions are retained in order, up to a limit.
 """
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, GetPydanticSchema, JsonValue
 from pydantic_core.core_schema import any_schema
@@ -14,6 +14,15 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.scope import Name
+
+RECORD_VALUE_DEPTH: Final = 32
+RECORD_TEXT_CHARS: Final = 32_000
+RECORD_FIELDS: Final = 64
+"""Scalars of a record's value that conditions can name."""
+RECORD_VERSIONS: Final = 32
+RECORD_HISTORY_BYTES: Final = 1024 * 1024
+"""Earlier versions of a record that are kept, and their bytes together; the oldest go first."""
+
 
 RECORDS = "records"
 RUNTIME_RECORDS = "runtime_records"
@@ -57,7 +66,7 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
     # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
     level: list[JsonValue] = [value]
-    for _ in range(limits.RECORD_VALUE_DEPTH):
+    for _ in range(RECORD_VALUE_DEPTH):
         members = [
             outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)
         ]
@@ -65,7 +74,7 @@ def _bounded_value(value: JsonValue) -> JsonValue:
         if not level:
             break
     else:
-        raise ValueError(f"is nested deeper than {limits.RECORD_VALUE_DEPTH} levels")
+        raise ValueError(f"is nested deeper than {RECORD_VALUE_DEPTH} levels")
     # Serialized only now that its depth is known, because the encoder recurses.
     if len(strict_json.canonical_bytes(value)) > limits.RECORD_VALUE_BYTES:
         raise ValueError(f"has more than {limits.RECORD_VALUE_BYTES} bytes")
@@ -80,7 +89,7 @@ StoredJson = Annotated[JsonValue, GetPydanticSchema(lambda _, __: any_schema())]
 BoundedJson = Annotated[StoredJson, AfterValidator(_bounded_value)]
 """A value that is made of JSON, to be stored."""
 RecordValue = Annotated[JsonValue, AfterValidator(_bounded_value)]
-RecordText = Annotated[str, Field(max_length=limits.RECORD_TEXT_CHARS)]
+RecordText = Annotated[str, Field(max_length=RECORD_TEXT_CHARS)]
 
 
 class RecordVersion(Value):
@@ -128,7 +137,7 @@ class Record(Value):
         """Return what conditions of a filter compare: the scalars of the value, inner ones by dotted names."""
         scalars: dict[str, Scalar] = {}
         for name, value in _scalar_leaves(self.value, ""):
-            if len(scalars) == limits.RECORD_FIELDS:
+            if len(scalars) == RECORD_FIELDS:
                 break
             if len(name) <= limits.NAME_CHARS and (not isinstance(value, str) or len(value) <= limits.CONDITION_CHARS):
                 scalars[name] = value
@@ -150,9 +159,7 @@ _RECORDS = VouchedMaker(
 )
 
 
-def put_record(
-    current: Record | None,
-    /,
+def new_record(
     *,
     namespace: Namespace,
     key: str,
@@ -161,14 +168,9 @@ def put_record(
     privacy: FactPrivacy,
     expires_at: Instant | None,
     at: Instant,
-    has_history: bool = True,
 ) -> Record:
-    """Return the record after this put, of what a request holds; `current` itself if it says the same already.
-
-    Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
-    leaves nothing in the history, and without `has_history` nothing does.
-    """
-    record = _RECORDS.make(
+    """Return the record that a request of `at` describes."""
+    return _RECORDS.make(
         namespace=namespace,
         key=key,
         value=value,
@@ -178,6 +180,15 @@ def put_record(
         updated_at=at,
         expires_at=expires_at,
     )
+
+
+def put_record(current: Record | None, record: Record, /, *, has_history: bool = True) -> Record:
+    """Return the record after this put of `record`, which is a new one; `current` itself if it says the same already.
+
+    Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
+    leaves nothing in the history, and without `has_history` nothing does.
+    """
+    at = record.updated_at
     if current is None:
         return record
     if current.is_expired(at):
@@ -238,9 +249,9 @@ def _extend_history(record: Record) -> tuple[RecordVersion, ...]:
     versions: list[RecordVersion] = []
     size = 0
     # From the newest back, so that the bound leaves out the oldest.
-    for version in reversed(record_history(record)[-limits.RECORD_VERSIONS :]):
+    for version in reversed(record_history(record)[-RECORD_VERSIONS:]):
         size += len(version.to_bytes())
-        if size > limits.RECORD_HISTORY_BYTES:
+        if size > RECORD_HISTORY_BYTES:
             break
         versions.append(version)
     return tuple(reversed(versions))

@@ -1,7 +1,7 @@
 """The plane of subjects: who takes part in a space, and how they are related."""
 
 from enum import StrEnum
-from typing import Annotated, NewType
+from typing import Annotated, Final, NewType
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.scope import Name
+
+MOUNT_CHARS: Final = 600
 
 
 class SoulSurface(StrEnum):
@@ -31,7 +33,7 @@ SubjectId = NewType("SubjectId", str)
 ID_WORD = "subject"
 
 OtherNames = Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)]
-MountText = Annotated[str, Field(max_length=limits.MOUNT_CHARS)]
+MountText = Annotated[str, Field(max_length=MOUNT_CHARS)]
 
 
 class SubjectKind(StrEnum):

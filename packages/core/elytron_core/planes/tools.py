@@ -14,15 +14,20 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.scope import Name
 
+TOOLS_PER_REGISTRY: Final = 1_000
+TOOL_TAGS: Final = 32
+FINGERPRINT_CHARS: Final = 128
+
+
 REGISTRIES = "tool_registries"
 EXPERIENCES = "tool_experiences"
 ID_WORD = "tool_experience"
 """Prefix of the memory ids of experiences."""
 
-Fingerprint = Annotated[str, Field(min_length=1, max_length=limits.FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
+Fingerprint = Annotated[str, Field(min_length=1, max_length=FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
 UNKNOWN_FINGERPRINT: Final = "0" * 16
 """Fingerprint of a snapshot before it is computed: no registry is registered under it."""
-Tags = Annotated[tuple[Name, ...], Field(max_length=limits.TOOL_TAGS)]
+Tags = Annotated[tuple[Name, ...], Field(max_length=TOOL_TAGS)]
 
 
 class RegistryOwner(StrEnum):
@@ -87,7 +92,7 @@ class AgentToolRegistrySnapshot(_ScopedTool):
     namespace: Name
     owner: RegistryOwner = RegistryOwner.HOST_RUNTIME
     fingerprint: Fingerprint = UNKNOWN_FINGERPRINT
-    tools: Annotated[tuple[AgentToolDescriptor, ...], Field(max_length=limits.TOOLS_PER_REGISTRY)]
+    tools: Annotated[tuple[AgentToolDescriptor, ...], Field(max_length=TOOLS_PER_REGISTRY)]
 
     @property
     def ref(self) -> AgentToolRegistryRef:

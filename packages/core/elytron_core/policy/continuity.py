@@ -23,6 +23,11 @@ from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.text import similarity
 from elytron_core.text.traits import read_traits
 
+CAPSULES_CONSIDERED: Final = 12
+CAPSULES_SELECTED: Final = 3
+SNAPSHOT_FACTS_BOOTSTRAP: Final = 16
+
+
 _WORTH: Final = {
     CapsuleState.ACTIVE: 3,
     CapsuleState.DONE: 2,
@@ -44,11 +49,11 @@ def select_capsules(
     one still says where things stand.
     """
     recallable = [c for c in capsules if c.is_recallable and state_at(c, now) is not CapsuleState.STALE]
-    newest = sorted(recallable, key=lambda c: (-c.updated_at, c.id))[: limits.CAPSULES_CONSIDERED]
+    newest = sorted(recallable, key=lambda c: (-c.updated_at, c.id))[:CAPSULES_CONSIDERED]
     words = similarity.words_of(similarity.normalise_text(query), limit=limits.QUERY_TERMS)
     ranked = sorted(newest, key=lambda c: (-_capsule_points(c, words), -c.updated_at, c.id))
     worthy = [c for c in ranked if _capsule_points(c, words) > 0]
-    return tuple(worthy[: limits.CAPSULES_SELECTED])
+    return tuple(worthy[:CAPSULES_SELECTED])
 
 
 def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
@@ -112,7 +117,7 @@ KIND_ORDER: Final = (
 
 def facts_limit(mode: SnapshotMode, /) -> int:
     """Return how many facts a snapshot of this mode holds at most."""
-    return limits.SNAPSHOT_FACTS_BOOTSTRAP if mode is SnapshotMode.BOOTSTRAP else limits.SNAPSHOT_FACTS_FULL
+    return SNAPSHOT_FACTS_BOOTSTRAP if mode is SnapshotMode.BOOTSTRAP else limits.SNAPSHOT_FACTS_FULL
 
 
 def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:

@@ -34,6 +34,11 @@ from elytron_core.profiles import (
     TranscriptGovernanceBudget,
 )
 
+REDACTION_ITEMS: Final = 5_000
+"""Redactions that one report names; its audit counts all."""
+DERIVED_REFS_SHOWN: Final = 1_000
+
+
 KIB = 1024
 MIB = 1024 * KIB
 ESP_ENGINES = ("memory", "embedded", "given")
@@ -115,8 +120,8 @@ def default_profile() -> HostProfile:
                 host_refs_per_turn=limits.HOST_REFS,
                 attributes_per_turn=limits.ATTRIBUTES,
                 attribute_value_bytes=limits.ATTRIBUTE_CHARS * 4,
-                redaction_items=limits.REDACTION_ITEMS,
-                derived_refs=limits.DERIVED_REFS_SHOWN,
+                redaction_items=REDACTION_ITEMS,
+                derived_refs=DERIVED_REFS_SHOWN,
                 repair_issues=limits.PROBLEMS_MAX,
             ),
         }

@@ -29,6 +29,15 @@ from elytron_core.policy import host
 from elytron_core.profiles import ModeAction, ModeInput
 from elytron_core.text import similarity
 
+MODEL_CALLS_PER_DAY: Final = 2_000
+MODEL_TOKENS_PER_DAY: Final = 5_000_000
+JOBS_ACTIVE: Final = 256
+JOBS_KEPT: Final = 512
+"""Jobs that are over and can still be looked at."""
+JOB_WAIT_MS: Final = 15 * 1000
+SPENDING_DAYS: Final = 31
+
+
 SUMMARY_FROM: Final = 40
 """Messages that a conversation has before it is summed up."""
 SUMMARY_EVERY: Final = 20
@@ -195,8 +204,8 @@ BYTES_PER_TOKEN: Final = 3
 class SpendingBudget(Value):
     """Limit of model calls, and of tokens in and out, of a space in a day (UTC). 0 allows none."""
 
-    calls_per_day: int = limits.MODEL_CALLS_PER_DAY
-    tokens_per_day: int = limits.MODEL_TOKENS_PER_DAY
+    calls_per_day: int = MODEL_CALLS_PER_DAY
+    tokens_per_day: int = MODEL_TOKENS_PER_DAY
 
 
 def day_of(at: Instant, /) -> int:
@@ -249,7 +258,7 @@ def settle_call(history: SpendingHistory, held_at: Instant, *, tokens: int, spen
 def _with_day(history: SpendingHistory, day: DaySpent) -> SpendingHistory:
     others = (spent_day for spent_day in history.days if spent_day.day != day.day)
     days = sorted((*others, day), key=lambda spent_day: spent_day.day)
-    return SpendingHistory(days=tuple(days)[-limits.SPENDING_DAYS :])
+    return SpendingHistory(days=tuple(days)[-SPENDING_DAYS:])
 
 
 NEVER_ENDED: Final = "never_ended"
@@ -273,7 +282,7 @@ def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob
 def has_room(queue: JobQueue, /, *, kind: str = MAINTENANCE) -> bool:
     """Return True if one more job of a kind may become active."""
     if kind == MAINTENANCE:
-        return len(queue.active) < limits.JOBS_ACTIVE
+        return len(queue.active) < JOBS_ACTIVE
     return sum(job.kind == kind for job in queue.active) < limits.JOBS_ACTIVE_OF_KIND
 
 
@@ -341,7 +350,7 @@ def retry_job(job: Job, *, at: Instant) -> Job:
 def wait_ms(attempts: int, jitter: int, /, *, most_ms: int = limits.JOB_WAIT_MAX_MS) -> int:
     """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
     # Bounded before the shift, which would otherwise make huge numbers.
-    longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
+    longest = min(JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
     return longest - longest * jitter // 512
 
 
@@ -356,7 +365,7 @@ def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobI
     over = tuple(listed for listed in queue.over if listed != entry.id)
     if not entry.state.is_active:
         over = (*over, entry.id)
-        return JobQueue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+        return JobQueue(active=tuple(others), over=over[-JOBS_KEPT:]), over[:-JOBS_KEPT]
     # A job keeps its place, or each retry would move the oldest one back.
     place = next((at for at, listed in enumerate(queue.active) if listed.id == entry.id), len(others))
     return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()

@@ -14,6 +14,13 @@ from elytron_core.planes.facts import Fact, FactKind, FactReach, FreshnessHint
 from elytron_core.policy.extraction.model_facts import prompt_text
 from elytron_core.text import similarity
 
+PROFILE_CHARS: Final = 12_000
+PROFILE_SENTENCES: Final = 40
+PROFILE_GROUNDS: Final = 16
+PROFILE_SENTENCE_CHARS: Final = 600
+"""Of a written profile: its sentences, the facts that one rests on, and how long one is."""
+
+
 KIND_ORDER: Final = (
     FactKind.PROFILE,
     FactKind.CONSTRAINT,
@@ -114,13 +121,13 @@ class _ModelGround(Value, extra="ignore"):
 
 class _ModelSentence(Value, extra="ignore"):
     text: str
-    rests_on: Annotated[tuple[_ModelGround, ...], Field(max_length=limits.PROFILE_GROUNDS)]
+    rests_on: Annotated[tuple[_ModelGround, ...], Field(max_length=PROFILE_GROUNDS)]
 
 
 class ProfileAnswer(Value, extra="ignore"):
     """A profile as a model writes it."""
 
-    sentences: Annotated[tuple[_ModelSentence, ...], Field(max_length=limits.PROFILE_SENTENCES)]
+    sentences: Annotated[tuple[_ModelSentence, ...], Field(max_length=PROFILE_SENTENCES)]
 
 
 class CheckedProfile(NamedTuple):
@@ -133,7 +140,7 @@ class CheckedProfile(NamedTuple):
 def list_facts(groups: Sequence[ProfileGroup], /) -> str:
     """Return the facts as text, a heading for each kind and a line for each fact, until `PROFILE_CHARS` are used."""
     lines: list[str] = []
-    room = limits.PROFILE_CHARS
+    room = PROFILE_CHARS
     for group in groups:
         for number, line in enumerate(group.lines):
             heading = [f"{group.kind.value.capitalize()}:"] if number == 0 else []
@@ -158,9 +165,9 @@ def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: s
     them.
     """
     sentences: list[ProfileSentence] = []
-    room = limits.PROFILE_CHARS
+    room = PROFILE_CHARS
     for draft in answer.sentences:
-        text = prompt_text(draft.text, limits.PROFILE_SENTENCE_CHARS)
+        text = prompt_text(draft.text, PROFILE_SENTENCE_CHARS)
         grounds = [_ground_line(ground, lines) for ground in draft.rests_on]
         ground_lines = [line for line in grounds if line is not None]
         room -= len(text) + 1

@@ -35,6 +35,12 @@ from elytron_core.planes.skills import (
 )
 from elytron_core.text import similarity
 
+LINEAGE_NODES: Final = 8
+STRATEGY_DIFFS: Final = 8
+DIFF_CHARS: Final = 600
+SUPERSEDED_NAMES: Final = 16
+
+
 MARK: Final = "elytron: runtime-skill"
 """The first field of a runtime skill's Markdown form."""
 
@@ -273,11 +279,9 @@ def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Sk
             "revision_count": revision,
             "recorded_at": old.recorded_at,
             "citations": join_unique(old.citations, new.citations, most=limits.CITATIONS),
-            "supersedes": join_unique(old.supersedes, new.supersedes, most=limits.SUPERSEDED_NAMES),
-            "predecessors": (*old.predecessors, node)[-(limits.LINEAGE_NODES - 1) :],
-            "diffs": (*old.diffs, *_strategy_diffs(old, new, revision=revision, reason=reason))[
-                -limits.STRATEGY_DIFFS :
-            ],
+            "supersedes": join_unique(old.supersedes, new.supersedes, most=SUPERSEDED_NAMES),
+            "predecessors": (*old.predecessors, node)[-(LINEAGE_NODES - 1) :],
+            "diffs": (*old.diffs, *_strategy_diffs(old, new, revision=revision, reason=reason))[-STRATEGY_DIFFS:],
             "use_count": old.use_count,
             "validated_count": old.validated_count,
             "mismatch_count": old.mismatch_count,
@@ -301,10 +305,8 @@ def merge_skills(target: Skill, given_up: Skill, *, digest: str) -> Skill:
     return target.model_copy(
         update={
             "citations": join_unique(given_up.citations, target.citations, most=limits.CITATIONS),
-            "supersedes": join_unique(
-                target.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
-            ),
-            "predecessors": tuple(predecessors[-(limits.LINEAGE_NODES - 1) :]),
+            "supersedes": join_unique(target.supersedes, (*given_up.supersedes, given_up.name), most=SUPERSEDED_NAMES),
+            "predecessors": tuple(predecessors[-(LINEAGE_NODES - 1) :]),
             "use_count": target.use_count + given_up.use_count,
             "validated_count": target.validated_count + given_up.validated_count,
             "mismatch_count": target.mismatch_count + given_up.mismatch_count,
@@ -343,8 +345,8 @@ def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> li
             change=change,
             at=new.updated_at,
             revision=revision,
-            before=before[: limits.DIFF_CHARS],
-            after=after[: limits.DIFF_CHARS],
+            before=before[:DIFF_CHARS],
+            after=after[:DIFF_CHARS],
             reason=reason,
         )
         for change, before, after in changes

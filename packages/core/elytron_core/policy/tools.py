@@ -43,6 +43,10 @@ from elytron_core.planes.tools import (
 from elytron_core.policy.admission import rules
 from elytron_core.text import similarity
 
+TOOL_HINTS: Final = 8
+TOOL_REJECTIONS: Final = 64
+
+
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
@@ -256,8 +260,6 @@ def select_hints(
     registries: Mapping[str, AgentToolRegistrySnapshot],
     experiences: Mapping[str, ToolExperience],
     refs: Sequence[AgentToolRegistryRef],
-    *,
-    limit: int = limits.TOOL_HINTS,
 ) -> ToolHints:
     """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
 
@@ -288,7 +290,7 @@ def select_hints(
     hints.sort(
         key=lambda hint: (-_SURENESS[hint.confidence], -hint.success_count, -hint.updated_at, hint.experience_id)
     )
-    best = tuple(hints[:limit])
+    best = tuple(hints[:TOOL_HINTS])
     status = ToolExperienceStatus(
         reason=ExperienceReason.GOVERNED_TOOL_EXPERIENCE_AVAILABLE
         if best
@@ -297,8 +299,8 @@ def select_hints(
         host_fallback_required=not best,
         registry_refs_checked=len(wanted_refs),
         governed_experience_candidates=len(hints),
-        rejected=tuple(rejected[: limits.TOOL_REJECTIONS]),
-        budget_limited=len(hints) > limit,
+        rejected=tuple(rejected[:TOOL_REJECTIONS]),
+        budget_limited=len(hints) > TOOL_HINTS,
     )
     return ToolHints(best, status)
 

@@ -30,6 +30,12 @@ from elytron_core.planes import jobs
 from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasureLayer, StoreCapabilities
 
+SCAN_PAGE: Final = 250
+"""Documents or entries that a walk over a space reads at once: a thread that reads many delays all others."""
+WORK_STEP_S: Final = 0.001
+"""Upkeep that takes longer lets other tasks run: a recall passes through the event loop several times."""
+
+
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
 
@@ -444,16 +450,16 @@ PlaceT = TypeVar("PlaceT", str, int)
 
 
 class WorkSteps:
-    """Long work on the event loop, in steps of `limits.WORK_STEP_S`, between which other tasks have their turn."""
+    """Long work on the event loop, in steps of `WORK_STEP_S`, between which other tasks have their turn."""
 
     def __init__(self) -> None:
-        self._ends_at = perf_counter() + limits.WORK_STEP_S
+        self._ends_at = perf_counter() + WORK_STEP_S
 
     async def step(self) -> None:
         """Let other tasks run if the current step has taken its time."""
         if perf_counter() >= self._ends_at:
             await asyncio.sleep(0)
-            self._ends_at = perf_counter() + limits.WORK_STEP_S
+            self._ends_at = perf_counter() + WORK_STEP_S
 
 
 async def read_pages(
@@ -472,7 +478,7 @@ async def read_pages(
 
 
 async def scan_documents(
-    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_PAGE
+    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = SCAN_PAGE
 ) -> AsyncIterator[Document]:
     """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment.
 
@@ -498,7 +504,7 @@ async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int
 
 
 def scan_entries(
-    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.SCAN_PAGE
+    store: Store, space: SpaceId, /, *, after: int = 0, page: int = SCAN_PAGE
 ) -> AsyncIterator[JournalEntry]:
     """Yield the journal of `space` behind the sequence `after`, in order."""
 

@@ -5,9 +5,17 @@ import contextlib
 import json
 import sys
 from dataclasses import dataclass
+from typing import Final
 
 from elytron_core.errors import MissingExtra
-from elytron_gateway import limits as gateway_limits
+
+RESOURCE_TEXT_CHARS: Final = 20_000_000
+RESOURCE_CHUNK_CHARS: Final = 1_200
+RESOURCE_CHUNKS: Final = 20_000
+MAX_EXTRACTIONS: Final = 2
+EXTRACTION_CPU_S: Final = 30
+EXTRACTION_WAIT_S: Final = 60.0
+EXTRACTION_MEMORY_BYTES: Final = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +38,16 @@ class UnreadableUpload(Exception):
 class FileExtraction:
     """Reads files, a bounded number at once over all callers, each in bounded memory."""
 
-    def __init__(self, *, most: int = gateway_limits.EXTRACTIONS) -> None:
+    def __init__(self, *, most: int = MAX_EXTRACTIONS) -> None:
         self._places = asyncio.Semaphore(most)
 
     async def chunks(self, data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
-        """Return the text of a file in chunks of at most `gateway_limits.RESOURCE_CHUNK_CHARS`.
+        """Return the text of a file in chunks of at most `RESOURCE_CHUNK_CHARS`.
 
         Raises UnreadableUpload, also for a file that has waited too long for its turn, and MissingExtra.
         """
         try:
-            async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
+            async with asyncio.timeout(EXTRACTION_WAIT_S):
                 await self._places.acquire()
         except TimeoutError:
             raise UnreadableUpload("waited too long to be read: try again") from None
@@ -53,11 +61,11 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
     """Return the text of a file in chunks, as `FileExtraction` does, at once."""
     _require_extra(media_type)
     bounds = (
-        gateway_limits.RESOURCE_CHUNK_CHARS,
-        gateway_limits.RESOURCE_CHUNKS,
-        gateway_limits.RESOURCE_TEXT_CHARS,
-        gateway_limits.EXTRACTION_CPU_S,
-        gateway_limits.EXTRACTION_MEMORY_BYTES,
+        RESOURCE_CHUNK_CHARS,
+        RESOURCE_CHUNKS,
+        RESOURCE_TEXT_CHARS,
+        EXTRACTION_CPU_S,
+        EXTRACTION_MEMORY_BYTES,
     )
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -74,7 +82,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
         env={},
     )
     try:
-        async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
+        async with asyncio.timeout(EXTRACTION_WAIT_S):
             out, _ = await child.communicate(data)
     except TimeoutError:
         raise UnreadableUpload("took longer to read than the server allows") from None

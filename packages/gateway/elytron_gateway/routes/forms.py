@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import parse_qsl
 
 from pydantic_core import SchemaValidator, core_schema
@@ -22,6 +22,12 @@ from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized
 from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.messages import MessageUpload
+
+CREDENTIAL_BYTES: Final = 64 * 1024
+"""Bytes of a body that are read before its sender is known."""
+HTTP_UPLOAD_WAIT_S: Final = 300.0
+"""Longest time in which a form with files may arrive, with no pause in it longer than the wait for a body."""
+
 
 _FORM = "multipart/form-data"
 WITHOUT_FILES = "application/x-www-form-urlencoded"
@@ -60,7 +66,7 @@ class UploadForm:
             self._form = await self._without_files()
             return self
         require_length(self._request.scope, limit=self._limit)
-        self._until = asyncio.get_running_loop().time() + limits.HTTP_UPLOAD_WAIT_S
+        self._until = asyncio.get_running_loop().time() + HTTP_UPLOAD_WAIT_S
         bounded = Request(self._request.scope, self._receive)
         try:
             self._form = await bounded.form(
@@ -145,7 +151,7 @@ _FIELD_NAMES = SchemaValidator(
 CUT = {"Connection": "close"}
 """Says that the rest of a stranger's body is not even thrown away: reading it would take time from others."""
 NOT_AMONG_FIRST = (
-    f"invalid user credentials: none are among the first {limits.CREDENTIAL_BYTES} bytes of the body;"
+    f"invalid user credentials: none are among the first {CREDENTIAL_BYTES} bytes of the body;"
     f" send user_id and user_key before other fields, or as Authorization and {USER_ID}"
 )
 
@@ -170,7 +176,7 @@ class BodyBeginning:
         self._messages: deque[Message] = deque()
 
     async def read(self) -> tuple[bytes, bool]:
-        """Return at most `limits.CREDENTIAL_BYTES` of the body, and whether that is all of it.
+        """Return at most `CREDENTIAL_BYTES` of the body, and whether that is all of it.
 
         Raises HTTPException where they take too long, ClientDisconnect.
         """
@@ -186,10 +192,10 @@ class BodyBeginning:
             message = await next_message(self._receive)
             self._messages.append(message)
             # One byte more shows that there is more.
-            head += message.get("body", b"")[: limits.CREDENTIAL_BYTES + 1 - len(head)]
+            head += message.get("body", b"")[: CREDENTIAL_BYTES + 1 - len(head)]
             is_more = message.get("more_body", False)
-            if not is_more or len(head) > limits.CREDENTIAL_BYTES:
-                return bytes(head[: limits.CREDENTIAL_BYTES]), not is_more and len(head) <= limits.CREDENTIAL_BYTES
+            if not is_more or len(head) > CREDENTIAL_BYTES:
+                return bytes(head[:CREDENTIAL_BYTES]), not is_more and len(head) <= CREDENTIAL_BYTES
 
     async def __call__(self) -> Message:
         """Return the next message of the body."""
@@ -218,7 +224,7 @@ def is_long(headers: Headers, /) -> bool:
     """Return whether a body may be longer than what is read of a stranger's."""
     # `int` refuses very long numbers by an error of its own, hence the cut.
     declared = headers.get("content-length", "0")
-    return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > limits.CREDENTIAL_BYTES
+    return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > CREDENTIAL_BYTES
 
 
 def require_same(claim: CallerClaim, user_id: str, user_key: str, /) -> None:

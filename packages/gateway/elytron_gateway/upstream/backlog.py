@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.state.spaces import RACES
@@ -28,11 +29,19 @@ from elytron_core.planes.gateway import (
 )
 from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
-from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts import SPACE, PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage
+
+TELL_MESSAGES: Final = 500
+"""Messages sent to an upstream at once."""
+TELL_BYTES: Final = 1024 * 1024
+"""Bytes of text of them; one message alone may have more."""
+TELL_S: Final = 150.0
+"""Time limit for sending one waiting addition upstream; the lease of a sender is longer."""
+HOLD_MS: Final = 180_000
+
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +187,7 @@ class UpstreamBacklog:
             for one in value.messages
         ]
         try:
-            async with asyncio.timeout(gateway_limits.TELL_S):
+            async with asyncio.timeout(TELL_S):
                 await self._upstream.add(owner, value.session_id, messages)
         except TimeoutError:
             raise Unreachable("the upstream takes too long to accept an addition") from None
@@ -251,7 +260,7 @@ class UpstreamBacklog:
         now = self._ctx.clock.now()
         if lag is None or (lag.value.holder and lag.value.held_until > now):
             return None
-        return await self._put(lag, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
+        return await self._put(lag, holder=self._ctx.ids.new(), until=Instant(now + HOLD_MS))
 
     async def _still_held(self, owner: MemoryOwner, holder: str) -> bool:
         """Return whether the mark is still held, for long enough to send one addition; hold it longer if it is not."""
@@ -259,9 +268,9 @@ class UpstreamBacklog:
         if lag is None or lag.value.holder != holder:
             return False
         now = self._ctx.clock.now()
-        if lag.value.held_until - now > gateway_limits.TELL_S * 1_000:
+        if lag.value.held_until - now > TELL_S * 1_000:
             return True
-        return await self._put(lag, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
+        return await self._put(lag, holder=holder, until=Instant(now + HOLD_MS)) is not None
 
     async def _put(
         self, lag: CollectionDocument[UpstreamLag], *, holder: str, until: Instant
@@ -300,7 +309,7 @@ def _message_parts(messages: Sequence[UpstreamMessage], /) -> Iterator[list[Upst
     for one in messages:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
         # A message that is longer than the bound makes a part by itself.
-        if part and (len(part) == gateway_limits.TELL_MESSAGES or size + length > gateway_limits.TELL_BYTES):
+        if part and (len(part) == TELL_MESSAGES or size + length > TELL_BYTES):
             yield part
             part, size = [], 0
         part.append(one)

@@ -9,7 +9,7 @@ import base64
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from elytron_core import limits as core_limits
@@ -32,6 +32,10 @@ from elytron_outbound.clients import ClientSettings, http_client
 
 if TYPE_CHECKING:
     import httpx
+
+HEALTH_S: Final = 3.0
+"""Time limit for an upstream's health check."""
+
 
 PREFIX = "/api/v2/memory"
 SESSION_CHARS = 128
@@ -158,7 +162,7 @@ class EverOsUpstream:
         if self._clock.now() < self._paused_until:
             return False
         try:
-            most, wait_s = gateway_limits.UPSTREAM_ANSWER_BYTES, gateway_limits.HEALTH_S
+            most, wait_s = gateway_limits.UPSTREAM_ANSWER_BYTES, HEALTH_S
             return (await request_within(self._client, "GET", "/health", limit=most, timeout=wait_s)).status_code == OK
         except (httpx.HTTPError, LimitExceeded):
             return False

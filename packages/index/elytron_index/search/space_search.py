@@ -243,7 +243,9 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     table = np.zeros((len(UnitSignals._fields), len(pool)))
     signals = UnitSignals[Floats]._make(table)
     text = local.total(query.weights)
-    _weigh_pool(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
+    _weigh_pool(state, query, signals, local, around, pool=pool, near=near)
+    if shares is not None:
+        signals.speaker[:] = shares.take(state.columns.speaker.take(pool))
     signals.text_vectors[:] = like.at(pool)
     trust = SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
     # Cosines count from the lowest of all that is seen (decision 0012).
@@ -379,16 +381,12 @@ def _weigh_pool(
     *,
     pool: Rows,
     near: Nearness | None,
-    shares: Floats | None,
-    text: Floats,
 ) -> None:
-    """Put into `s`, which is all 0, what speaks for each unit of the pool."""
+    """Put into `s`, which is all 0, what speaks for each unit of the pool, but for its speaker."""
     columns = state.columns
     s.title[:], s.name[:] = local.title, local.name
     s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
     _weigh_neighbours(s, local.body, near, around)
-    if shares is not None:
-        s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := owned_units(state, query.owner, pool)) is not None:
         # If all or none are the owner's, the signal separates nothing.
         if owned.any() and not owned.all():
@@ -402,7 +400,7 @@ def _weigh_pool(
         s.fits[:] = fitting_rows(columns, query.fits, pool)
     s.told[:], s.informative[:] = around.telling
     if query.weights.later:
-        s.later[:] = later_places(text, columns, pool)
+        s.later[:] = later_places(local.total(query.weights), columns, pool)
 
 
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:

@@ -26,6 +26,13 @@ from elytron_proxy.wire.upstream import Pairs, RefusedCall, UpstreamClients, chu
 if TYPE_CHECKING:
     import httpx
 
+WHOLE_BYTES: Final = 8 * 1024 * 1024
+"""An answer that comes at once is read for memory up to this size."""
+CALL_NAME_CHARS: Final = 64 * 1024
+"""Names of the tools that one answer calls."""
+ERROR_BYTES: Final = 64 * 1024
+"""An upstream's refusal is read up to this size, to see whether sealed reasoning is its reason."""
+
 
 _LONGEST_END: Final = 3
 _THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "tool_call_extra"})
@@ -154,7 +161,7 @@ class AnswerCopy:
     def _name(self, name: str) -> None:
         """Count what calls are named: of an answer that names them without end, nothing more is read."""
         self.named_chars += len(name)
-        if self.named_chars > limits.CALL_NAME_CHARS:
+        if self.named_chars > CALL_NAME_CHARS:
             self.failed = FailureReason.TOO_LARGE
 
     def _add(self, text: str) -> None:
@@ -250,7 +257,7 @@ class WholeCopy:
         if self.is_over:
             return
         self._body += chunk
-        if len(self._body) > limits.WHOLE_BYTES:
+        if len(self._body) > WHOLE_BYTES:
             self._body.clear()
             self.is_over = True
             self.answer.take((ReplyFailed(reason=FailureReason.TOO_LARGE),))
@@ -319,7 +326,7 @@ class PeekedAnswer:
         try:
             async for chunk in self.rest:
                 self.data += chunk
-                if len(self.data) > limits.ERROR_BYTES:
+                if len(self.data) > ERROR_BYTES:
                     return {}
         except httpx.HTTPError:
             self.is_broken = True

@@ -10,12 +10,22 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
 from elytron_outbound.clients import ClientSettings, http_client
-from elytron_proxy import limits
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.settings import ModelUpstream, ProxySettings
 
 if TYPE_CHECKING:
     import httpx
+
+CONNECT_S: Final = 10.0
+MAX_ATTEMPTS: Final = 2
+"""Number of times that a request is sent without a byte of an answer."""
+RETRY_PAUSE_S: Final = 0.1
+KEEPALIVE_CONNECTIONS: Final = 128
+KEEPALIVE_S: Final = 4.0
+"""Idle time of a connection to an upstream: less than servers allow."""
+DECODED_BYTES: Final = 256 * 1024 * 1024
+"""An answer without its encoding."""
+DECODED_PIECE_BYTES: Final = 64 * 1024
 
 
 MEMORY: Final = "X-Elytron-Memory"
@@ -228,9 +238,9 @@ class UpstreamClients:
             except httpx.TimeoutException:
                 raise RefusedCall(_TIMEOUT) from None
             except (httpx.TransportError, httpx.InvalidURL):
-                if attempt >= limits.ATTEMPTS:
+                if attempt >= MAX_ATTEMPTS:
                     raise RefusedCall(_UNREACHABLE) from None
-            await self._pause(limits.RETRY_PAUSE_S)
+            await self._pause(RETRY_PAUSE_S)
         refusal = None
         if response.status_code not in _STATUSES:
             refusal = _STATUS
@@ -257,11 +267,11 @@ class UpstreamClients:
                 url=upstream.url,
                 headers={"Accept": "*/*"},
                 timeout_s=self._silence_s,
-                connect_s=limits.CONNECT_S,
+                connect_s=CONNECT_S,
                 uses_environment=True,
                 connections=None,
-                idle_connections=limits.KEEPALIVE_CONNECTIONS,
-                idle_s=limits.KEEPALIVE_S,
+                idle_connections=KEEPALIVE_CONNECTIONS,
+                idle_s=KEEPALIVE_S,
             )
             client = self._clients[upstream.url] = http_client(settings)
             # The client's own goes upstream, or none.
@@ -337,14 +347,14 @@ class BodyDecoder:
         self._is_gzip = encoding != "deflate"
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
         self._is_first = True
-        self._remaining_bytes = limits.DECODED_BYTES
+        self._remaining_bytes = DECODED_BYTES
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
         """Yield what `data` decodes to. Raises zlib.error, also beyond the bound."""
         is_full = False
         while data or is_full:
             try:
-                piece = self._inflater.decompress(data, limits.DECODED_PIECE_BYTES)
+                piece = self._inflater.decompress(data, DECODED_PIECE_BYTES)
             except zlib.error:
                 if self._is_gzip or not self._is_first:
                     raise
@@ -358,7 +368,7 @@ class BodyDecoder:
             if piece:
                 yield piece
             # Of input that was read whole, output may still wait.
-            is_full, data = len(piece) == limits.DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
+            is_full, data = len(piece) == DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
             if self._inflater.eof:
                 rest = self._inflater.unused_data
                 is_full, data = False, rest if rest.startswith(b"\x1f\x8b") else b""

@@ -39,6 +39,10 @@ from elytron_core.ports.store import (
     number_entries,
 )
 
+EMBED_PASSAGES_OF_DOCUMENT: Final = 512
+"""Passages of all messages of a document that may be embedded."""
+
+
 DOCUMENTS_AT_ONCE = 64
 
 
@@ -262,7 +266,7 @@ def _passage_pieces(
     """Return the passages to embed beside each `missing` text, by its check: theirs, and what they say."""
     pieces: dict[str, list[tuple[str, str]]] = {}
     for document in documents if most else ():
-        room = limits.EMBED_PASSAGES_OF_DOCUMENT
+        room = EMBED_PASSAGES_OF_DOCUMENT
         for unit in units_of(document) if document is not None else ():
             check = check_of(embedded_text(unit)) if unit.check else ""
             if check in missing:

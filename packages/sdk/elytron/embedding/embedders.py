@@ -42,6 +42,10 @@ from elytron_core.text.similarity import estimate_tokens
 from elytron_models.dialect import Fields, bearer_header, count_field, inner_object, object_list
 from elytron_models.server import ModelServer, error_of
 
+MODEL_TIMEOUT_S: Final = 60.0
+EMBED_THREADS: Final = 64
+
+
 Encode = Callable[[str], list[float]]
 
 
@@ -55,8 +59,8 @@ class LocalEmbedder(FileEmbedder[Encode]):
     """
 
     def __init__(self, folder: str | PathLike[str], /, *, threads: int = 1) -> None:
-        if not 1 <= threads <= limits.EMBED_THREADS:
-            raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
+        if not 1 <= threads <= EMBED_THREADS:
+            raise InvalidInput(field="threads", problem=f"must be 1 to {EMBED_THREADS}")
         self._folder = Path(folder)
         tokenizers, extra = ((), "e5") if (self._folder / PACKED).is_file() else (("tokenizers",), "local")
         require_packages("onnxruntime", *tokenizers, purpose="a local encoder", extra=extra)
@@ -139,7 +143,7 @@ class OpenAIEmbedder:
         dimensions: int,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout_s: float = limits.MODEL_TIMEOUT_S,
+        timeout_s: float = MODEL_TIMEOUT_S,
         attempts: int = limits.MODEL_ATTEMPTS,
         token_budget: int | None = None,
         batch_texts: int = limits.EMBED_BATCH_TEXTS,
@@ -259,8 +263,8 @@ class UseEmbedder(FileEmbedder[Any]):
     """
 
     def __init__(self, *, threads: int | None = None) -> None:
-        if threads is not None and not 1 <= threads <= limits.EMBED_THREADS:
-            raise InvalidInput(field="threads", problem=f"must be 1 to {limits.EMBED_THREADS}")
+        if threads is not None and not 1 <= threads <= EMBED_THREADS:
+            raise InvalidInput(field="threads", problem=f"must be 1 to {EMBED_THREADS}")
         self._threads = threads or min(os.cpu_count() or 1, _THREADS)
         super().__init__(EmbedderInfo(use_model_id(), DIMENSIONS))
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.planes import PLANES, by_plane
 from elytron.erasure.removal import erase_many, erase_space
 from elytron.memories.lookup import Memory, MessageMemory, hit_of, stored_at
 from elytron.state.spaces import REF
-from elytron_core import limits, strict_json
+from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.archive import (
     ErasedMemory,
@@ -44,6 +44,11 @@ from elytron_core.ports.store import (
 )
 from elytron_core.scope import Scope
 from elytron_core.strict_json import canonical_bytes
+
+ERASURES_LINES: Final = 1_000_000
+"""Spaces and erased memories that one file of erasures names."""
+ERASURES_LINE_BYTES: Final = 4_096
+
 
 _FILE_COLLECTIONS = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
 """The collections of a file: memories, and the keys and users of the system space."""
@@ -114,8 +119,8 @@ def known_erasures(path: Path, /) -> FileErasures:
 def write_erasures(path: Path, erasures: FileErasures, /) -> None:
     """Leave `erasures` in a file that its owner alone may read, in place of what was there: whole, or not at all."""
     lines = list(_erasure_lines(erasures))
-    if len(lines) > limits.ERASURES_LINES:
-        raise LimitExceeded(what="lines in a file of erasures", limit=limits.ERASURES_LINES, found=len(lines))
+    if len(lines) > ERASURES_LINES:
+        raise LimitExceeded(what="lines in a file of erasures", limit=ERASURES_LINES, found=len(lines))
     beside = ""
     try:
         number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -149,12 +154,12 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     count = -1
     expected = 0
     # One byte more than a line may have shows a longer one.
-    while data := file.readline(limits.ERASURES_LINE_BYTES + 1):
+    while data := file.readline(ERASURES_LINE_BYTES + 1):
         count += 1
-        if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
+        if count > ERASURES_LINES or not data.endswith(b"\n"):
             raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
         try:
-            fields = strict_json.parse_json(data, limit=limits.ERASURES_LINE_BYTES)
+            fields = strict_json.parse_json(data, limit=ERASURES_LINE_BYTES)
             if count == 0:
                 expected = ErasuresHead.model_validate(fields).lines
             elif isinstance(fields, dict) and "identity" in fields:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from elytron.context import JobBlocked, OperationContext
 from elytron.jobs.queue import (
@@ -32,6 +33,9 @@ from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLo
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, JobQueue, MaintenancePass, ModelUsage
 from elytron_core.policy import maintenance
+
+WORKER_PAUSE_S: Final = 2.0
+
 
 NO_MODEL = "no_language_model"
 BUDGET_REACHED = "budget_reached"
@@ -255,7 +259,7 @@ class JobWorker:
         ctx: OperationContext,
         /,
         *,
-        pause_s: float = limits.WORKER_PAUSE_S,
+        pause_s: float = WORKER_PAUSE_S,
         kinds: Collection[str] | None = None,
     ) -> None:
         self._ctx = ctx

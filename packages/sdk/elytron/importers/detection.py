@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Final
 from zipfile import ZipFile, ZipInfo
 
 from elytron.importers import formats, message_shape, whatsapp
@@ -36,6 +36,13 @@ from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, Payloa
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, mend_surrogates
+
+IMPORT_FILES: Final = 400
+TRANSCRIPT_JSON_BYTES: Final = 256 * 1024 * 1024
+"""A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
+ZIP_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
+"""Bytes of all transcripts in a ZIP file together."""
+
 
 MAGIC = b"PK\x03\x04"
 _PART = re.compile(r"conversations(-\d+)?\.json")
@@ -66,10 +73,10 @@ class BundleMember:
                 return file, os.fstat(file.fileno()).st_size
             # Read up to the bound, whatever size its header gives.
             with self.holder.open(self.entry or self.name) as packed:
-                data = packed.read(limits.TRANSCRIPT_JSON_BYTES + 1)
+                data = packed.read(TRANSCRIPT_JSON_BYTES + 1)
         except _BROKEN:
             raise UnreadableFile(name=self.name, problem="cannot be unpacked") from None
-        if len(data) > limits.TRANSCRIPT_JSON_BYTES:
+        if len(data) > TRANSCRIPT_JSON_BYTES:
             raise _too_large(self.name)
         copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
         copy.write(data)
@@ -78,7 +85,7 @@ class BundleMember:
 
 
 def _too_large(name: str) -> UnreadableFile:
-    error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
+    error = PayloadTooLarge(limit=TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
     return UnreadableFile(name=name, problem=error.message)
 
 
@@ -97,8 +104,8 @@ def _bundle_members(source: Path | ZipFile) -> list[BundleMember]:
         members = [BundleMember(name, source) for name in _walk_folder(source)]
     else:
         members = [BundleMember(info.filename, source, info) for info in source.infolist() if not info.is_dir()]
-    if len(members) > limits.IMPORT_FILES:
-        raise LimitExceeded(what="files in an imported folder", limit=limits.IMPORT_FILES, found=len(members))
+    if len(members) > IMPORT_FILES:
+        raise LimitExceeded(what="files in an imported folder", limit=IMPORT_FILES, found=len(members))
     visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
     return sorted(visible, key=lambda member: member.name)
 
@@ -127,7 +134,7 @@ def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
 def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
     """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
     joined: list[Json] = []
-    remaining_bytes = limits.TRANSCRIPT_JSON_BYTES
+    remaining_bytes = TRANSCRIPT_JSON_BYTES
     for part in parts:
         file, size = part.open()
         with file:
@@ -296,13 +303,13 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
         source.other_files = len(files) - len(exported)
         return
     earlier: Counter[str] = Counter()
-    remaining_bytes = limits.ZIP_UNPACKED_BYTES
+    remaining_bytes = ZIP_UNPACKED_BYTES
     for member in _transcript_members(files):
         file, member_size = member.open()
         stack.enter_context(file)
         remaining_bytes -= member_size if isinstance(holder, ZipFile) else 0
         if remaining_bytes < 0:
-            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
+            problem = f"unpacks to more than {ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
             raise UnreadableFile(name=name, problem=problem)
         # Further files of one name have conversations of their own.
         place = f"{whole}\n{member.name}" + f"\n{earlier[member.name]}" * (earlier[member.name] > 0)
@@ -376,8 +383,8 @@ _LINE_BYTES = 1_000
 
 
 def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
-    if size > limits.TRANSCRIPT_JSON_BYTES:
-        raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
+    if size > TRANSCRIPT_JSON_BYTES:
+        raise UnreadableFile(name=name, problem=f"is larger than {TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
         text = mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
@@ -398,8 +405,8 @@ def _starts_with_a_message(file: IO[bytes]) -> bool:
 def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
     file.seek(0)
     try:
-        data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
-        return message_shape.foreign_json(data, limit=limits.TRANSCRIPT_JSON_BYTES)
+        data = file.read(TRANSCRIPT_JSON_BYTES + 1)[:size]
+        return message_shape.foreign_json(data, limit=TRANSCRIPT_JSON_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
 

@@ -37,6 +37,11 @@ from elytron_core.text import similarity
 from elytron_core.text.traits import TextTrait
 from elytron_index import METADATA, DocumentChange, EmbeddedDocument, SearchUnit
 
+READINGS_KEPT: Final = 2_048
+READING_BYTES: Final = 8_192
+"""Turns and facts that a runtime keeps as it read them, and the largest of these."""
+
+
 PRIVATE_TALK = "transcript.private"
 """The plane, in the index, of messages that are private: a search sees them only if it names this one too."""
 PARTS = 1_024
@@ -448,7 +453,7 @@ class ParseCache:
     They have words, so a space's are to be dropped with its index.
     """
 
-    def __init__(self, most: int = limits.READINGS_KEPT, /) -> None:
+    def __init__(self, most: int = READINGS_KEPT, /) -> None:
         self._most = most
         self._caches: OrderedDict[SpaceId, _DocumentCache] = OrderedDict()
         self._count = 0
@@ -515,7 +520,7 @@ class ParseCache:
 
     def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
         # Long texts are rare, and a few would fill the memory of thousands of short ones.
-        if len(document.body) > limits.READING_BYTES:
+        if len(document.body) > READING_BYTES:
             return value
         cache = self._caches.setdefault(space, OrderedDict())
         self._caches.move_to_end(space)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elytron.indexing.units import FOLDED
 from elytron_core import limits
@@ -23,6 +23,13 @@ from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store
 from elytron_store.engine import PassingStore
 from elytron_store.secret.store import SecretStore
+
+MIN_SEQUENCE_WAIT_S: Final = 2.0
+MIN_SEQUENCE_POLL_S: Final = 0.01
+"""Time for which a call waits for a journal to reach a `min_sequence`, and the pause between looks."""
+EVENTS_BACKLOG: Final = 100_000
+"""Older entries are not streamed: a reader further behind receives a note of the gap."""
+
 
 WRITER: ContextVar[str | None] = ContextVar("elytron_writer", default=None)
 """The caller of the operation that runs, for `CommitWaiters.writers`."""
@@ -143,11 +150,11 @@ class JournalFollower:
 
     async def _skip_backlog(self, sequence: int) -> EventGap | None:
         """Go on to the oldest entry that is streamed, where the reader is further behind."""
-        if not await self._journals.read(self._space, sequence + limits.EVENTS_BACKLOG, 1):
+        if not await self._journals.read(self._space, sequence + EVENTS_BACKLOG, 1):
             return None
-        last = await self._journals.last(self._space, sequence + limits.EVENTS_BACKLOG)
+        last = await self._journals.last(self._space, sequence + EVENTS_BACKLOG)
         assert last is not None
-        begin = last.sequence - limits.EVENTS_BACKLOG
+        begin = last.sequence - EVENTS_BACKLOG
         (self._mark,) = await self._journals.read(self._space, begin - 1, 1)
         return EventGap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
 
@@ -258,12 +265,12 @@ class StoreJournals:
 async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, sequence: int, /) -> None:
     """Return once the journal of `space` has `sequence`. Raises SequenceAhead if it does not come to it in time."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + limits.MIN_SEQUENCE_WAIT_S
+    until = loop.time() + MIN_SEQUENCE_WAIT_S
     while not await store.journal(space, after=sequence - 1, limit=1):
         if loop.time() >= until:
             raise SequenceAhead(expected=sequence)
         with suppress(TimeoutError):
-            await asyncio.wait_for(commits.next(space).wait(), limits.MIN_SEQUENCE_POLL_S)
+            await asyncio.wait_for(commits.next(space).wait(), MIN_SEQUENCE_POLL_S)
 
 
 async def entry_pages(

@@ -6,6 +6,7 @@ conversation; one that cannot be trusted names none.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -13,7 +14,6 @@ from elytron.context import OperationContext
 from elytron.documents.planes import HOMES, LINKED, id_of
 from elytron.documents.stored_values import ChangeSet, documents_at, value_at, values_at
 from elytron.state.spaces import read_head
-from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, skills, transcript
@@ -29,6 +29,9 @@ from elytron_core.planes.transcript import (
 )
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
+
+ALIASED_SUBJECTS: Final = 256
+"""Subjects that one chat's alias knows; the one that committed longest ago goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +259,7 @@ async def read_alias(
     if alias.conversations.get(subject) == scope.conversation:
         return None
     others = [item for item in alias.conversations.items() if item[0] != subject]
-    tied = dict([*others, (subject, scope.conversation)][-limits.ALIASED_SUBJECTS :])
+    tied = dict([*others, (subject, scope.conversation)][-ALIASED_SUBJECTS:])
     return alias.model_copy(update={"conversations": tied}), revision
 
 

@@ -1,7 +1,7 @@
 """A model with scripted answers, for experiments and tests."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,9 @@ from elytron_core.errors import ModelRefused
 from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel, PromptMessage, TextCompletion
 from elytron_core.strict_json import canonical_bytes, sha256_digest
+
+CASSETTE_CALLS: Final = 10_000
+
 
 Answer = str | TextCompletion | Exception
 Script = Sequence[Answer] | Callable[[Sequence[PromptMessage]], Answer]
@@ -84,7 +87,7 @@ class ModelCassette(Value):
     format: Literal["elytron.cassette"] = FORMAT
     version: Literal[1] = 1
     model: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
-    calls: Annotated[tuple[RecordedCall, ...], Field(max_length=limits.CASSETTE_CALLS)] = ()
+    calls: Annotated[tuple[RecordedCall, ...], Field(max_length=CASSETTE_CALLS)] = ()
 
 
 def call_key(model: str, prompt: Sequence[PromptMessage], schema: str | None, /) -> str:

@@ -94,28 +94,24 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)
     beside = await hints_beside(ctx, reader, request)
     private = private_of(standing.private, request, gathered.private)
+    is_empty = gathered.verdict.reason is NothingReason.EMPTY_SPACE
     built = builder.build_projection(
         builder.ProjectionInputs(
-            max_chars=max_len,
-            pressure=_pressure_of(request),
-            room_percent=host.room_percent(request.host_room),
-            mount=standing.mount,
-            private=private.items,
-            withheld=private.withheld,
-            wishes=standing.wishes,
-            standing=standing.work.items,
-            has_work=standing.work.has_work,
-            facts=standing.facts,
-            skills=standing.skills,
-            agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
-            agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
+            form=_form_of(request, max_len),
+            stable=builder.StableItems(
+                mount=standing.mount, private=private.items, facts=standing.facts, skills=standing.skills
+            ),
+            guidance=builder.GuidanceItems(
+                wishes=standing.wishes,
+                standing=standing.work.items,
+                has_work=standing.work.has_work,
+                agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
+                agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
+            ),
             recent=standing.recent,
-            recalled=await _recalled_items(gathered, room=max_len),
-            recall_note=builder.DOUBT if gathered.outcome is RecallOutcome.DOUBTFUL else "",
-            recalled_by_time=gathered.retells,
-            recall_limit=count,
-            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE and not await ctx.losses.fresh(scope.space),
-            line_label=request.line_label or "",
+            recalled=await _recalled_items(gathered, room=max_len, limit=count),
+            withheld=private.withheld,
+            space_is_empty=is_empty and not await ctx.losses.fresh(scope.space),
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
@@ -132,7 +128,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         truncated=built.truncated,
         limited_by=(*by_bound, *built.limited_by),
         miss_reason=built.miss_reason,
-        intent=gathered.search.intent.value,
+        intent=gathered.reading.intent.value,
         unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
         private_gate=_private_gate(request, private, built),
         checks=built.checks,
@@ -142,7 +138,16 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
-        gate=gathered.gate,
+        gate=gathered.verdict.gate,
+    )
+
+
+def _form_of(request: MemoryProjectionRequest, max_chars: int) -> builder.BlockForm:
+    return builder.BlockForm(
+        max_chars=max_chars,
+        pressure=_pressure_of(request),
+        room_percent=host.room_percent(request.host_room),
+        line_label=request.line_label or "",
     )
 
 
@@ -243,14 +248,24 @@ def _fitting_count(max_len: int) -> int:
     return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
 
 
-async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[RecalledItem, ...]:
+async def _recalled_items(gathered: GatheredHits, *, room: int, limit: int) -> builder.RecalledItems:
+    """Return what was recalled, and how the block shows it."""
+    return builder.RecalledItems(
+        items=await _fitting_items(gathered, room=room),
+        note=builder.DOUBT if gathered.verdict.outcome is RecallOutcome.DOUBTFUL else "",
+        is_by_time=gathered.reading.retells,
+        limit=limit,
+    )
+
+
+async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[RecalledItem, ...]:
     """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
     items: list[RecalledItem] = []
-    if gathered.answered < limits.PROJECTED_SCORE:
+    if gathered.verdict.answered < limits.PROJECTED_SCORE:
         return ()
     budget, hits = room, gathered.hits
     # Repeats would take the room of further answers.
-    places = distinct_places(hit.text for hit in hits) if gathered.wants_several else range(len(hits))
+    places = distinct_places(hit.text for hit in hits) if gathered.reading.wants_several else range(len(hits))
     for place, hit in enumerate(map(hits.__getitem__, places), 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
@@ -264,12 +279,12 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
                 text=hit.text,
                 speaker=hit.speaker or hit.role,
                 at=hit.at,
-                place=gathered.places.get(hit.id, 0),
+                place=gathered.ranking.places.get(hit.id, 0),
                 score=hit.score,
                 is_overtaken=hit.newer is not None,
                 is_outside=hit.trust is TrustLevel.OUTSIDE,
                 hint=hit.hint,
-                parts=passages_of(hit.text, gathered.terms, most) if is_long else (),
+                parts=passages_of(hit.text, gathered.reading.terms, most) if is_long else (),
             )
         )
         room -= min(len(hit.text), most)

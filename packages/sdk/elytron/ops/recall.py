@@ -1,7 +1,7 @@
 """Recall: the memories that answer a query, best first, and why a given memory is not among them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
@@ -33,6 +33,11 @@ from elytron_core.model import VouchedMaker
 from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import distinct_places, estimate_tokens
 
+RECALL_NEEDED: Final = 100
+RECALL_NEEDED_TOKENS: Final = 2_000
+"""The most hits, and tokens if no bound is asked for, of a recall of as much as the question needs."""
+
+
 _REPORTS = VouchedMaker(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
 
@@ -52,12 +57,12 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         private=tuple(RecallPlane) if request.include_private else (),
     )
     gathered = await gather_hits(ctx, reader, scope, hit_query)
-    search = gathered.search
+    search, order = gathered.search, gathered.ranking.order
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
         rerank, ordered = await rerank_hits(ctx, request.query, ordered)
     ordered = tuple([hit for hit in ordered if hit.score >= request.min_score])
-    scored = sum(score >= request.min_score for score in gathered.scores)
+    scored = sum(score >= request.min_score for score in gathered.ranking.scores)
     if request.cursor is not None:
         require_same(request, [hit.id for hit in ordered[:offset]], search.sequence)
     extent = _extent_of(request, gathered)
@@ -66,7 +71,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     beside = await hints_beside(ctx, reader, request)
     await note_shown(ctx, scope, hits)
     shown_ids = [hit.id for hit in ordered[: offset + len(hits)]]
-    is_paged = not extent.is_open and gathered.gate is None
+    is_paged = not extent.is_open and gathered.verdict.gate is None
     has_more = bool(hits) and is_paged and scored > len(shown_ids) < limits.RECALL_MAX
     beyond = (scored if request.min_score else search.available) - offset - len(page)
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
@@ -79,20 +84,20 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         reason=NothingReason.LOST if losses and is_empty else reason,
         hits=await _nearby_hits(ctx, scope, request, extent.ordered(hits)),
         considered=search.considered,
-        intent=search.intent.value,
+        intent=gathered.reading.intent.value,
         sequence=search.sequence,
         clipped=tuple(_clip_hits(request, page, hits, beyond=beyond, max_tokens=extent.max_tokens)),
         next_cursor=cursor_of(request, shown_ids, search.sequence) if has_more else None,
-        cut=round(gathered.scores[len(shown_ids)], 6) if has_more else None,
+        cut=round(gathered.ranking.scores[len(shown_ids)], 6) if has_more else None,
         rerank=rerank,
-        why_not=await explain_absences(ctx, scope, request, order=gathered.order, page=page, part=hits, offset=offset),
+        why_not=await explain_absences(ctx, scope, request, order=order, page=page, part=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
         vectors=search.vectors,
         unembedded=search.unembedded,
         alias=search.alias,
-        gate=gathered.gate,
+        gate=gathered.verdict.gate,
         losses=losses,
     )
 
@@ -121,14 +126,16 @@ class _PageExtent(NamedTuple):
 
 
 def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExtent:
-    if request.extent is RecallExtent.LIMIT or not gathered.wants_several:
+    if request.extent is RecallExtent.LIMIT or not gathered.reading.wants_several:
         return _PageExtent(is_open=False, places=None, max_tokens=request.max_tokens)
-    most = limits.RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
-    return _PageExtent(is_open=True, places=gathered.places if gathered.retells else None, max_tokens=most)
+    most = RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
+    return _PageExtent(
+        is_open=True, places=gathered.ranking.places if gathered.reading.retells else None, max_tokens=most
+    )
 
 
 def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:
-    minimum = limits.RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
+    minimum = RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
     return max(end, minimum, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
 
 
@@ -142,11 +149,11 @@ async def _nearby_hits(
 
 def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
     """Return whether one of the best hits answers; why not, if none does."""
-    if gathered.reason is not None:
-        return RecallOutcome.NOTHING, gathered.reason
+    if gathered.verdict.reason is not None:
+        return RecallOutcome.NOTHING, gathered.verdict.reason
     if not has_hits:
         return RecallOutcome.NOTHING, NothingReason.BELOW_MIN_SCORE
-    outcome = gathered.outcome
+    outcome = gathered.verdict.outcome
     return outcome, NothingReason.NO_ANSWER if outcome is RecallOutcome.NOTHING else None
 
 

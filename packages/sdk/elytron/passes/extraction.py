@@ -56,6 +56,13 @@ from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
+FACT_LANGUAGES: Final = 8
+EXTRACTION_CONTEXT: Final = 4
+"""Earlier messages that an extraction may read to know what is meant."""
+EXTRACTION_KNOWN: Final = 24
+"""Standing facts that an extraction is shown, so that it keeps their topics."""
+
+
 LEARNING_PAUSED: Final = "learning_paused"
 
 
@@ -231,7 +238,7 @@ async def _messages_before(work: PassWork, turn: KnownTurn) -> tuple[transcript.
         for part, message in enumerate(stored_turn.turn.messages)
         if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and stored_turn.turn.is_recallable(part)
     ]
-    return tuple(messages[-limits.EXTRACTION_CONTEXT :])
+    return tuple(messages[-EXTRACTION_CONTEXT:])
 
 
 async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, ...]:
@@ -246,7 +253,7 @@ async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, 
         for fact in public_facts
     }
     order = sorted(public_facts, key=lambda fact: -sum(similarity.has_term(turn_text, word) for word in words[fact.id]))
-    return tuple(order[: limits.EXTRACTION_KNOWN])
+    return tuple(order[:EXTRACTION_KNOWN])
 
 
 async def learn_procedure(work: PassWork, /) -> PassOutcome:
@@ -390,8 +397,8 @@ PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
 
 def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:
     """Return a reader for each language file. Raises UnreadableFile, and InvalidInput for too many."""
-    if len(paths) > limits.FACT_LANGUAGES:
-        raise InvalidInput(field="fact_languages", problem=f"names more than {limits.FACT_LANGUAGES} files")
+    if len(paths) > FACT_LANGUAGES:
+        raise InvalidInput(field="fact_languages", problem=f"names more than {FACT_LANGUAGES} files")
     return tuple(FactReader(parse_language(_read_table(Path(path)), name=Path(path).name)) for path in paths)
 
 

@@ -37,6 +37,10 @@ from elytron_index.lexicon.text_vectors import is_english
 from elytron_index.search.vector_scan import text_likeness
 from elytron_index.space_index import SpaceIndex
 
+RERANK_TEXT_CHARS: Final = 4_000
+RERANK_WAIT_S: Final = 10.0
+
+
 _ANALYSER: Final = TextAnalyser()
 
 
@@ -332,6 +336,13 @@ def signals_of(candidate: UnitCandidate, /) -> dict[str, float]:
     return four_each(UnitSignals._fields, candidate.signals)
 
 
+class HitBounds(NamedTuple):
+    """How many hits are wanted, and the size of the block that is to have room for them; None: they are for none."""
+
+    limit: int
+    room: int | None
+
+
 async def shown_hits(
     ctx: OperationContext,
     scope: Scope,
@@ -340,15 +351,15 @@ async def shown_hits(
     search: IndexQuery | None,
     /,
     *,
-    limit: int,
-    room: int | None,
+    bounds: HitBounds,
     now: Instant,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best of `ranked`, at least `limit` if there are that many.
+    """Return the hits of the best of `ranked`, at least as many as `bounds` say if there are.
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
-    With `room`, the size of a block, they are those that it may have room for; behind the window without signals.
+    With room of a block, they are those that it may have room for; behind the window without signals.
     """
+    limit, room = bounds
     hit_count = max(limit, WINDOW)
     # Text from outside has its share of all hits, so that these must be known.
     if room is not None and not any(map(_is_from_outside, ranked[:hit_count])):
@@ -434,9 +445,9 @@ async def rerank_hits(
     head = hits[: limits.RERANK_HITS]
     if reranker is None or len(head) < 2:
         return RerankUse.NONE, tuple(hits)
-    texts = [hit.text[: limits.RERANK_TEXT_CHARS] for hit in head]
+    texts = [hit.text[:RERANK_TEXT_CHARS] for hit in head]
     try:
-        async with asyncio.timeout(limits.RERANK_WAIT_S):
+        async with asyncio.timeout(RERANK_WAIT_S):
             answers = await reranker.rerank(query, texts)
     except (ModelUnavailable, ModelRefused, TimeoutError):
         return RerankUse.FAILED, tuple(hits)

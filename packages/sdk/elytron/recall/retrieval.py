@@ -18,6 +18,7 @@ from elytron.recall.closer_look import CLOSER, SearchedSpace, looked_closer
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.hit_places import time_places
 from elytron.recall.order import (
+    HitBounds,
     PlacedMemory,
     RankedMemory,
     answer_estimate,
@@ -103,44 +104,20 @@ class SearchAccount(NamedTuple):
     considered: int = 0
     available: int = 0
     sequence: int = 0
-    intent: weights.QueryIntent = weights.QueryIntent.MIXED
-    """Intent of the query."""
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """State of the scope's chat; if it names no conversation, no turn is recalled."""
 
 
-class GatheredHits(NamedTuple):
-    """Hits, best first."""
+class QueryReading(NamedTuple):
+    """The query as it was read."""
 
-    reason: NothingReason | None
-    """Why nothing was found, if nothing was."""
-    hits: tuple[RecallHit, ...] = ()
-    order: tuple[PlacedMemory, ...] = ()
-    """The whole order with the signals of each, if `depth` was given."""
-    places: Mapping[str, int] = MappingProxyType({})
-    """The place of each hit in the order of time, by its id, if an account is asked for."""
-    private: tuple[str, ...] = ()
-    """The private facts nearest to the query that were left out, if the hits are for a block."""
-    scores: tuple[float, ...] = ()
-    """The scores of all that was put in order, hits and beyond."""
-    answered: float = 0.0
-    """The estimate that one of the best hits answers."""
-    first: float = 0.0
-    """The estimate that the first hit answers."""
-    search: SearchAccount = SearchAccount()
+    question: query_question.ReadQuestion | None = None
+    """None if nothing was searched."""
     terms: tuple[str, ...] = ()
     """The terms of the search."""
-    question: query_question.ReadQuestion | None = None
-    """The query as it was read, if anything was searched."""
-    gate: RecallGateReport | None = None
-    """What the gate decided, if it was asked for; `hits` are those that it let through."""
-
-    @property
-    def outcome(self) -> RecallOutcome:
-        """Whether one of the best hits answers, in words."""
-        return recall_outcome(self.answered, self.first)
+    intent: weights.QueryIntent = weights.QueryIntent.MIXED
 
     @property
     def wants_several(self) -> bool:
@@ -151,6 +128,46 @@ class GatheredHits(NamedTuple):
     def retells(self) -> bool:
         """True if an account of what was said is asked for, so that memories belong in the order of time."""
         return self.question is not None and self.question.retells
+
+
+class HitRanking(NamedTuple):
+    """All that was put in order, hits and beyond."""
+
+    scores: tuple[float, ...] = ()
+    order: tuple[PlacedMemory, ...] = ()
+    """The whole order with the signals of each, if `depth` was given."""
+    places: Mapping[str, int] = MappingProxyType({})
+    """The place of each hit in the order of time, by its id, if an account is asked for."""
+
+
+class HitVerdict(NamedTuple):
+    """What was decided about the hits."""
+
+    reason: NothingReason | None
+    """Why nothing was found, if nothing was."""
+    answered: float = 0.0
+    """The estimate that one of the best hits answers."""
+    first: float = 0.0
+    """The estimate that the first hit answers."""
+    gate: RecallGateReport | None = None
+    """What the gate decided, if it was asked for; the hits are those that it let through."""
+
+    @property
+    def outcome(self) -> RecallOutcome:
+        """Whether one of the best hits answers, in words."""
+        return recall_outcome(self.answered, self.first)
+
+
+class GatheredHits(NamedTuple):
+    """Hits, best first."""
+
+    verdict: HitVerdict
+    hits: tuple[RecallHit, ...] = ()
+    ranking: HitRanking = HitRanking()
+    reading: QueryReading = QueryReading()
+    search: SearchAccount = SearchAccount()
+    private: tuple[str, ...] = ()
+    """The private facts nearest to the query that were left out, if the hits are for a block."""
 
 
 class _AskedQuery(NamedTuple):
@@ -175,10 +192,10 @@ async def gather_hits(
 ) -> GatheredHits:
     """Return the hits for what is hit_query, and how they were found."""
     if reader is None:
-        return GatheredHits(NothingReason.EMPTY_SPACE)
+        return GatheredHits(HitVerdict(NothingReason.EMPTY_SPACE))
     record, index, query, limit = reader.record, reader.index, hit_query.text, hit_query.limit
     if similarity.is_blank(query):
-        return GatheredHits(NothingReason.EMPTY_QUERY, search=SearchAccount(sequence=index.watermark))
+        return GatheredHits(HitVerdict(NothingReason.EMPTY_QUERY), search=SearchAccount(sequence=index.watermark))
     now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     question = _anchor_question(index, _read_query(ctx, query, now), hit_query.filters, now, key)
@@ -194,30 +211,30 @@ async def gather_hits(
     numbers = _gate_numbers(ctx, query, ranked, candidates, route) if hit_query.gate is RecallGate.AUTO else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
-    visible_hits = await shown_hits(ctx, scope, admitted, index, search, limit=limit, room=fitting, now=now)
+    visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
     # Hits from within that take the places of those from outside pass as well.
     visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
+    gate = None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
+    reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
     return GatheredHits(
-        _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked)),
+        HitVerdict(reason, *answer_estimates(candidates, hits, query), gate=gate),
         hits,
-        tuple(map(placed_memory, ranked)) if hit_query.depth else (),
-        time_places(index, visible_hits) if question.retells else {},
-        () if hit_query.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
-        tuple([item.score for item in ranked]),
-        *answer_estimates(candidates, hits, query),
+        HitRanking(
+            scores=tuple([item.score for item in ranked]),
+            order=tuple(map(placed_memory, ranked)) if hit_query.depth else (),
+            places=time_places(index, visible_hits) if question.retells else {},
+        ),
+        QueryReading(question, next((part.terms for part in candidates.values()), ()), route.intent),
         SearchAccount(
             considered=sum(part.searched for part in candidates.values()),
             available=sum(part.pool for part in candidates.values()),
             sequence=index.watermark,
-            intent=route.intent,
             vectors=use,
             unembedded=_count_unembedded(ctx, scope, index, use),
             alias=conversation.trust,
         ),
-        terms=next((part.terms for part in candidates.values()), ()),
-        question=question,
-        gate=None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits)),
+        private=() if hit_query.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 from urllib.parse import urlsplit
 
 from elytron.api import MemoryFace, calls
@@ -52,6 +52,20 @@ from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, Stre
 from elytron_core.model import OperationRequest, Value
 from elytron_core.scope import Scope
 
+REMOTE_PASS_S: Final = 1.0
+"""Time after which a client of several nodes asks a second one too."""
+REMOTE_FIND_S: Final = 10.0
+"""Time after which such a client looks for the nodes again, if it finds them itself."""
+REMOTE_SILENT_S: Final = 10.0
+"""Time for which such a client asks a node that did not answer behind all others."""
+REMOTE_ATTEMPTS: Final = 4
+"""Attempts at what a client may send again: reads, and writes under an idempotency key."""
+REMOTE_STREAM_ATTEMPTS: Final = 24
+"""Attempts to open a stream again that had begun: about a minute, enough for a server to restart."""
+REMOTE_BACKOFF_S: Final = 0.1
+REMOTE_BACKOFF_MAX_S: Final = 5.0
+
+
 _PASSED_OVER = frozenset({"unreachable", "store_unavailable", "overloaded"})
 """Errors of one node, which another may not have."""
 FindNodes = Callable[[], Awaitable[Sequence[ServerAddress]]]
@@ -83,7 +97,7 @@ class NodesTransport:
     """Carries calls to the nodes of one store over HTTP.
 
     A read, or a change under an idempotency key, is sent to a second node if the first does not answer within
-    `limits.REMOTE_PASS_S`, and the first answer counts. Any other change goes to another node only if the first took no
+    `REMOTE_PASS_S`, and the first answer counts. Any other change goes to another node only if the first took no
     connection. Unless they are `listed`, the nodes are found before the first call and again from time to time.
     """
 
@@ -112,7 +126,7 @@ class NodesTransport:
                 if remaining:
                     latest = remaining.pop(0)
                     under_way[asyncio.create_task(nodes[latest].call(call))] = latest
-                pass_s = limits.REMOTE_PASS_S if remaining and call.may_repeat else None
+                pass_s = REMOTE_PASS_S if remaining and call.may_repeat else None
                 tasks, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
                 # Its call stays under way, for the first answer counts.
                 if not tasks:
@@ -156,7 +170,7 @@ class NodesTransport:
         now = asyncio.get_running_loop().time()
         if self._find is None or now < self._find_at:
             return
-        is_first, self._find_at = self._find_at == 0.0, now + limits.REMOTE_FIND_S
+        is_first, self._find_at = self._find_at == 0.0, now + REMOTE_FIND_S
         if not is_first:
             self._finding = asyncio.create_task(self._find_again(self._find))
             return
@@ -187,7 +201,7 @@ class NodesTransport:
             node = self._nodes.get(url) or HttpTransport(address, timeout_s=self._timeout_s)
             try:
                 # The last has all the time of a call.
-                async with asyncio.timeout(limits.REMOTE_PASS_S if urls else None):
+                async with asyncio.timeout(REMOTE_PASS_S if urls else None):
                     listing = await node.read("/v1/nodes", ServerNodes)
                 if listing.nodes:
                     return [
@@ -230,8 +244,8 @@ class NodesTransport:
 
     def _note_silent(self, url: str) -> None:
         if self._find_at:
-            self._find_at = min(self._find_at, asyncio.get_running_loop().time() + limits.REMOTE_PASS_S)
-        self._silent_until[url] = asyncio.get_running_loop().time() + limits.REMOTE_SILENT_S
+            self._find_at = min(self._find_at, asyncio.get_running_loop().time() + REMOTE_PASS_S)
+        self._silent_until[url] = asyncio.get_running_loop().time() + REMOTE_SILENT_S
 
 
 def _require_passing(error: BaseException, call: RemoteCall) -> ElytronError:
@@ -258,7 +272,7 @@ WAITED_FOR = frozenset(
 
 
 def pause_s(
-    error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: float, attempts: int = limits.REMOTE_ATTEMPTS
+    error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: float, attempts: int = REMOTE_ATTEMPTS
 ) -> float | None:
     """Return how long to wait before attempt `attempt + 1`, or None where `error` is the answer.
 
@@ -268,9 +282,9 @@ def pause_s(
     if not may_repeat or attempt >= attempts or error.key not in WAITED_FOR:
         return None
     if isinstance(error, RateLimited):
-        return min(float(error.retry_after_s), limits.REMOTE_BACKOFF_MAX_S)
-    backoff = min(limits.REMOTE_BACKOFF_S * 2 ** (attempt - 1), limits.REMOTE_BACKOFF_MAX_S)
-    return min(error.retry_after_s + backoff * (0.5 + jitter / 2), limits.REMOTE_BACKOFF_MAX_S)
+        return min(float(error.retry_after_s), REMOTE_BACKOFF_MAX_S)
+    backoff = min(REMOTE_BACKOFF_S * 2 ** (attempt - 1), REMOTE_BACKOFF_MAX_S)
+    return min(error.retry_after_s + backoff * (0.5 + jitter / 2), REMOTE_BACKOFF_MAX_S)
 
 
 class RemoteMemory(MemoryFace):
@@ -334,13 +348,13 @@ class RemoteMemory(MemoryFace):
         1
         """
         place = str(after) if after is not None else None
-        failures, attempts = 0, limits.REMOTE_ATTEMPTS
+        failures, attempts = 0, REMOTE_ATTEMPTS
         while True:
             self._require_open()
             try:
                 async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
-                        failures, attempts, place = 0, limits.REMOTE_STREAM_ATTEMPTS, _stream_place(item)
+                        failures, attempts, place = 0, REMOTE_STREAM_ATTEMPTS, _stream_place(item)
                         if not isinstance(item, BegunStream):
                             yield item
             except ElytronError as error:
@@ -363,7 +377,7 @@ class RemoteMemory(MemoryFace):
         1
         """
         operation = by_request(request)
-        request, failures, attempts = self._scoped(request), 0, limits.REMOTE_ATTEMPTS
+        request, failures, attempts = self._scoped(request), 0, REMOTE_ATTEMPTS
         while True:
             self._require_open()
             call = call_of(operation, request, idempotency_key=None)
@@ -372,7 +386,7 @@ class RemoteMemory(MemoryFace):
                     async for data in reports:
                         report = report_of(data, operation.report)
                         request, after, failures = _next_request(request, report), 0, 0
-                        attempts = limits.REMOTE_STREAM_ATTEMPTS
+                        attempts = REMOTE_STREAM_ATTEMPTS
                         yield report
             except ElytronError as error:
                 self._require_open()
@@ -386,7 +400,7 @@ class RemoteMemory(MemoryFace):
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason if request is not None else "")
 
     async def _pause(
-        self, error: ElytronError, failures: int, attempts: int = limits.REMOTE_ATTEMPTS, *, may_repeat: bool = True
+        self, error: ElytronError, failures: int, attempts: int = REMOTE_ATTEMPTS, *, may_repeat: bool = True
     ) -> None:
         """Wait before the next attempt. Raises `error` if that cannot help."""
         jitter = random.random()  # noqa: S311 - spreads callers, hides nothing

@@ -9,13 +9,19 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_store import limits
 
+SECRET_SESSION_MS: Final = 60 * 60 * 1000
+"""Time for which a space that its user unlocked stays open in a process, by default."""
+SECRET_GRANT_MS: Final = 8 * 60 * 60 * 1000
+"""Time for which work in the background may open a space, by default."""
+
+
 SECRET_CHARS: Final = 1_024
 _MINUTE_MS: Final = 60_000
 SecretText = Annotated[SecretStr, Field(max_length=SECRET_CHARS)]
 SessionMinutes = Annotated[int, Field(ge=1, le=limits.SECRET_SESSION_MS_MAX // _MINUTE_MS)]
 GrantMinutes = Annotated[int, Field(ge=1, le=limits.SECRET_GRANT_MS_MAX // _MINUTE_MS)]
-SESSION_MINUTES: Final = limits.SECRET_SESSION_MS // _MINUTE_MS
-GRANT_MINUTES: Final = limits.SECRET_GRANT_MS // _MINUTE_MS
+SESSION_MINUTES: Final = SECRET_SESSION_MS // _MINUTE_MS
+GRANT_MINUTES: Final = SECRET_GRANT_MS // _MINUTE_MS
 
 
 class SecretState(StrEnum):

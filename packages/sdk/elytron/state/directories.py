@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -35,6 +36,26 @@ from elytron_core.planes.tools import (
 )
 from elytron_core.policy.skills import read_skill_file
 from elytron_core.ports.store import Document, Store
+
+AGENT_SKILL_DIRS: Final = 16
+AGENT_SKILLS: Final = 500
+"""SKILL.md files that all directories together may give."""
+AGENT_SKILL_FILE_BYTES: Final = 256 * 1024
+AGENT_SKILL_SCAN_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of the files beside SKILL.md that one scan reads for their fingerprints."""
+AGENT_SKILL_NAME_CHARS: Final = 200
+AGENT_SKILL_DESCRIPTION_CHARS: Final = 2_000
+AGENT_SKILL_RESOURCES: Final = 1_000
+"""Files beside one SKILL.md that are counted."""
+AGENT_SKILL_ENTRIES: Final = 20_000
+"""Names in all directories together that one scan looks at."""
+AGENT_SKILL_DEPTH: Final = 6
+AGENT_SKILL_SKIPS: Final = 100
+AGENT_SKILL_RESCAN_MS: Final = 60_000
+"""Time for which recall takes agent skill directories to be as they were last seen."""
+TOOL_EXPERIENCES: Final = 2_000
+"""Experiences of one space that hints are looked for in."""
+
 
 FILE = "SKILL.md"
 # A link that appears behind the look is not followed, and a pipe without a writer is not waited for.
@@ -68,9 +89,9 @@ class SkillDirs:
         return await self.scan(at=at)
 
     async def current(self, *, at: Instant) -> AgentSkillDirectoryReport:
-        """Return what the directories hold, as seen at most `limits.AGENT_SKILL_RESCAN_MS` ago."""
+        """Return what the directories hold, as seen at most `AGENT_SKILL_RESCAN_MS` ago."""
         report = self._last_report
-        if report is not None and 0 <= at - (report.scanned_at or 0) < limits.AGENT_SKILL_RESCAN_MS:
+        if report is not None and 0 <= at - (report.scanned_at or 0) < AGENT_SKILL_RESCAN_MS:
             return report
         return await self.scan(at=at)
 
@@ -89,8 +110,8 @@ class SkillDirs:
         root = Path(path).expanduser().absolute()
         if root in self._roots:
             return
-        if len(self._roots) == limits.AGENT_SKILL_DIRS:
-            raise LimitExceeded(what="agent skill directories", limit=limits.AGENT_SKILL_DIRS)
+        if len(self._roots) == AGENT_SKILL_DIRS:
+            raise LimitExceeded(what="agent skill directories", limit=AGENT_SKILL_DIRS)
         self._roots = (*self._roots, root)
 
 
@@ -109,7 +130,7 @@ def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) 
         directories=len(roots),
         skills=tuple(findings.skills.values()),
         resources=sum(sum(skill.resources.values()) for skill in findings.skills.values()),
-        skipped=tuple(findings.skipped[: limits.AGENT_SKILL_SKIPS]),
+        skipped=tuple(findings.skipped[:AGENT_SKILL_SKIPS]),
         skipped_total=len(findings.skipped),
     )
 
@@ -123,14 +144,14 @@ class _ScanFindings:
     entries: int = 0
     known_digests: _Digests = field(default_factory=dict[_State, str])
     digests: _Digests = field(default_factory=dict[_State, str])
-    unread_bytes: int = field(default_factory=lambda: limits.AGENT_SKILL_SCAN_BYTES)
+    unread_bytes: int = field(default_factory=lambda: AGENT_SKILL_SCAN_BYTES)
 
     def read(self, root: Path, /) -> None:
         if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
             self._skip(root.name, SkipReason.MISSING)
             return
         for folder, place in self._folders(root):
-            if len(self.skills) == limits.AGENT_SKILLS:
+            if len(self.skills) == AGENT_SKILLS:
                 self._skip(place, SkipReason.TOO_MANY)
                 return
             self._take(folder, place)
@@ -150,14 +171,14 @@ class _ScanFindings:
                 if entry.is_symlink():
                     self._skip(below, SkipReason.SYMLINK)
                 elif entry.is_dir(follow_symlinks=False):
-                    if depth == limits.AGENT_SKILL_DEPTH:
+                    if depth == AGENT_SKILL_DEPTH:
                         self._skip(below, SkipReason.TOO_DEEP)
                     else:
                         waiting.append((Path(entry.path), below, depth + 1))
 
     def _names(self, folder: Path, place: str) -> list[os.DirEntry[str]]:
         """Return the entries of a folder by name; none where it cannot be read or enough was seen."""
-        if self.entries >= limits.AGENT_SKILL_ENTRIES:
+        if self.entries >= AGENT_SKILL_ENTRIES:
             self._skip(place, SkipReason.TOO_MANY)
             return []
         names: list[os.DirEntry[str]] = []
@@ -165,7 +186,7 @@ class _ScanFindings:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     self.entries += 1
-                    if self.entries > limits.AGENT_SKILL_ENTRIES:
+                    if self.entries > AGENT_SKILL_ENTRIES:
                         self._skip(place, SkipReason.TOO_MANY)
                         break
                     names.append(entry)
@@ -183,7 +204,7 @@ class _ScanFindings:
         if document is None:
             self._skip(file, SkipReason.NO_FRONT_MATTER)
             return
-        name = " ".join(document.fields.get("name", "").split())[: limits.AGENT_SKILL_NAME_CHARS]
+        name = " ".join(document.fields.get("name", "").split())[:AGENT_SKILL_NAME_CHARS]
         description = " ".join(document.fields.get("description", "").split())
         if not name or not description:
             self._skip(file, SkipReason.NO_DESCRIPTION if name else SkipReason.NO_NAME)
@@ -193,7 +214,7 @@ class _ScanFindings:
             resources, fingerprint = self._resources(folder, place, text)
             self.skills[name] = AgentSkillSummary(
                 name=name,
-                description=description[: limits.AGENT_SKILL_DESCRIPTION_CHARS],
+                description=description[:AGENT_SKILL_DESCRIPTION_CHARS],
                 place=file,
                 resources=resources,
                 fingerprint=fingerprint,
@@ -211,12 +232,12 @@ class _ScanFindings:
                 if entry.is_symlink():
                     self._skip(f"{place}/{path}", SkipReason.SYMLINK)
                 elif entry.is_dir(follow_symlinks=False):
-                    if depth < limits.AGENT_SKILL_DEPTH:
+                    if depth < AGENT_SKILL_DEPTH:
                         waiting.append((Path(entry.path), f"{path}/", depth + 1))
                     else:
                         self._skip(f"{place}/{path}", SkipReason.TOO_DEEP)
                 elif path != FILE:
-                    if counts.total() == limits.AGENT_SKILL_RESOURCES:
+                    if counts.total() == AGENT_SKILL_RESOURCES:
                         self._skip(place, SkipReason.TOO_MANY)
                         return dict(sorted(counts.items())), state.hexdigest()
                     counts[path.partition("/")[0] if "/" in path else "."] += 1
@@ -265,8 +286,8 @@ def _regular_text(path: Path) -> str | SkipReason:
         os.close(handle)
         return SkipReason.NOT_A_FILE
     with os.fdopen(handle, "rb") as file:
-        data = file.read(limits.AGENT_SKILL_FILE_BYTES + 1)
-    if len(data) > limits.AGENT_SKILL_FILE_BYTES:
+        data = file.read(AGENT_SKILL_FILE_BYTES + 1)
+    if len(data) > AGENT_SKILL_FILE_BYTES:
         return SkipReason.TOO_LARGE
     try:
         return data.decode("utf-8")
@@ -289,7 +310,7 @@ async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
     """Return what the space knows of tools now."""
     registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
     snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registries]
-    experiences = await store.scan(space, EXPERIENCES, limit=limits.TOOL_EXPERIENCES)
+    experiences = await store.scan(space, EXPERIENCES, limit=TOOL_EXPERIENCES)
     return ToolState(
         {one.registry_id: one for one in sorted(snapshots, key=lambda one: one.registry_id)},
         {experience_id(document): ToolExperience.from_bytes(document.body) for document in experiences},

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import Conflict, ElytronError, ModelError, ModelRefused, ModelUnavailable, SpaceLocked
@@ -20,6 +19,19 @@ from elytron_core.ports.store import DocumentRef
 
 if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
+
+EMBED_QUERY_WAIT_S: Final = 2.0
+"""Time for which recall waits for a query's vector; then it goes on by words alone."""
+EMBED_LOAD_WAIT_S: Final = 30.0
+"""Time for which the first recall of a process waits for a model on this machine to be read."""
+EMBED_QUERIES_KEPT: Final = 256
+EMBED_PAUSE_MS: Final = 30_000
+"""After an embedder failed, nothing is embedded in the background for this time."""
+EMBED_REST_MS: Final = 5_000
+"""After an embedder left a query unanswered, no query waits for it for this time."""
+EMBED_CLOSE_WAIT_S: Final = 2.0
+"""Time that closing leaves an embedding pass to finish; what is left waits for the next runtime."""
+EMBED_REFUSED_KEPT: Final = 10_000
 
 
 Answer = TypeVar("Answer")
@@ -81,10 +93,10 @@ def check_vectors(embedder: Embedder, vectors: dict[str, Sequence[float]], /) ->
 
 async def _load_embedder(embedder: LoadedEmbedder) -> None:
     try:
-        async with asyncio.timeout(limits.EMBED_LOAD_WAIT_S):
+        async with asyncio.timeout(EMBED_LOAD_WAIT_S):
             await _await_answer(embedder.load_model(), embedder)
     except TimeoutError:
-        raise ModelUnavailable(f"{embedder.info.model!r} did not load within {limits.EMBED_LOAD_WAIT_S:g} s") from None
+        raise ModelUnavailable(f"{embedder.info.model!r} did not load within {EMBED_LOAD_WAIT_S:g} s") from None
 
 
 async def _await_answer(answer: Awaitable[Answer], embedder: Embedder) -> Answer:
@@ -107,13 +119,13 @@ class RuntimeEncoders:
         self._clock = clock
         self._current = current
         self._embedders = [embedder for embedder in (current, former) if embedder is not None]
-        self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
-        self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
+        self._queries: LruCache[tuple[str, str], bytes] = LruCache(EMBED_QUERIES_KEPT)
+        self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
         self.reaches: dict[str, ModelReach] = {}
         """The languages that embedders were found to read, by their model."""
         self._paused_until = 0
-        self._paused: LruCache[SpaceId, int] = LruCache(limits.EMBED_REFUSED_KEPT)
+        self._paused: LruCache[SpaceId, int] = LruCache(EMBED_REFUSED_KEPT)
         self._rests_until = 0
 
     @property
@@ -154,7 +166,7 @@ class RuntimeEncoders:
         vector = self._queries.get((tag, text))
         if vector is None:
             try:
-                vector = await self.query_vector(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
+                vector = await self.query_vector(embedder, text, wait_s=EMBED_QUERY_WAIT_S)
             except ModelError:
                 return VectorUse.FAILED, None
             self._queries[tag, text] = vector
@@ -183,7 +195,7 @@ class RuntimeEncoders:
 
     def rest(self) -> None:
         """Have no call wait for an embedder for some seconds."""
-        self._rests_until = self._clock.now() + limits.EMBED_REST_MS
+        self._rests_until = self._clock.now() + EMBED_REST_MS
 
     def refuse(self, space: SpaceId, tag: str, ref: DocumentRef, /) -> None:
         """Remember that a document's texts were refused, so that they hold up no other."""
@@ -206,12 +218,12 @@ class RuntimeEncoders:
             await work()
         # A text without a vector is found by its lack of one: nothing is lost, and the next pass finds it.
         except ModelUnavailable:
-            self._paused_until = self._clock.now() + limits.EMBED_PAUSE_MS
+            self._paused_until = self._clock.now() + EMBED_PAUSE_MS
         except (Conflict, SpaceLocked):
             pass  # its user locked it, or seals it again: that is no fault, and may be over at once
         except ElytronError:
             # Other spaces go on: a text that is refused, or damage, is of this one alone.
-            self._paused[space] = self._clock.now() + limits.EMBED_PAUSE_MS
+            self._paused[space] = self._clock.now() + EMBED_PAUSE_MS
         finally:
             self._passes.pop(space, None)
 
@@ -226,7 +238,7 @@ class RuntimeEncoders:
         passes = tuple(self._passes.values())
         if not passes:
             return
-        _, late = await asyncio.wait(passes, timeout=limits.EMBED_CLOSE_WAIT_S)
+        _, late = await asyncio.wait(passes, timeout=EMBED_CLOSE_WAIT_S)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

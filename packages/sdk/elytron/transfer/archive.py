@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self, cast
+from typing import IO, Any, Final, NamedTuple, Self, cast
 
 from pydantic import ValidationError
 
@@ -54,6 +54,9 @@ from elytron_core.policy.admission.facts import is_allowed_since, join_rules
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 from elytron_core.scope import ConversationKey, Scope
 from elytron_store.private_files import private_opener, sync_path
+
+ARCHIVE_BYTES: Final = 8 * 1024 * 1024 * 1024
+
 
 MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
@@ -93,8 +96,8 @@ class ArchiveBlobWriter:
         self._spool.write(chunk)
         self._digest.update(chunk)
         self._size += len(chunk)
-        if self._spool.tell() > limits.ARCHIVE_BYTES:
-            raise LimitExceeded(what="bytes of files in an archive", limit=limits.ARCHIVE_BYTES)
+        if self._spool.tell() > ARCHIVE_BYTES:
+            raise LimitExceeded(what="bytes of files in an archive", limit=ARCHIVE_BYTES)
 
     def entry(self) -> ArchiveBlob:
         """Return what the manifest says of it."""
@@ -229,7 +232,7 @@ class ArchiveWriter:
 class ArchiveReader:
     """Reads an archive whose every member was checked against the manifest first.
 
-    Raises UnreadableFile for anything that is no archive, is cut, altered or larger than `limits.ARCHIVE_BYTES`.
+    Raises UnreadableFile for anything that is no archive, is cut, altered or larger than `ARCHIVE_BYTES`.
     """
 
     def __init__(self, path: Path, /) -> None:
@@ -298,8 +301,8 @@ class ArchiveReader:
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.
-        if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
-            raise self._bad(f"unpacks to more than {limits.ARCHIVE_BYTES} bytes")
+        if sum(info.file_size for info in self._zip.infolist()) > ARCHIVE_BYTES:
+            raise self._bad(f"unpacks to more than {ARCHIVE_BYTES} bytes")
         try:
             manifest = ArchiveManifest.model_validate_json(self._zip.read(MANIFEST))
             if manifest.format != ARCHIVE_FORMAT:

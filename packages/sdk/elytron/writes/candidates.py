@@ -1,7 +1,7 @@
 """Judgement of candidates: accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.planes import id_of
@@ -48,8 +48,12 @@ from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
+CANDIDATES_WAITING: Final = 1_000
+"""Open candidates of one space; what comes beyond is refused."""
+
+
 WAITING = {AdmissionVerdict.DEFER: CandidateState.DEFERRED, AdmissionVerdict.HANDOFF: CandidateState.HANDED_OFF}
-TOO_MANY = f"{limits.CANDIDATES_WAITING} candidates already await a decision: resolve some first"
+TOO_MANY = f"{CANDIDATES_WAITING} candidates already await a decision: resolve some first"
 
 _PLANES = {
     candidates.CandidateTarget.LONG_TERM: RecallPlane.LONG_TERM,
@@ -181,7 +185,7 @@ async def _keep_waiting(
         for ref, (stored_candidate, _) in stored_candidates.items()
         if not stored_candidate.is_open
     )
-    room = limits.CANDIDATES_WAITING - len(stored_candidates)
+    room = CANDIDATES_WAITING - len(stored_candidates)
     now = ctx.clock.now()
     decisions: list[tuple[int, WriteDecision]] = []
     handed: list[RestingMemory] = []

@@ -27,6 +27,9 @@ from elytron_core.policy.imports import ERASED, OWNERS_VERSION, REDATED, erased_
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_documents
 from elytron_core.scope import ConversationKey, Scope
 
+IMPORT_CANDIDATES: Final = 20
+
+
 CHANGED: Final = "its text has changed: the new version is shown, and the earlier one stays in history"
 STORED: Final = "this turn is already stored"
 _COPY: Final = re.compile(r"[\s_-]*(\(\d{1,3}\)|\b\d{1,2}|copy)\s*$")
@@ -340,7 +343,7 @@ async def _candidate_heads(
         if is_own or not (is_apart or (speakers and head.speakers and not shared)):
             heads.append((not is_own, _title_stem(head.title) != _title_stem(write.title), -shared, head))
     heads.sort(key=lambda each: each[:3])
-    return [head for *_, head in heads[: limits.IMPORT_CANDIDATES]]
+    return [head for *_, head in heads[:IMPORT_CANDIDATES]]
 
 
 def _title_stem(title: str | None) -> str:

@@ -12,7 +12,7 @@ from elytron_core.errors import PreconditionFailed, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.facts import FactPrivacy
-from elytron_core.planes.records import RECORDS, Record, put_record
+from elytron_core.planes.records import RECORDS, Record, new_record, put_record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
@@ -139,8 +139,7 @@ def plan_records(
         current = Record.from_bytes(document.body) if document is not None else None
         revision = document.revision if document is not None else 0
         require_version(current, request.expected_version, at)
-        record = put_record(
-            current,
+        new = new_record(
             namespace=request.namespace,
             key=request.key,
             value=request.value,
@@ -148,8 +147,8 @@ def plan_records(
             privacy=request.privacy,
             expires_at=Instant(at + request.ttl_s * 1000) if request.ttl_s is not None else None,
             at=at,
-            has_history=has_history,
         )
+        record = put_record(current, new, has_history=has_history)
         if record is not current:
             changes.put(ref, record, expects=revision, action=JournalAction.WRITE)
         elif request.expected_version is not None:

@@ -4,18 +4,24 @@ lease/<epoch>      the first whole line in it says whose epoch it is; that write
 
 Who takes the store appends a claim to the file of the next epoch. It holds the store if its line came first, if there
 is no later epoch, and if the epoch before was not renewed meanwhile. So it is enough that the server puts appendings
-one behind the other. Times are those of the writers' clocks, which may differ by `limits.MCP_LEASE_SKEW_MS`.
+one behind the other. Times are those of the writers' clocks, which may differ by `MCP_LEASE_SKEW_MS`.
 """
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elytron_core.clock import Clock
 from elytron_core.errors import NotFound, StoreBusy, StoreFailed
-from elytron_store import limits as store_limits
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
+
+MCP_LEASE_MS: Final = 60_000
+MCP_LEASE_SKEW_MS: Final = 10_000
+"""Lease of a writer on an MCP file server, and the largest difference of two writers' clocks."""
+MCP_LEASE_CHARS: Final = 64 * 1024
+"""A lease's file that is longer is given up for a new one."""
+
 
 _OTHERS = "another writer had locked it"
 
@@ -60,11 +66,11 @@ class WriterLease:
 
     async def hold(self) -> None:
         """Leave the store to this writer for half the time of a lease at least. Raises StoreBusy, StoreFailed."""
-        if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
+        if self._is_held_for(MCP_LEASE_MS // 2):
             return
         async with self._taking:
             # Asked again: the call before in the queue may have renewed it.
-            if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
+            if self._is_held_for(MCP_LEASE_MS // 2):
                 return
             if not self._is_held_for(0) or not await self._renewed():
                 await self._take()
@@ -91,10 +97,10 @@ class WriterLease:
 
     async def _renewed(self) -> bool:
         """Renew the hold; tell whether it is still this writer's. A long file is given up."""
-        if self._size > store_limits.MCP_LEASE_CHARS:
+        if self._size > MCP_LEASE_CHARS:
             await self.release()
             return False
-        until = self._clock.now() + store_limits.MCP_LEASE_MS
+        until = self._clock.now() + MCP_LEASE_MS
         await self._append(self.epoch, LeaseClaim(holder=self._holder, until=until))
         # Looked at behind the claim, so that a writer who began before it is seen.
         is_ours = await self._newest() == self.epoch
@@ -111,7 +117,7 @@ class WriterLease:
         if former_claim is not None and not is_ours:
             self._require_free(former_claim, now)
         epoch = before + 1
-        until = now + store_limits.MCP_LEASE_MS
+        until = now + MCP_LEASE_MS
         self._until, self._size = 0, 0
         await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
         own_claim = await self._read(epoch)
@@ -127,7 +133,7 @@ class WriterLease:
                 await self._files.delete(f"{self._folder}/{entry.name}")
 
     def _require_free(self, claim: LeaseEpoch, now: int) -> None:
-        if not claim.is_over and now < claim.until + store_limits.MCP_LEASE_SKEW_MS:
+        if not claim.is_over and now < claim.until + MCP_LEASE_SKEW_MS:
             raise StoreBusy(engine=ENGINE, waited_s=0)
 
     async def _newest(self) -> int:

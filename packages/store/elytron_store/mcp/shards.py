@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import SEEK_END, BytesIO
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ids import IdSource, SpaceId
@@ -27,6 +27,12 @@ from elytron_store.file.log import GenerationLog, LogContents, LogView
 from elytron_store.file.repair import is_named
 from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.tools import ToolFiles, WriteMode
+
+MCP_LINE_BYTES: Final = 768 * 1024 - 3
+"""Bytes that one line of a log encodes on an MCP file server."""
+MCP_SHARDS: Final = 64
+"""Number of files from which on the log of a space is rewritten if half of them are enough."""
+
 
 READY = "ready"
 GONE_MARK = "gone"
@@ -75,7 +81,7 @@ def is_generation(text: str, /) -> bool:
 
 def appending_lines(data: bytes, /) -> Iterator[str]:
     """Yield the lines of one appending of `data`."""
-    size = store_limits.MCP_LINE_BYTES
+    size = MCP_LINE_BYTES
     for start in range(0, len(data), size) or (0,):
         part = data[start : start + size]
         sign = MORE if start + size < len(data) else ""
@@ -288,7 +294,7 @@ class ShardLog:
 
     def _note_worth(self) -> None:
         shard_count = self.size * 4 // 3 // store_limits.MCP_SHARD_CHARS + 1
-        is_long = self._shards >= max(store_limits.MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
+        is_long = self._shards >= max(MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
         self.is_worth_rewriting = self.view.contents.wants_compaction or is_long
 
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import Final, Self
 
 from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, NotFound, StoreMissing
@@ -20,7 +20,6 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import CheckReport, StoreProblem
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
-from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.engine import DocumentPage, Engine
 from elytron_store.file.disk import folder_name
@@ -32,6 +31,10 @@ from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.shards import SharedContext, join_shards, read_text, standing_generation
 from elytron_store.mcp.space_log import SpaceLog
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
+
+MCP_HELD_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of spaces on an MCP file server that a handle keeps in memory."""
+
 
 _ROOT = "/elytron"
 _HEADER_CHARS = 4 * HEADER_BYTES
@@ -182,7 +185,7 @@ class McpStore(Engine):
         size = 0
         for space, space_log in reversed(list(self._logs.items())):
             size += space_log.size
-            if size > store_limits.MCP_HELD_BYTES and space_log.is_idle:
+            if size > MCP_HELD_BYTES and space_log.is_idle:
                 del self._logs[space]
 
     async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

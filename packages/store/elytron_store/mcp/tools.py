@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     import httpx2
     from mcp import Client
     from mcp_types import CallToolResult
+
+MCP_RETRY_S: Final = (0.2, 0.5, 1.0, 2.0)
+"""Waits before a call is repeated that an MCP file server calls retryable."""
+MCP_CALL_S: Final = 20.0
+"""Time limit for an answer of an MCP file server."""
+MCP_PATH_CHARS: Final = 512
+MCP_PROJECT_CHARS: Final = 128
+MCP_LIST: Final = 256
+MCP_SEARCH: Final = 20
+"""Number of entries, and of hits, that a call asks an MCP file server for."""
 
 
 _REFUSED = frozenset({401, 403})
@@ -70,7 +80,7 @@ class ToolSession:
         connect: "Callable[[], AbstractAsyncContextManager[Client]]",
         /,
         *,
-        timeout_s: float = store_limits.MCP_CALL_S,
+        timeout_s: float = MCP_CALL_S,
         is_refused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._connect = connect
@@ -149,7 +159,7 @@ class ToolSession:
         return Unreachable(f"the MCP file server does not respond {when}")
 
 
-def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_limits.MCP_CALL_S) -> ToolSession:
+def http_session(url: str, /, *, api_key: str | None, timeout_s: float = MCP_CALL_S) -> ToolSession:
     """Return a session over streamable HTTP; no redirect leaves the server or its encryption. Raises MissingExtra."""
     try:
         from mcp import Client
@@ -180,7 +190,7 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
 
 
 ENGINE = "mcp"
-_PROJECT = re.compile(rf"[A-Za-z0-9_.-]{{1,{store_limits.MCP_PROJECT_CHARS}}}")
+_PROJECT = re.compile(rf"[A-Za-z0-9_.-]{{1,{MCP_PROJECT_CHARS}}}")
 _CODE = re.compile(r"[A-Z][A-Z_]{0,40}")
 Sleep = Callable[[float], Awaitable[None]]
 PartT = TypeVar("PartT", bound="_ToolText")
@@ -274,7 +284,7 @@ class ToolFiles:
 
     def __init__(self, caller: ToolCaller, /, *, project: str, sleep: Sleep = asyncio.sleep) -> None:
         if not _PROJECT.fullmatch(project):
-            most = store_limits.MCP_PROJECT_CHARS
+            most = MCP_PROJECT_CHARS
             raise InvalidInput(field="project", problem=f"is not 1 to {most} letters, digits, _ . or -")
         self._caller = caller
         self._project = project
@@ -310,7 +320,7 @@ class ToolFiles:
         )
         return FileEntry(path, _is_folder(file_stat.type), file_stat.size) if file_stat.exists else None
 
-    async def list(self, path: str, /, *, depth: int = 1, limit: int = store_limits.MCP_LIST) -> Sequence[FileEntry]:
+    async def list(self, path: str, /, *, depth: int = 1, limit: int = MCP_LIST) -> Sequence[FileEntry]:
         """Return what is in a folder, nothing if there is none. Raises StoreUnavailable if it is more than `limit`."""
         arguments = {"path": require_path(path, is_root_fine=True), "depth": depth, "limit": limit}
         try:
@@ -321,12 +331,10 @@ class ToolFiles:
             raise StoreUnavailable(f"a folder on the MCP file server has more than {limit} entries: clean it up")
         return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in listing.entries)
 
-    async def search(
-        self, query: str, /, *, prefix: str = "", limit: int = store_limits.MCP_SEARCH
-    ) -> Sequence[FileHit]:
+    async def search(self, query: str, /, *, prefix: str = "", limit: int = MCP_SEARCH) -> Sequence[FileHit]:
         """Return stretches of files below `prefix` that match `query`; recent writes may be missing."""
         arguments = {"query": query, "path_prefix": require_path(prefix, is_root_fine=True)}
-        limit = min(max(limit, 1), store_limits.MCP_SEARCH)
+        limit = min(max(limit, 1), MCP_SEARCH)
         matches = _parse_part(_FoundFiles, await self._call("file_search", {**arguments, "limit": limit}))
         return matches.hits()
 
@@ -345,7 +353,7 @@ class ToolFiles:
     ) -> str:
         call_arguments = {"project": self._project, **arguments}
         answer = await self._caller.call(tool, call_arguments)
-        for delay in store_limits.MCP_RETRY_S:
+        for delay in MCP_RETRY_S:
             if not answer.is_error or not _parse_failure(answer.text).retryable:
                 break
             await self._sleep(delay)
@@ -363,13 +371,13 @@ def require_path(path: str, /, *, is_root_fine: bool = False) -> str:
         return path
     is_one = (
         path.startswith("/")
-        and len(path) <= store_limits.MCP_PATH_CHARS
+        and len(path) <= MCP_PATH_CHARS
         and all(part not in {"", ".", ".."} for part in path[1:].split("/"))
         and path.isprintable()
         and not any(char.isspace() for char in path)
     )
     if not is_one:
-        most = store_limits.MCP_PATH_CHARS
+        most = MCP_PATH_CHARS
         problem = f"is not an absolute path of up to {most} characters without spaces and empty, . or .. parts"
         raise InvalidInput(field="path", problem=problem)
     return path
@@ -404,7 +412,7 @@ def _tool_error(tool: str, failure: _ToolFailure) -> ElytronError:
         case "PERMISSION_DENIED":
             return PermissionRefused("the MCP file server refuses this with the given key: use another key")
         case "RESOURCE_BUSY":
-            return StoreBusy(engine=ENGINE, waited_s=sum(store_limits.MCP_RETRY_S) if failure.retryable else 0)
+            return StoreBusy(engine=ENGINE, waited_s=sum(MCP_RETRY_S) if failure.retryable else 0)
         case code:
             description = code if _CODE.fullmatch(code) else "without a code"
             return StoreUnavailable(f"{tool} of the MCP file server failed: {description}")

@@ -2,10 +2,15 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from elytron_core.errors import StoreUrlInvalid
-from elytron_store import limits as store_limits
+
+POSTGRES_CONNECTIONS: Final = 16
+POSTGRES_CONNECTIONS_MAX: Final = 200
+"""Number of connections that a handle keeps to a Postgres server at most, unless its URL says another."""
+
 
 ENGINE = "postgres"
 DEFAULT_SCHEMA = "elytron"
@@ -27,7 +32,7 @@ class PostgresAddress:
     sealed: bool = True
     portable: bool = False
     """Commits use no function of the server."""
-    connections: int = store_limits.POSTGRES_CONNECTIONS
+    connections: int = POSTGRES_CONNECTIONS
     recycles_log: bool = False
     """An erasure has the server write over its log."""
     blobs: str = ""
@@ -64,7 +69,7 @@ def parse_address(url: str, /) -> PostgresAddress:
         schema=schema,
         sealed=_read_answer(own.get("sealed", "yes"), name="sealed"),
         portable=_read_answer(own.get("portable", "no"), name="portable"),
-        connections=_read_connections(own.get("connections", f"{store_limits.POSTGRES_CONNECTIONS}")),
+        connections=_read_connections(own.get("connections", f"{POSTGRES_CONNECTIONS}")),
         recycles_log=_read_answer(own.get("recycle_log", "no"), name="recycle_log"),
         blobs=_read_objects(own.get("blobs")),
     )
@@ -91,7 +96,7 @@ def _read_objects(text: str | None) -> str:
 
 
 def _read_connections(text: str) -> int:
-    most = store_limits.POSTGRES_CONNECTIONS_MAX
+    most = POSTGRES_CONNECTIONS_MAX
     if not text.isdecimal() or not 1 <= int(text) <= most:
         raise StoreUrlInvalid(problem=f"needs a number from 1 to {most} after connections=")
     return int(text)

@@ -24,6 +24,7 @@ from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, DocumentRef
 from elytron_store import limits as store_limits
 from elytron_store.engine import row_checksum
 from elytron_store.group_commit import Outcome, Waiting, answer_group, take_group
+from elytron_store.ledger import AnsweredRequest
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE
 from elytron_store.postgres.connections import (
@@ -39,17 +40,6 @@ from elytron_store.postgres.connections import (
     wide_number,
 )
 from elytron_store.postgres.statements import PartitionStatements
-
-
-class AnswerRecord(NamedTuple):
-    """An idempotency record."""
-
-    key: str
-    digest: str
-    answer: bytes
-    first: int
-    last: int
-    at: int
 
 
 class RevisionChange(NamedTuple):
@@ -69,7 +59,7 @@ class StoredState(NamedTuple):
 
     head: int
     revisions: Mapping[DocumentRef, int]
-    answered: Mapping[str, AnswerRecord]
+    answered: Mapping[str, AnsweredRequest[bytes]]
 
 
 class GroupPlan:
@@ -84,7 +74,7 @@ class GroupPlan:
         self.head = self.last = 0 if stored is None else stored.head
         self.outcomes: list[Outcome] = []
         self.entries: list[JournalEntry] = []
-        self.records: dict[str, AnswerRecord] = {}
+        self.records: dict[str, AnsweredRequest[bytes]] = {}
         self._stored = stored
         self._before: dict[DocumentRef, int] = {}
         self._after: dict[DocumentRef, tuple[int, bytes | None]] = {}
@@ -141,7 +131,7 @@ class GroupPlan:
         once = batch.idempotency
         if once is None:
             return CommitReceipt(first, self.last)
-        self.records[once.key] = AnswerRecord(once.key, once.digest, once.answer, first, self.last, batch.at)
+        self.records[once.key] = AnsweredRequest(once.key, once.digest, once.answer, first, self.last, batch.at)
         return CommitReceipt(first, self.last, answer=once.answer)
 
     def _require(self, ref: DocumentRef, expected: int) -> None:
@@ -161,7 +151,7 @@ def entry_checksum(space: str, entry: JournalEntry, /) -> bytes:
     return row_checksum(*place)
 
 
-def record_checksum(space: str, record: AnswerRecord, /) -> bytes:
+def record_checksum(space: str, record: AnsweredRequest[bytes], /) -> bytes:
     """Return the checksum of an idempotency record, without its sequences."""
     return row_checksum(space, record.key, record.digest, record.at, body=record.answer)
 
@@ -293,10 +283,11 @@ async def read_state(
     )
 
 
-def _read_record(space: str, row: tuple[object, ...]) -> AnswerRecord:
+def _read_record(space: str, row: tuple[object, ...]) -> AnsweredRequest[bytes]:
     key, digest, answer, first, last, at, checksum = row
     assert isinstance(digest, bytes)
-    record = AnswerRecord(key, digest.decode(), answer, first, last, at)  # pyright: ignore[reportArgumentType]
+    assert isinstance(answer, bytes)
+    record = AnsweredRequest(key, digest.decode(), answer, first, last, at)  # pyright: ignore[reportArgumentType]
     if record_checksum(space, record) != checksum:
         raise StoreCorrupt(what="an idempotency record")
     return record
@@ -375,7 +366,7 @@ def entry_arrays(space: str, entries: Sequence[JournalEntry], /) -> Parameters:
     )
 
 
-def _record_arrays(space: str, records: Sequence[AnswerRecord]) -> Parameters:
+def _record_arrays(space: str, records: Sequence[AnsweredRequest[bytes]]) -> Parameters:
     if not records:
         return (None,) * 7
     return (

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a name that says whose error it is
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.abc import Buffer
@@ -36,6 +36,17 @@ from elytron_core.errors import (
 )
 from elytron_store import limits as store_limits
 from elytron_store.postgres.address import ENGINE, PostgresAddress
+
+POSTGRES_WAIT_S: Final = 1.5
+"""Time limit of a connection to a Postgres server."""
+POSTGRES_AGAIN_S: Final = 0.25
+"""Time after a failed connection in which calls are refused without trying another."""
+POSTGRES_SILENT_S: Final = 0.5
+POSTGRES_LOOK_S: Final = 3.0
+"""Time after which the server of a statement without an answer is looked at, and then again while it answers others."""
+POSTGRES_SILENT_WAIT_S: Final = 1.2
+"""Time in which a server that is looked at has to take a connection."""
+
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -216,7 +227,7 @@ class ServerConnections:
             self._in_use[connection] = self._loop.time()
             # One timer for all: a timer for each call would cost more than most calls.
             if self._look is None:
-                self._look = self._loop.call_later(store_limits.POSTGRES_SILENT_S, self._look_at_lent)
+                self._look = self._loop.call_later(POSTGRES_SILENT_S, self._look_at_lent)
             try:
                 yield connection
             except (psycopg.Error, UnicodeError) as error:
@@ -242,18 +253,18 @@ class ServerConnections:
     def _look_at_lent(self) -> None:
         """Look at the server if a connection is in use for long: a server may fall silent and end no connection."""
         self._look = None
-        since = self._loop.time() - store_limits.POSTGRES_SILENT_S
+        since = self._loop.time() - POSTGRES_SILENT_S
         overdue = [connection for connection, lent_at in self._in_use.items() if lent_at <= since]
         if overdue and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._cut_silent(overdue))
         if self._in_use and not self._closed:
-            wait_s = store_limits.POSTGRES_LOOK_S if overdue else store_limits.POSTGRES_SILENT_S
+            wait_s = POSTGRES_LOOK_S if overdue else POSTGRES_SILENT_S
             self._look = self._loop.call_later(wait_s, self._look_at_lent)
 
     async def _cut_silent(self, overdue: Sequence[Connection]) -> None:
         """Cut the connections of `overdue` that are still in use, unless the server takes another connection."""
         try:
-            probe = await connect_once(self._address, wait_s=store_limits.POSTGRES_SILENT_WAIT_S)
+            probe = await connect_once(self._address, wait_s=POSTGRES_SILENT_WAIT_S)
         except StoreUnavailable as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._silences += 1
@@ -286,7 +297,7 @@ class ServerConnections:
                 return connection
             await connection.close()
         # A call that waited for its turn while no connection could be made does not wait for the next one too.
-        if self._failure is not None and self._loop.time() - self._failed_at < store_limits.POSTGRES_AGAIN_S:
+        if self._failure is not None and self._loop.time() - self._failed_at < POSTGRES_AGAIN_S:
             raise self._failure
         try:
             new_connection = await connect_once(self._address, is_pooled=self._is_pooled)
@@ -323,7 +334,7 @@ def connection_settings(*, is_pooled: bool) -> dict[str, Any]:
 
 
 async def connect_once(
-    address: PostgresAddress, /, *, is_pooled: bool = True, wait_s: float = store_limits.POSTGRES_WAIT_S
+    address: PostgresAddress, /, *, is_pooled: bool = True, wait_s: float = POSTGRES_WAIT_S
 ) -> Connection:
     """Return a connection of the caller's own. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
     connect = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))

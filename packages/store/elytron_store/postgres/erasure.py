@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import psycopg
 from psycopg.errors import Diagnostic
@@ -34,6 +34,10 @@ from elytron_store.postgres.connections import (
 )
 from elytron_store.postgres.reads import row_entries, row_entry
 from elytron_store.postgres.statements import PartitionStatements
+
+POSTGRES_LOG_ROUNDS: Final = 8
+"""Number of segments of a Postgres server's log that an erasure has it write over at most."""
+
 
 _PAUSE_S = 0.02
 _NUMBER = re.compile(r"\d+")
@@ -221,7 +225,7 @@ async def recycle_log(connection: Connection) -> ErasureLayer:
     """
     (erased_in, _, _) = await _log_place(connection)
     last = ""
-    for _ in range(store_limits.POSTGRES_LOG_ROUNDS):
+    for _ in range(POSTGRES_LOG_ROUNDS):
         await connection.execute(statements.SWITCH_LOG)
         await connection.execute(statements.CHECKPOINT)
         current, oldest, newest = await _log_place(connection)

@@ -5,14 +5,13 @@ Damage is reported without content.
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
 from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreLoss, StoreProblem
-from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, row_checksum, row_document
 from elytron_store.losses import LossNote, pending_losses, quarantined_losses
 from elytron_store.postgres import statements
@@ -20,6 +19,10 @@ from elytron_store.postgres.blobs import WINDOW_PARTS, read_window
 from elytron_store.postgres.commits import entry_checksum
 from elytron_store.postgres.connections import Connection, Row, text_array, wide_number
 from elytron_store.postgres.statements import PartitionStatements
+
+POSTGRES_CHECK_ROWS: Final = 1_000
+"""Number of rows that a check reads at once."""
+
 
 _BEHIND_ALL = "\U0010ffff"
 _ACTIONS = {action.value: action for action in JournalAction}
@@ -203,7 +206,7 @@ async def _walk_rows(
     connection: Connection, statement: bytes, place: tuple[object, ...], width: int
 ) -> AsyncIterator[Row]:
     """Yield the rows behind `place`, which are in the order of their first `width` columns."""
-    most = store_limits.POSTGRES_CHECK_ROWS
+    most = POSTGRES_CHECK_ROWS
     while True:
         rows = await (await connection.execute(statement, (*place, wide_number(most)), binary=True)).fetchall()
         for row in rows:

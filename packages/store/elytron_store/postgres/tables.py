@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from ipaddress import ip_address
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import psycopg
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,12 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from elytron_core.clock import Instant
 from elytron_core.errors import KeyMissing, StoreForeign, StoreMissing, StoreNewer, StoreReadOnly, StoreRefused
 from elytron_core.strict_json import canonical_bytes
-from elytron_store import limits as store_limits
 from elytron_store.manifest import StoreManifest, read_manifest, require_match
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE, PostgresAddress
 from elytron_store.postgres.connections import Connection, connect_once, translate_error, wide_number
 from elytron_store.postgres.statements import PartitionStatements
+
+POSTGRES_TRIAL_BYTES: Final = 1024 * 1024
+"""Bytes that are written, and taken back, to see whether a disk that was full has room again."""
+POSTGRES_LONG_STEP_MS: Final = 60_000
+"""A limit on statements that is shorter endangers long steps."""
+
 
 OLDEST_SERVER = 140_000
 _REPLICA = (
@@ -79,7 +84,7 @@ async def require_commits(connection: Connection, own: PartitionStatements, /, *
         raise StoreReadOnly(_REPLICA)
     if is_tried:
         async with connection.transaction(force_rollback=True):
-            trial = ("", wide_number(0), wide_number(0), b"", os.urandom(store_limits.POSTGRES_TRIAL_BYTES))
+            trial = ("", wide_number(0), wide_number(0), b"", os.urandom(POSTGRES_TRIAL_BYTES))
             await connection.execute(own.of(statements.TRY_TO_WRITE), trial, binary=True)
 
 
@@ -181,7 +186,7 @@ def _setting_dangers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if settings.get(name) == "on":
             yield name, "nothing can be stored here: name the primary server in the URL"
     for name in ("statement_timeout", "transaction_timeout"):
-        if 0 < int(settings.get(name, 0)) < store_limits.POSTGRES_LONG_STEP_MS:
+        if 0 < int(settings.get(name, 0)) < POSTGRES_LONG_STEP_MS:
             yield name, _STOPS_LONG_STEPS
 
 

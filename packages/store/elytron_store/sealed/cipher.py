@@ -3,7 +3,7 @@
     sealed = version (1 byte) | data key number (4) | salt (16) | nonce (12) | ciphertext and tag (16)
 
 A data key never encrypts. Each sealer draws a salt, derives its own key from it (HKDF-Expand, SHA-256) and draws
-the next after `store_limits.SEALS_PER_KEY` messages. Random nonces are safe up to 2^32 messages under one key (NIST SP
+the next after `SEALS_PER_KEY` messages. Random nonces are safe up to 2^32 messages under one key (NIST SP
 800-38D), and this keeps to it for any number of processes without a shared counter, which a crash, a restored snapshot
 or a fork could set back.
 
@@ -26,8 +26,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from elytron_core import limits
 from elytron_core.errors import SealBroken
 from elytron_core.ports.store import closed_stream
-from elytron_store import limits as store_limits
 from elytron_store.engine import blob_pieces
+
+SEALS_PER_KEY: Final = 2**28
+"""Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
+
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -69,7 +72,7 @@ class DataKey:
 
     __slots__ = ("_derived", "_head", "_remaining_seals", "_sealing", "_seals_per_key", "_secret", "number")
 
-    def __init__(self, number: int, secret: bytes, /, *, seals_per_key: int = store_limits.SEALS_PER_KEY) -> None:
+    def __init__(self, number: int, secret: bytes, /, *, seals_per_key: int = SEALS_PER_KEY) -> None:
         assert len(secret) == KEY_BYTES
         self.number = number
         self._secret = secret

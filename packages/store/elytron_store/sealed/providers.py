@@ -9,18 +9,21 @@ import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, Self
+from typing import Annotated, BinaryIO, Final, Literal, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import ConfigDict, Field
 
-from elytron_core import limits
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken, StoreForeign
 from elytron_core.model import Value
 from elytron_core.strict_json import canonical_bytes
 from elytron_store.private_files import private_opener, replace_file, sync_path
 from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, bound_place, random_nonce
+
+PINNED_STORES: Final = 1_024
+"""Places of sealed stores that a key file remembers; the one that was noted first goes."""
+
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LIST_MAX = 64
@@ -105,7 +108,7 @@ class _PinFile(Value):
 
     schema_name: Literal["elytron.pins"] = "elytron.pins"
     schema_version: Literal[1] = 1
-    stores: Annotated[dict[str, str], Field(max_length=limits.PINNED_STORES)] = {}
+    stores: Annotated[dict[str, str], Field(max_length=PINNED_STORES)] = {}
 
 
 class StorePins:
@@ -130,7 +133,7 @@ class StorePins:
                 f" purpose, remove its line from {str(self._path)!r}"
             )
         new_pins = {path: one for path, one in pins.items() if path != where} | {where: identity}
-        self._write(dict(list(new_pins.items())[-limits.PINNED_STORES :]))
+        self._write(dict(list(new_pins.items())[-PINNED_STORES:]))
 
     def _read(self) -> dict[str, str]:
         try:

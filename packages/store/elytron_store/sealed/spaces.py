@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import anyio
 
@@ -26,11 +26,13 @@ from elytron_core.ports.store import (
 )
 from elytron_core.profiles import ErasureLayer, ErasureState
 from elytron_store import engine
-from elytron_store import limits as store_limits
 from elytron_store.engine import PassingStore
 from elytron_store.sealed import cipher
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import SpaceKeys
+
+SEALED_SPACES_OPEN: Final = 4_096
+"""Spaces whose keys a handle holds in memory."""
 
 
 class SpaceKeyring(Protocol):
@@ -70,11 +72,11 @@ class SpaceKeyring(Protocol):
 
 
 class SpaceKeyCache:
-    """Open keys of the `store_limits.SEALED_SPACES_OPEN` spaces used last. Shows no key material."""
+    """Open keys of the `SEALED_SPACES_OPEN` spaces used last. Shows no key material."""
 
     def __init__(self, keyring: SpaceKeyring, /) -> None:
         self._keyring = keyring
-        self._open: LruCache[SpaceId, SpaceKeys] = LruCache(store_limits.SEALED_SPACES_OPEN)
+        self._open: LruCache[SpaceId, SpaceKeys] = LruCache(SEALED_SPACES_OPEN)
         self._turns: dict[SpaceId, anyio.Lock] = {}
 
     def ready(self, space: SpaceId, /) -> SpaceKeys | None:

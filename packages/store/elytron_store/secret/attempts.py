@@ -12,9 +12,17 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, InvalidInput, RateLimited
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import DeleteChange, Document, PutChange, Store
-from elytron_store import limits
 from elytron_store.secret.records import ATTEMPTS, AttemptCount, CallerAttempts, SecretSlot, secret_batch
 from elytron_store.secret.sessions import current_caller
+
+SECRET_ATTEMPTS: Final = 5
+SECRET_ATTEMPTS_MS: Final = 15 * 60 * 1000
+"""Wrong secrets that a caller may send without a delay, and the time after the latest in which they are counted."""
+SECRET_DELAY_MS_MAX: Final = 8_000
+"""Delay of the next attempt of one caller at most: the right secret is never refused for longer."""
+SECRET_CALLERS: Final = 64
+"""Callers whose wrong secrets of a space are counted apart; further ones are counted together."""
+
 
 _TRIES: Final = 32
 _OTHERS: Final = ""
@@ -34,13 +42,13 @@ class AttemptCounting:
             now = self._clock.now()
             document, callers = await self._recent(space, now)
             caller = _caller_name(slot)
-            if caller not in callers and len(callers) >= limits.SECRET_CALLERS:
+            if caller not in callers and len(callers) >= SECRET_CALLERS:
                 caller = _OTHERS
             before = callers.get(caller, CallerAttempts(caller=caller, failed=0, at=now))
             wait_ms = before.at + delay_ms(before.failed) - now
             if wait_ms > 0:
                 raise RateLimited(
-                    limit=limits.SECRET_ATTEMPTS,
+                    limit=SECRET_ATTEMPTS,
                     retry_after_s=-(-wait_ms // 1000),
                     what="wrong secrets per caller",
                     period="quarter of an hour",
@@ -50,7 +58,7 @@ class AttemptCounting:
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, change, takes_back=True))
                 return
-        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
+        raise RateLimited(limit=SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
     async def forgive(self, space: SpaceId, slot: SecretSlot, /) -> None:
         """Forget the wrong attempts of this caller, who gave the right secret."""
@@ -74,14 +82,14 @@ class AttemptCounting:
         if document is not None:
             with suppress(InvalidInput):  # altered, or in the form of an earlier version: counted from here
                 count = AttemptCount.from_bytes(document.body)
-        recent = {each.caller: each for each in count.callers if 0 <= now - each.at < limits.SECRET_ATTEMPTS_MS}
+        recent = {each.caller: each for each in count.callers if 0 <= now - each.at < SECRET_ATTEMPTS_MS}
         return document, recent
 
 
 def delay_ms(failed: int, /) -> int:
     """Return how long a caller waits for the next attempt after so many wrong ones."""
-    beyond = failed - limits.SECRET_ATTEMPTS
-    return min(1_000 << min(beyond, 16), limits.SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
+    beyond = failed - SECRET_ATTEMPTS
+    return min(1_000 << min(beyond, 16), SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
 
 
 def _caller_name(slot: SecretSlot) -> str:

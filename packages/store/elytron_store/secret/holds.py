@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError
@@ -10,6 +11,9 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import ErasureTarget, PutChange, Store
 from elytron_store import limits
 from elytron_store.secret.records import HOLD, SealingHold, SecretSlot, hold_space, secret_batch
+
+SECRET_RENEWALS: Final = 3
+"""Renewals of a sealing in the time after which it is taken for dead."""
 
 
 class HoldRenewal:
@@ -46,7 +50,7 @@ class HoldRenewal:
     async def _renew(self, over: asyncio.Event) -> None:
         while not over.is_set():
             try:
-                async with asyncio.timeout(limits.SECRET_MAKING_MS / limits.SECRET_RENEWALS / 1000):
+                async with asyncio.timeout(limits.SECRET_MAKING_MS / SECRET_RENEWALS / 1000):
                     await over.wait()
             except TimeoutError:
                 # A process that lost the space finds out with the commit that would end the sealing.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
@@ -25,11 +25,24 @@ from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import QUEUE, Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
 from elytron_store import engine
-from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, row_document
 from elytron_store.sqlite import schema
 from elytron_store.sqlite.driver import ERRORS, Raw, read_snapshot
 from elytron_store.sqlite.schema import Row
+
+MEMO_LOOKS: Final = 1_024
+MEMO_DOCUMENTS: Final = 2_048
+MEMO_DOCUMENT_BYTES: Final = 8_192
+MEMO_SCANNED: Final = 8
+"""Bounds of an SQLite handle's cache of reads: looks and scans, documents, the largest of these, and how many of
+them a scan may hold."""
+MEMO_AT_ONCE: Final = 64
+"""Number of rows in memory that are read without waiting for a thread."""
+MEMO_HELD_S: Final = 0.002
+MEMO_HELD_SHARE: Final = 0.01
+"""So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
+once a disk was waited for so long, no more than this share of the time."""
+
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
 # Of a body only the length is looked at before it is known to be small.
@@ -220,13 +233,13 @@ class ReadCache:
         self._until = math.inf
         self._swift_from = 0.0
         self._version = 0
-        self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(store_limits.MEMO_LOOKS)
+        self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(MEMO_LOOKS)
         self._stands: OrderedDict[SpaceId, _JournalReads] = OrderedDict()
         self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
-        self._looked: LruCache[SpaceId, None] = LruCache(store_limits.MEMO_LOOKS)
-        self._read: LruCache[Place, None] = LruCache(2 * store_limits.MEMO_DOCUMENTS)
-        self._scanned: LruCache[Scan, None] = LruCache(store_limits.MEMO_LOOKS)
+        self._looked: LruCache[SpaceId, None] = LruCache(MEMO_LOOKS)
+        self._read: LruCache[Place, None] = LruCache(2 * MEMO_DOCUMENTS)
+        self._scanned: LruCache[Scan, None] = LruCache(MEMO_LOOKS)
 
     def version(self) -> int:
         """Return a number that stays the same until another handle commits; 0 if it is unknown now."""
@@ -249,7 +262,7 @@ class ReadCache:
         mark = stand.mark if stand is not None else None
         if stand is not None and mark is not None and after >= mark.sequence - 1 and self._ends_so(stand, version):
             return [mark] if after < mark.sequence else []
-        few = min(limit, store_limits.MEMO_AT_ONCE)
+        few = min(limit, MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
         entries = read(journal_page, space, after, few)
         # A full page of the small look may not be all that was asked for.
@@ -269,12 +282,12 @@ class ReadCache:
             return [cache[ref] for ref in refs]
         except KeyError:
             missing = [ref for ref in refs if ref not in cache]
-        if len(missing) > store_limits.MEMO_AT_ONCE:
+        if len(missing) > MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
             # Never read here, so these refs have passed no check yet.
             engine.require_get(space, missing)
-            read = self._swiftly(get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
+            read = self._swiftly(get_small, space, missing, MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(get_documents, space, missing)
         # All that is returned must be of one moment.
@@ -293,11 +306,11 @@ class ReadCache:
         documents = self._standing(version, space).scans.get(page)
         if documents is not None:
             return documents
-        few = page._replace(limit=min(page.limit, store_limits.MEMO_AT_ONCE))
+        few = page._replace(limit=min(page.limit, MEMO_AT_ONCE))
         if scan in self._scanned:
             documents = self._here(scan_documents, space, few)
         else:
-            documents = self._swiftly(scan_small, space, few, store_limits.MEMO_DOCUMENT_BYTES)
+            documents = self._swiftly(scan_small, space, few, MEMO_DOCUMENT_BYTES)
         if documents is None or len(documents) == few.limit < page.limit:
             return None
         self.keep_scan(version, scan, documents)
@@ -326,7 +339,7 @@ class ReadCache:
         stand = self._valid_reads(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
-            if document is not None and len(document.body) > store_limits.MEMO_DOCUMENT_BYTES:
+            if document is not None and len(document.body) > MEMO_DOCUMENT_BYTES:
                 self._read.pop(place, None)
                 continue
             self._read[place] = None
@@ -337,9 +350,7 @@ class ReadCache:
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
         """Store a page whose reading began at `version`, if it is one of few documents, all small."""
-        if len(documents) > store_limits.MEMO_SCANNED or any(
-            len(document.body) > store_limits.MEMO_DOCUMENT_BYTES for document in documents
-        ):
+        if len(documents) > MEMO_SCANNED or any(len(document.body) > MEMO_DOCUMENT_BYTES for document in documents):
             return
         self._scanned[scan] = None
         space, page = scan
@@ -354,7 +365,7 @@ class ReadCache:
         space = batch.space
         self._looked[space] = None
         for put_change in batch.puts:
-            if len(put_change.body) <= store_limits.MEMO_DOCUMENT_BYTES:
+            if len(put_change.body) <= MEMO_DOCUMENT_BYTES:
                 self._read[space, put_change.ref] = None
         if committed.replayed:
             return
@@ -429,7 +440,7 @@ class ReadCache:
 
     def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _JournalReads:
         self._drop(space)
-        if len(self._stands) >= store_limits.MEMO_LOOKS:
+        if len(self._stands) >= MEMO_LOOKS:
             self._drop(next(iter(self._stands)))
         stand = self._stands[space] = _JournalReads(mark, version)
         return stand
@@ -446,7 +457,7 @@ class ReadCache:
 
     def _make_room(self) -> None:
         """Drop the oldest cached reads until all is within bounds: of other spaces first, then of the last one."""
-        while self._count > store_limits.MEMO_DOCUMENTS:
+        while self._count > MEMO_DOCUMENTS:
             space, stand = next(iter(self._stands.items()))
             if len(self._stands) > 1 or not stand.documents:
                 self._drop(space)
@@ -459,12 +470,12 @@ class ReadCache:
         began, waited = time.perf_counter(), _disk_waits()
         if began < self._swift_from:
             return None
-        self._until = began + store_limits.MEMO_HELD_S
+        self._until = began + MEMO_HELD_S
         read = self._here(function, *args)
         self._until, ended = math.inf, time.perf_counter()
         # A slow read without a disk's part in it only had to wait for the processor.
-        if ended - began > store_limits.MEMO_HELD_S and (waited is None or waited != _disk_waits()):
-            self._swift_from = ended + (ended - began) / store_limits.MEMO_HELD_SHARE
+        if ended - began > MEMO_HELD_S and (waited is None or waited != _disk_waits()):
+            self._swift_from = ended + (ended - began) / MEMO_HELD_SHARE
         return read
 
     def _is_late(self) -> bool:

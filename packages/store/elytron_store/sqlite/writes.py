@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 
 from elytron_core import limits
 from elytron_core.clock import Clock
@@ -54,6 +54,10 @@ from elytron_store.sqlite.driver import (
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
 from elytron_store.sqlite.wal_room import WalReserve, translate_write_error, truncate_wal
 
+VACUUM_BYTES: Final = 256 * 1024 * 1024
+"""Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
+
+
 _NAMING_ENTRIES = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
@@ -81,7 +85,7 @@ def drop_space(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> Erasu
     A table of this space alone is emptied without a write to its pages, which `VACUUM` then cuts off the file.
     Raises StoreFull above `VACUUM_BYTES`, where free pages stay in the file.
     """
-    if raw.execute("PRAGMA page_count").fetchone()[0] * page_bytes(raw) > store_limits.VACUUM_BYTES:
+    if raw.execute("PRAGMA page_count").fetchone()[0] * page_bytes(raw) > VACUUM_BYTES:
         raise StoreFull(engine=ENGINE)
     raw.execute("PRAGMA secure_delete = OFF")
     try:
@@ -101,7 +105,7 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
     remains = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
     # Even a look at the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = retry_while_held(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
-    if pages * page_bytes(raw) <= store_limits.VACUUM_BYTES:
+    if pages * page_bytes(raw) <= VACUUM_BYTES:
         retry_while_held(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
         skipped_tables: set[str] = set() if whole_space else {"chunks", "quarantine"}

@@ -9,6 +9,7 @@ accumulate, so a device that erases what it has read can run forever.
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
@@ -28,8 +29,13 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import CheckReport
 from elytron_core.profiles import StoreCapacity
-from elytron_store import limits as store_limits
 from elytron_store.engine import PassingStore
+
+IDLE_SHARE: Final = 4
+IDLE_LEAST: Final = 64
+"""A bounded store has journals compacted when its empty entries reach this part of the events that it may hold, and
+this number at least."""
+
 
 _NEVER = 1 << 40
 """A revision that no document has."""
@@ -76,7 +82,7 @@ class CapacityStore(PassingStore):
     ) -> None:
         super().__init__(inner)
         self._compactor = compactor
-        self._most_idle = max(capacity.events // store_limits.IDLE_SHARE, store_limits.IDLE_LEAST)
+        self._most_idle = max(capacity.events // IDLE_SHARE, IDLE_LEAST)
         self._capacity = capacity
         self._collections = collections
         self._blobs = blobs

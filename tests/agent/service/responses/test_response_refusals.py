@@ -6,7 +6,7 @@ import pytest
 from tests.agent.service.responses.clients import served_client
 from tests.agent.service.responses.test_responses import WEATHER
 
-from elytron_agent import limits
+from elytron_agent.service.responses.response_repository import RESPONSE_INPUT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
         ({"input": [{"type": "message", "role": "user", "content": [{"type": "input_text"}]}]}, 422, "input"),
         ({"input": [{"type": "compaction", "encrypted_content": "é"}]}, 422, "encrypted_content"),
         ({"input": ""}, 422, ""),
-        ({"input": "ab " * (limits.RESPONSE_INPUT_BYTES // 3 + 1)}, 422, ""),
+        ({"input": "ab " * (RESPONSE_INPUT_BYTES // 3 + 1)}, 422, ""),
         ({"conversation": "conv_no"}, 404, "conversation"),
         ({"conversation": {"id": "conv_no"}}, 404, "conversation"),
         ({"conversation": "conv no"}, 404, "conversation"),

@@ -244,7 +244,7 @@ async def test_a_conversation_takes_as_many_turns_as_may_wait_and_keeps_nothing_
         talk = await ada.openai.conversations.create()
         asked: dict[str, Any] = {"model": "scripted", "conversation": talk.id, "background": True}
         made: list[Any] = [
-            await ada.openai.responses.create(input=str(at), **asked) for at in range(limits.TURNS_WAITING + 1)
+            await ada.openai.responses.create(input=str(at), **asked) for at in range(limits.QUEUED_RUNS + 1)
         ]
         key = {"Idempotency-Key": "late"}
         with pytest.raises(ConflictError):

@@ -7,13 +7,27 @@ from hypothesis import strategies as st
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.planes.facts import FactKind
 from elytron_core.policy.admission.own_output import StrippedText, is_own_output, own_words, strip_own_output
-from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
+from elytron_core.policy.projection.builder import (
+    POLICY,
+    BlockForm,
+    ProjectionInputs,
+    RecalledItems,
+    StableItems,
+    build_projection,
+)
 from elytron_core.policy.projection.sections import RecalledItem, StandingFact
 
 FACT = StandingFact(id="f", kind=FactKind.FACT, topic="tea", content="likes green tea")
 HIT = RecalledItem(id="t", plane=RecallPlane.TRANSCRIPT, text="we drank tea")
-WHOLE = build_projection(ProjectionInputs(max_chars=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
-STANDING = build_projection(ProjectionInputs(max_chars=4_000, facts=(FACT,)), mark="0a" * 12).block
+WHOLE = build_projection(
+    ProjectionInputs(
+        form=BlockForm(max_chars=4_000), stable=StableItems(facts=(FACT,)), recalled=RecalledItems(items=(HIT,))
+    ),
+    mark="0a" * 12,
+).block
+STANDING = build_projection(
+    ProjectionInputs(form=BlockForm(max_chars=4_000), stable=StableItems(facts=(FACT,))), mark="0a" * 12
+).block
 
 
 @pytest.mark.parametrize("block", [WHOLE, STANDING])

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import Record, RecordVersion, delete_record, put_record, record_history, shown_again
@@ -28,19 +27,19 @@ def kept(record: Record) -> list[object]:
 def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = sum(len(version.to_bytes()) for version in of("a", "b", "c").earlier)
     whole = earlier + len(record_history(of("a", "b", "c"))[-1].to_bytes())
-    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole)
+    monkeypatch.setattr("elytron_core.planes.records.RECORD_HISTORY_BYTES", whole)
     assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
-    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole - 1)
+    monkeypatch.setattr("elytron_core.planes.records.RECORD_HISTORY_BYTES", whole - 1)
     assert kept(of("a", "b", "c", "d")) == ["b", "c", "d"]
 
 
 def test_a_version_that_is_larger_than_the_bound_hides_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", 200)
+    monkeypatch.setattr("elytron_core.planes.records.RECORD_HISTORY_BYTES", 200)
     assert kept(of("a", "x" * 300, "b", "c")) == ["b", "c"]
 
 
 def test_as_many_versions_as_the_bound_are_kept_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RECORD_VERSIONS", 3)
+    monkeypatch.setattr("elytron_core.planes.records.RECORD_VERSIONS", 3)
     assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
     assert kept(of("a", "b", "c", "d", "e")) == ["b", "c", "d", "e"]
 

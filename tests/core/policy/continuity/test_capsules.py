@@ -10,6 +10,7 @@ from elytron_core.planes.continuity import (
     state_at,
 )
 from elytron_core.policy import continuity
+from elytron_core.policy.continuity import CAPSULES_CONSIDERED
 
 NOW = Instant(100 * DAY_MS)
 
@@ -44,7 +45,7 @@ def test_at_most_three_are_selected_those_that_the_query_means_first() -> None:
 
 
 def test_only_the_twelve_newest_are_considered() -> None:
-    held = [capsule(f"c{number}", f"matter {number}", days=1) for number in range(limits.CAPSULES_CONSIDERED)]
+    held = [capsule(f"c{number}", f"matter {number}", days=1) for number in range(CAPSULES_CONSIDERED)]
     held.append(capsule("meant", "the lease", days=9))
     assert "meant" not in [c.id for c in continuity.select_capsules(held, "lease", now=NOW)]
 

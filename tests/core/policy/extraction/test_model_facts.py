@@ -10,7 +10,7 @@ from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.planes.candidates import AdmissionVerdict, CandidateDraft, FactProposal, OriginTag, SkillProposal
 from elytron_core.planes.transcript import ActorAttribution, Message, ToolObservation, Turn, TurnLifecycle, TurnSource
 from elytron_core.policy.extraction import model_facts
-from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, ReadingGate
+from elytron_core.policy.extraction.model_facts import EXTRACTION_ITEMS, ExtractedItem, ExtractedItems, ReadingGate
 
 AT = Instant(1_767_225_600_000)
 ASKED = Message(text="I moved to Porto in March, and the flat is tiny.")
@@ -126,7 +126,7 @@ def test_an_item_that_rests_on_nothing_the_user_said_becomes_nothing(changes: di
 
 def test_of_many_items_four_are_proposed() -> None:
     found = propose(*(item(topic=f"t{number}") for number in range(6)))
-    assert len(found.drafts) == limits.EXTRACTION_ITEMS
+    assert len(found.drafts) == EXTRACTION_ITEMS
     assert found.dropped == {"too_many": 2}
 
 

@@ -5,11 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.planes.jobs import DaySpent, MaintainedTurns, ModelUsage, SpendingHistory
+from elytron_core.planes.jobs import MAINTAIN_BEYOND, DaySpent, MaintainedTurns, ModelUsage, SpendingHistory
 from elytron_core.policy import maintenance as maintenance_budget
-from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.policy.maintenance import SPENDING_DAYS, SpendingBudget
 
 NOON = Instant(20_000 * DAY_MS + 12 * 3_600_000)
 
@@ -33,9 +32,9 @@ def test_calls_under_way_count_against_the_budget() -> None:
 
 def test_a_new_day_begins_with_nothing_spent_and_old_days_go() -> None:
     book = SpendingHistory()
-    for day in range(limits.SPENDING_DAYS + 5):
+    for day in range(SPENDING_DAYS + 5):
         book = maintenance_budget.hold_call(book, Instant(day * DAY_MS), tokens=1)
-    assert len(book.days) == limits.SPENDING_DAYS
+    assert len(book.days) == SPENDING_DAYS
     assert maintenance_budget.spent_today(book, Instant(99 * DAY_MS)) == DaySpent(day=99)
 
 
@@ -67,7 +66,7 @@ def test_turns_wait_for_a_model_until_one_has_looked_at_them(steps: list[tuple[i
 
 def test_too_many_gaps_are_closed_from_the_oldest() -> None:
     seen = MaintainedTurns()
-    for number in range(2, 2 * limits.MAINTAIN_BEYOND + 6, 2):
+    for number in range(2, 2 * MAINTAIN_BEYOND + 6, 2):
         seen = seen.plus(number)
-    assert len(seen.beyond) <= limits.MAINTAIN_BEYOND
+    assert len(seen.beyond) <= MAINTAIN_BEYOND
     assert seen.has(1)

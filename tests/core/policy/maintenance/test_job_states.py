@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.jobs import MAINTENANCE, Job, JobId, JobQueue, JobState, QueuedJob
+from elytron_core.planes.jobs import JOB_LEASE_MS, MAINTENANCE, Job, JobId, JobQueue, JobState, QueuedJob
 from elytron_core.policy import maintenance
+from elytron_core.policy.maintenance import JOB_WAIT_MS, JOBS_ACTIVE, JOBS_KEPT
 
 NOW = Instant(1_767_225_600_000)
 HERE = ConversationTag("aa")
@@ -46,11 +47,11 @@ def test_a_lease_that_has_ended_frees_the_job() -> None:
 
 def test_a_taken_job_is_held_by_one_name_until_its_lease_ends() -> None:
     taken = maintenance.lease_job(job(), holder="w1", at=NOW)
-    assert (taken.state, taken.attempts, taken.due_at) == (JobState.LEASED, 1, NOW + limits.JOB_LEASE_MS)
+    assert (taken.state, taken.attempts, taken.due_at) == (JobState.LEASED, 1, NOW + JOB_LEASE_MS)
     assert maintenance.is_held(taken, "w1")
     assert not maintenance.is_held(taken, "w2")
     later = maintenance.renew_job(taken, at=Instant(NOW + 7))
-    assert later.due_at == NOW + 7 + limits.JOB_LEASE_MS
+    assert later.due_at == NOW + 7 + JOB_LEASE_MS
 
 
 def test_a_job_that_never_ends_is_given_up_when_it_would_be_taken_once_too_often() -> None:
@@ -60,7 +61,7 @@ def test_a_job_that_never_ends_is_given_up_when_it_would_be_taken_once_too_often
 
 def test_a_failure_that_may_pass_waits_and_another_is_given_up() -> None:
     waiting = maintenance.fail_job(job(attempts=1), at=NOW, error="model_unavailable", retryable=True, jitter=0)
-    assert (waiting.state, waiting.due_at) == (JobState.RETRY_WAITING, NOW + limits.JOB_WAIT_MS)
+    assert (waiting.state, waiting.due_at) == (JobState.RETRY_WAITING, NOW + JOB_WAIT_MS)
     refused = maintenance.fail_job(job(attempts=1), at=NOW, error="model_refused", retryable=False, jitter=0)
     assert (refused.state, refused.error) == (JobState.DEAD_LETTER, "model_refused")
     last = maintenance.fail_job(job(attempts=limits.JOB_ATTEMPTS), at=NOW, error="x", retryable=True, jitter=0)
@@ -71,7 +72,7 @@ def test_a_failure_that_may_pass_waits_and_another_is_given_up() -> None:
 def test_a_wait_grows_up_to_a_bound_and_jitter_shortens_it_by_half_at_most(attempts: int, jitter: int) -> None:
     wait = maintenance.wait_ms(attempts, jitter)
     longest = maintenance.wait_ms(attempts, 0)
-    assert limits.JOB_WAIT_MS / 2 <= wait <= longest <= limits.JOB_WAIT_MAX_MS
+    assert JOB_WAIT_MS / 2 <= wait <= longest <= limits.JOB_WAIT_MAX_MS
     assert longest <= maintenance.wait_ms(attempts + 1, 0)
     assert wait >= longest // 2
 
@@ -101,7 +102,7 @@ def test_a_queue_keeps_the_places_of_its_jobs_and_lets_the_oldest_of_those_that_
     assert ([entry.id for entry in queue.active], queue.over) == (["2"], ("1",))
     queue, _ = maintenance.list_job(queue, queued("1"))
     assert ([entry.id for entry in queue.active], queue.over) == (["2", "1"], ())
-    full = JobQueue(over=tuple(JobId(f"{number:x}") for number in range(limits.JOBS_KEPT)))
+    full = JobQueue(over=tuple(JobId(f"{number:x}") for number in range(JOBS_KEPT)))
     _, gone = maintenance.list_job(full, queued("ffff", state=JobState.CANCELLED))
     assert gone == ("0",)
 
@@ -112,7 +113,7 @@ def test_turns_join_a_job_of_their_conversation_only_before_it_is_taken() -> Non
     assert maintenance.joinable_job(queue, THERE) is None
 
 
-@pytest.mark.parametrize("count", [limits.JOBS_ACTIVE - 1, limits.JOBS_ACTIVE])
+@pytest.mark.parametrize("count", [JOBS_ACTIVE - 1, JOBS_ACTIVE])
 def test_a_queue_has_room_for_256_jobs(count: int) -> None:
     queue = JobQueue(active=tuple(queued(f"{number:x}") for number in range(count)))
-    assert maintenance.has_room(queue) is (count < limits.JOBS_ACTIVE)
+    assert maintenance.has_room(queue) is (count < JOBS_ACTIVE)

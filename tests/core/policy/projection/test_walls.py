@@ -4,19 +4,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.core.policy.projection.test_builder import AT, build, fact, message, recalled
+from tests.core.policy.projection.test_builder import AT, build, fact, inputs_of, message, recalled
 
 from elytron_core.contracts.projection import SectionName
 from elytron_core.model import Value
 from elytron_core.policy.projection import builder, sections
-from elytron_core.policy.projection.builder import ProjectionInputs
 from elytron_core.policy.projection.sections import LabelledItem, StandingSkill, WishItem
 
 
 def test_no_link_from_outside_is_live_in_any_section() -> None:
     text = "See [terms](https://evil.example/?q=1)"
     made = build(
-        ProjectionInputs(
+        inputs_of(
             max_chars=9_000,
             facts=(fact("f1", text, is_outside=True),),
             recent=(message("m1", text, is_outside=True),),
@@ -45,8 +44,8 @@ def test_no_link_from_outside_is_live_in_any_section() -> None:
 def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
     beside = recalled("r1", "open")
     given: dict[str, Any] = {"max_chars": 9_000, "recalled": (beside,), field: (item,)}
-    assert "secret" in build(ProjectionInputs(**given)).block
-    made = build(ProjectionInputs(**given, withheld=("x",)))
+    assert "secret" in build(inputs_of(**given)).block
+    made = build(inputs_of(**given, withheld=("x",)))
     assert "secret" not in made.block
     assert made.checks.disclosure_kept
     (shown,) = [part.included for part in made.sections if part.name is SectionName.RECALLED]
@@ -59,9 +58,7 @@ def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: p
         line = sections.line_of(memory, *given, **more)
         return replace(line, text="Obey me") if memory == f"r{place}" else line
 
-    inputs = ProjectionInputs(
-        max_chars=9_000, recalled=tuple(recalled(f"r{at}", "Biscuit ate a glove") for at in range(3))
-    )
+    inputs = inputs_of(max_chars=9_000, recalled=tuple(recalled(f"r{at}", "Biscuit ate a glove") for at in range(3)))
     assert build(inputs).checks.faithful
     monkeypatch.setattr(builder, "line_of", changed)
     assert not build(inputs).checks.faithful

@@ -5,7 +5,13 @@ import pytest
 from elytron_core import limits
 from elytron_core.contracts.recall import RecallOutcome
 from elytron_core.policy.ranking import outcome
-from elytron_core.policy.ranking.outcome import FirstHitSigns, first_hit_chance, lacks_value, recall_outcome
+from elytron_core.policy.ranking.outcome import (
+    FOUND_SCORE,
+    FirstHitSigns,
+    first_hit_chance,
+    lacks_value,
+    recall_outcome,
+)
 from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import pattern_table
 
@@ -14,7 +20,7 @@ SIGNS = FirstHitSigns(evidence=0.4, few=1.0, unshared=0.4, coverage=0.2, lead=0.
 
 def test_an_outcome_is_a_word_for_two_estimates() -> None:
     some, none = limits.PROJECTED_SCORE, limits.PROJECTED_SCORE - 0.01
-    sure, unsure = limits.FOUND_SCORE, limits.FOUND_SCORE - 0.01
+    sure, unsure = FOUND_SCORE, FOUND_SCORE - 0.01
     assert [recall_outcome(*pair) for pair in ((some, sure), (some, unsure), (none, sure))] == [
         RecallOutcome.FOUND,
         RecallOutcome.DOUBTFUL,
@@ -31,7 +37,7 @@ def test_more_evidence_more_likeness_of_the_rest_and_a_lead_make_the_first_hit_l
 def test_a_good_hit_without_a_value_of_the_kind_asked_for_is_not_sure() -> None:
     best = FirstHitSigns(evidence=0.6, few=1.0, unshared=0.8, coverage=0.1, lead=0.5, searched=20, lacks_value=False)
     lacking = first_hit_chance(best._replace(lacks_value=True))
-    assert lacking < limits.FOUND_SCORE < first_hit_chance(best)
+    assert lacking < FOUND_SCORE < first_hit_chance(best)
 
 
 def test_a_lead_says_little_among_few_memories() -> None:

@@ -16,6 +16,9 @@ from elytron_core.planes.skills import (
     StrategyChange,
 )
 from elytron_core.policy.skills import (
+    DIFF_CHARS,
+    LINEAGE_NODES,
+    STRATEGY_DIFFS,
     SkillDecision,
     fate_of,
     merge_skills,
@@ -152,11 +155,11 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
         new = skill(procedure=f"step {at}\n{'x' * 2_000}")
         kept = revise_skill(kept, new, digest=f"d{at - 1}")
     nodes = skill_lineage(kept, digest="now")
-    assert len(nodes) <= limits.LINEAGE_NODES
+    assert len(nodes) <= LINEAGE_NODES
     assert [node.status for node in nodes[-2:]] == [LineageStatus.SUPERSEDED, LineageStatus.ACTIVE]
     assert (nodes[-1].digest, nodes[-2].digest) == ("now", f"d{revisions - 1}")
-    assert len(kept.diffs) <= limits.STRATEGY_DIFFS
-    assert all(len(diff.before) <= limits.DIFF_CHARS >= len(diff.after) for diff in kept.diffs)
+    assert len(kept.diffs) <= STRATEGY_DIFFS
+    assert all(len(diff.before) <= DIFF_CHARS >= len(diff.after) for diff in kept.diffs)
 
 
 def test_a_retired_skill_is_retired_in_its_lineage() -> None:

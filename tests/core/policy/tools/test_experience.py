@@ -22,7 +22,7 @@ from elytron_core.planes.tools import (
     ToolExperience,
 )
 from elytron_core.policy import tools as tools_experience
-from elytron_core.policy.tools import FeedbackJudgement, judge_feedback, select_hints, with_fingerprints
+from elytron_core.policy.tools import TOOL_HINTS, FeedbackJudgement, judge_feedback, select_hints, with_fingerprints
 
 NOW = instant("2026-03-01T12:00:00Z")
 READ = AgentToolDescriptor(tool_id="read", schema_fingerprint="s1", permission_tags=("files",), risk_tags=("low",))
@@ -197,11 +197,11 @@ def test_hints_come_sure_ones_first_then_more_successes_then_newer() -> None:
 
 
 def test_hints_are_bounded() -> None:
-    experiences = {str(at): known(task_signature=str(at)) for at in range(limits.TOOL_HINTS + 1)}
+    experiences = {str(at): known(task_signature=str(at)) for at in range(TOOL_HINTS + 1)}
     made = select_hints({"host": HOST}, experiences, ())
-    assert len(made.hints) == limits.TOOL_HINTS
+    assert len(made.hints) == TOOL_HINTS
     assert made.status.budget_limited
-    assert made.status.governed_experience_candidates == limits.TOOL_HINTS + 1
+    assert made.status.governed_experience_candidates == TOOL_HINTS + 1
 
 
 def test_an_experience_without_words_says_how_often_it_succeeded() -> None:

@@ -46,6 +46,12 @@ from elytron_turn.context import ThreadHead, WindowTurn
 if TYPE_CHECKING:
     from elytron_agent.service.chat_turn import TurnLines
 
+RESPONSE_INPUT_BYTES: Final = 200_000
+"""Bytes of an input that is stored, without its images: a document holds them."""
+RESPONSE_RUNS: Final = 2_000
+"""Turns of a thread that a branch of it begins with."""
+
+
 ItemT = TypeVar("ItemT")
 _REQUEST: Final = f"{MARK}response"
 _ENDS: Final[dict[StopReason, Status]] = {
@@ -180,10 +186,10 @@ class ResponseRepository:
     async def put(self, document: ResponseDocument, /) -> None:
         """Store a response's request. Raises LimitExceeded for one that is too long to store."""
         value = document.model_dump(mode="json", exclude_none=True, by_alias=True)
-        if len(json.dumps(value, ensure_ascii=False).encode()) > limits.RESPONSE_INPUT_BYTES:
+        if len(json.dumps(value, ensure_ascii=False).encode()) > RESPONSE_INPUT_BYTES:
             raise LimitExceeded(
                 what="bytes in a stored input",
-                limit=limits.RESPONSE_INPUT_BYTES,
+                limit=RESPONSE_INPUT_BYTES,
                 way_out="continue from `previous_response_id`, or send `store: false`",
             )
         place = copies_of_turn(document.id, document.thread)
@@ -235,8 +241,8 @@ class ResponseRepository:
                 break
             names[:0] = summary.covers
             number = summary.previous
-        if len(names) > limits.RESPONSE_RUNS:
-            raise LimitExceeded(what="turns in a branched thread", limit=limits.RESPONSE_RUNS)
+        if len(names) > RESPONSE_RUNS:
+            raise LimitExceeded(what="turns in a branched thread", limit=RESPONSE_RUNS)
         return names
 
     async def branch(self, document: ResponseDocument, /) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
-from elytron_agent import limits
 from elytron_agent.loop.run_input import TurnOpening, check_input
 from elytron_agent.runs.events import (
     AgentEvent,
@@ -78,6 +77,9 @@ from elytron_turn.sizes import window_of
 if TYPE_CHECKING:
     from elytron_agent.loop.agent import Agent
     from elytron_agent.service.chat_turn import AgentPool
+
+RESPONSE_FEEDS: Final = 64
+"""Streams of responses in the background that are over, and can be read again from the middle."""
 
 
 _OVER: Final = b"data: [DONE]\n\n"
@@ -258,7 +260,7 @@ class ResponseService:
     def __init__(self, pool: "AgentPool", lines: TurnLines, /) -> None:
         self._pool = pool
         self._lines = lines
-        self._open: LruCache[tuple[SpaceId, str], OpenResponse] = LruCache(limits.RESPONSE_FEEDS)
+        self._open: LruCache[tuple[SpaceId, str], OpenResponse] = LruCache(RESPONSE_FEEDS)
 
     def forget_space(self, space: SpaceId, /) -> None:
         """Let go of the responses of a space, with their events."""

@@ -12,6 +12,17 @@ from elytron_agent.service.wire import DataUrl, ImageUrl
 from elytron_core.evidence import FLAGS
 from elytron_core.model import Request, Value
 
+RESPONSE_ITEMS: Final = 2_000
+"""Items of the input of one response."""
+RESPONSE_FILE_CHARS: Final = limits.RESPONSE_FILE_BYTES // 3 * 4 + 64
+"""Characters of a file in a `data:` URL."""
+RESPONSE_TOOLS: Final = 128
+"""Tools of a client in one response."""
+CONVERSATION_ITEMS: Final = 20
+"""Items that are added to a conversation at once."""
+CONVERSATIONS_AT_ONCE: Final = 100
+
+
 RESPONSE_PREFIX: Final = "resp_"
 THREAD_PREFIX: Final = "conv_"
 
@@ -65,7 +76,7 @@ class ContentPart(Value):
     refusal: Text | None = None
     image_url: ImageUrl | DataUrl | None = None
     filename: Annotated[str, Field(max_length=256)] | None = None
-    file_data: Annotated[str, Field(max_length=limits.RESPONSE_FILE_CHARS), AfterValidator(_text_file)] | None = None
+    file_data: Annotated[str, Field(max_length=RESPONSE_FILE_CHARS), AfterValidator(_text_file)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -149,7 +160,7 @@ _ITEM_FIELDS: Final = {
     "reasoning": (),
     "compaction": ("encrypted_content",),
 }
-InputItems = Annotated[tuple[InputItem, ...], Field(max_length=limits.RESPONSE_ITEMS)]
+InputItems = Annotated[tuple[InputItem, ...], Field(max_length=RESPONSE_ITEMS)]
 ResponseInput = Annotated[TextForm | Annotated[InputItems, Tag("as_list")], _FORMS]
 
 
@@ -210,7 +221,7 @@ class ResponseForm(Request):
     conversation: Id | ConversationRef | None = None
     store: bool | None = None
     background: bool | None = None
-    tools: Annotated[tuple[FunctionTool, ...], Field(max_length=limits.RESPONSE_TOOLS)] | None = None
+    tools: Annotated[tuple[FunctionTool, ...], Field(max_length=RESPONSE_TOOLS)] | None = None
     tool_choice: Literal["auto", "none", "required"] | FunctionChoice | None = None
     text: TextOptions | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -435,7 +446,7 @@ class ConversationRequest(Request):
     """Create a conversation."""
 
     metadata: GivenMetadata | None = None
-    items: Annotated[tuple[InputItem, ...], Field(max_length=limits.CONVERSATION_ITEMS)] | None = None
+    items: Annotated[tuple[InputItem, ...], Field(max_length=CONVERSATION_ITEMS)] | None = None
 
 
 class MetadataChange(Request):
@@ -447,7 +458,7 @@ class MetadataChange(Request):
 class ItemsRequest(Request):
     """Add items to a conversation."""
 
-    items: Annotated[tuple[InputItem, ...], Field(min_length=1, max_length=limits.CONVERSATION_ITEMS)]
+    items: Annotated[tuple[InputItem, ...], Field(min_length=1, max_length=CONVERSATION_ITEMS)]
 
 
 class ConversationBody(Value):
@@ -489,7 +500,7 @@ class ConversationsDeleted(Value):
 class BatchDeletion(Request):
     """Delete several conversations."""
 
-    ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=limits.CONVERSATIONS_AT_ONCE)]
+    ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=CONVERSATIONS_AT_ONCE)]
 
 
 class BatchOutcome(Value):

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +22,12 @@ from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.wire import ItemList
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
+
+ITEMS_PAGE_MAX: Final = 100
+CHAT_BODY_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of a chat's request, with its images."""
+BODY_BYTES: Final = 1024 * 1024
+"""Bytes of any other request."""
 
 
 class PageQuery(NamedTuple):
@@ -46,7 +52,7 @@ class AgentCall(RouteCall):
             order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
         except ValueError:
             raise InvalidInput(field="order", problem="must be asc or desc") from None
-        return PageQuery(self.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX), query.get("after"), order)
+        return PageQuery(self.number("limit", limits.ITEMS_PAGE, ITEMS_PAGE_MAX), query.get("after"), order)
 
     async def items_page(self, agent: KnownAgent, /) -> ItemList:
         """Return the page of an agent's items that the query names."""
@@ -86,7 +92,7 @@ def agent_app(service: AgentService, /) -> Callable[[AgentRoute], AsgiApp]:
         service.settings.require_on()
         principal = principal_of(request.scope)
         user = service.user(principal)
-        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.request else b""
+        body = await read_body(request.scope, request.receive, limit=BODY_BYTES) if route.request else b""
         async with service.admission.admitted(principal, body=body, space=user.space):
             return await route.handler(AgentCall(request, body, service, user))
 
@@ -107,7 +113,7 @@ async def _answer_stream(
     principal = principal_of(scope)
     user = service.user(principal)
     with service.streams.place(principal):
-        body = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if route.request else b""
+        body = await read_body(scope, receive, limit=CHAT_BODY_BYTES) if route.request else b""
         async with service.admission.admitted(principal, body=body, space=user.space):
             stream = await route.handler.handle(AgentCall(Request(scope, receive), body, service, user))
         if not isinstance(stream, AgentStream):

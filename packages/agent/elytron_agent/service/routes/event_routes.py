@@ -28,6 +28,12 @@ from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
+EVENTS_POLL_S: Final = 1.0
+"""Interval in which the channel looks for events of other processes."""
+EVENTS_LOOK_S: Final = 5.0
+"""Interval in which the channel looks whether a turn broke off."""
+EVENTS_RETRY_MS: Final = 2_000
+
 
 async def _agent_usage(call: AgentCall) -> Value:
     """Return the usage of the last day, by the turns whose ends are in the log."""
@@ -64,7 +70,7 @@ async def _event_stream(call: AgentCall) -> AgentStream:
                 items = ThreadItems(user.memory, user.records, user.scope, agent=thread)
                 await items.deliver(event.data.message_id, at=at)
 
-    opening = b"retry: %d\nid: %d\n\n" % (limits.EVENTS_RETRY_MS, place)
+    opening = b"retry: %d\nid: %d\n\n" % (EVENTS_RETRY_MS, place)
     return AgentStream(
         _user_events(call.service, call.user, place, threads),
         opening=opening,
@@ -87,7 +93,7 @@ async def _user_events(
         changed = service.context.commits.next(user.space)
         if loop.time() >= look_at:
             await service.look_at_all(user)
-            look_at = loop.time() + limits.EVENTS_LOOK_S
+            look_at = loop.time() + EVENTS_LOOK_S
         gap, entries = await log.after(place)
         if gap is not None:
             data = AgentEventData(first=gap.first, last=gap.last, reason=gap.reason)
@@ -101,7 +107,7 @@ async def _user_events(
             yield event
         if gap is None and not entries:
             try:
-                async with asyncio.timeout(limits.EVENTS_POLL_S):
+                async with asyncio.timeout(EVENTS_POLL_S):
                     await changed.wait()
             except TimeoutError:
                 continue

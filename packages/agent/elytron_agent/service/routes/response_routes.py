@@ -9,7 +9,6 @@ from starlette.responses import JSONResponse, Response
 
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
 from elytron_adapter.surface import Route, SurfaceAccess
-from elytron_agent import limits
 from elytron_agent.service.companion import AgentPart
 from elytron_agent.service.responses import response_wire as wire
 from elytron_agent.service.responses.response_repository import (
@@ -24,6 +23,10 @@ from elytron_agent.service.responses.response_service import OpenResponse, sum_u
 from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute, AgentStream, LaterAnswer, StreamHandler
 from elytron_core.errors import InvalidInput, NotFound, Overloaded
 from elytron_core.model import Value
+
+CONVERSATIONS_PAGE: Final = 20
+CONVERSATIONS_PAGE_MAX: Final = 100
+
 
 _RESPONSES: Final = "/v1/responses"
 _RESPONSE: Final = f"{_RESPONSES}/{{response_id}}"
@@ -166,7 +169,7 @@ async def _list_conversations(call: AgentCall) -> Response:
     """Return a page of conversations, the latest first."""
     repository = await _conversation_repository(call)
     conversations = await repository.list()
-    limit = call.number("limit", limits.CONVERSATIONS_PAGE, limits.CONVERSATIONS_PAGE_MAX)
+    limit = call.number("limit", CONVERSATIONS_PAGE, CONVERSATIONS_PAGE_MAX)
     return body_response(conversation_page(conversations, limit=limit, after=call.request.query_params.get("after")))
 
 

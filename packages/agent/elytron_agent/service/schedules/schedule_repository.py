@@ -33,6 +33,15 @@ from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
 from elytron_turn.context import time_zone
 
+INTERVAL_MIN_S: Final = 60
+SCHEDULE_MAX_MS: Final = 10 * 366 * 24 * 3_600_000
+"""Time within which a schedule is due first."""
+SCHEDULES_OVER: Final = 100
+"""Schedules that are over, and are still shown."""
+SCHEDULE_RUNS: Final = 20
+"""Last runs of a schedule that are shown."""
+
+
 _MS: Final = 1_000
 _CRON_FIELDS: Final = 5
 _NO_CRON: Final = (
@@ -97,7 +106,7 @@ class IntervalRule(Request):
     """At an interval of seconds, counted from its making."""
 
     type: Literal["interval"] = "interval"
-    seconds: Annotated[int, Field(ge=limits.INTERVAL_MIN_S, le=limits.INTERVAL_MAX_S)]
+    seconds: Annotated[int, Field(ge=INTERVAL_MIN_S, le=limits.INTERVAL_MAX_S)]
 
 
 class DailyRule(Request):
@@ -166,7 +175,7 @@ def require_rule(rule: ScheduleRule, now: Instant, /, *, zone: str) -> Instant:
     if due_at is None:
         problem = "is in the past" if isinstance(rule, OneOffRule) else "is never due"
         raise InvalidInput(field="rule", problem=problem)
-    if due_at > now + limits.SCHEDULE_MAX_MS:
+    if due_at > now + SCHEDULE_MAX_MS:
         raise InvalidInput(field="rule", problem="is first due in more than ten years")
     return due_at
 
@@ -278,7 +287,7 @@ class StoredSchedule(Value):
     next_due: Instant | None = None
     current: ScheduleRun | None = None
     """The run that is under way, or waits for another attempt."""
-    runs: Annotated[tuple[ScheduleRun, ...], Field(max_length=limits.SCHEDULE_RUNS)] = ()
+    runs: Annotated[tuple[ScheduleRun, ...], Field(max_length=SCHEDULE_RUNS)] = ()
     completed: int = 0
     failed: int = 0
     expired: int = 0
@@ -286,7 +295,7 @@ class StoredSchedule(Value):
     def ended(self, run: ScheduleRun, /) -> "StoredSchedule":
         """Return the schedule with a run that is over."""
         counted = {run.state.value: getattr(self, run.state.value) + 1}
-        runs = (*self.runs, run)[-limits.SCHEDULE_RUNS :]
+        runs = (*self.runs, run)[-SCHEDULE_RUNS:]
         return self.model_copy(update={**counted, "runs": runs, "current": None})
 
 
@@ -522,10 +531,10 @@ class ScheduleRepository:
     async def _drop_oldest(self) -> None:
         """Erase the oldest of those that are over, if there are too many of them."""
         count = len([each async for each in self._user.records.below(_schedule_namespace())])
-        if count <= limits.SCHEDULES_OVER:
+        if count <= SCHEDULES_OVER:
             return
         over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
-        if len(over) > limits.SCHEDULES_OVER:
+        if len(over) > SCHEDULES_OVER:
             oldest = sorted(over, key=lambda each: each.runs[-1].due_at if each.runs else each.made_at)
             # Half of them at once, so that not each end of a run erases something.
             await self._erase(*oldest[: len(over) // 2])

@@ -49,6 +49,13 @@ from elytron_core.scope import Scope
 from elytron_core.text.analyser import TextAnalyser
 from elytron_turn.context import local_time
 
+SCHEDULE_BEAT_S: Final = 30.0
+SCHEDULE_STALE_MS: Final = 15 * 60_000
+"""A schedule that was not begun so long after it was due has expired."""
+SCHEDULE_OFF_MS: Final = 60_000
+"""So long a due schedule waits before it is looked at again whether its user's agent is on."""
+
+
 logger = logging.getLogger(__name__)
 _AGAIN: Final = frozenset({StopReason.FAILED.value, "thread_busy", "overloaded", "store_unavailable", "store_busy"})
 """Codes of turns that another attempt may help."""
@@ -90,7 +97,7 @@ class ScheduleRunner:
             schedule = await repository.read(due_time.schedule)
             agent = await user.agent(schedule.stored.agent_id)
         except AgentDisabled:
-            raise JobBlocked(Instant(self._context.clock.now() + limits.SCHEDULE_OFF_MS), "agent_disabled") from None
+            raise JobBlocked(Instant(self._context.clock.now() + SCHEDULE_OFF_MS), "agent_disabled") from None
         except NotFound:
             return  # it was cancelled, or its words or its agent were erased
         if schedule.stored.next_due != due_time.at:
@@ -98,7 +105,7 @@ class ScheduleRunner:
         now = self._context.clock.now()
         # A time in a locked space has waited for its user, and is late only from then on.
         due_since = max(due_time.at, self._context.secrets.opened_at(scope.space))
-        if schedule.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
+        if schedule.stored.current is None and now > due_since + SCHEDULE_STALE_MS:
             await repository.advance(
                 due_time.schedule, ScheduleRun(due_at=due_time.at, state=RunState.EXPIRED, ended_at=now)
             )
@@ -183,7 +190,7 @@ class ScheduleRunner:
             coming = asyncio.ensure_future(anext(events))
             try:
                 while True:
-                    await asyncio.wait({coming}, timeout=limits.SCHEDULE_BEAT_S)
+                    await asyncio.wait({coming}, timeout=SCHEDULE_BEAT_S)
                     if not coming.done():
                         await beat()
                         continue

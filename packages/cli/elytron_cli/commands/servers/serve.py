@@ -43,7 +43,6 @@ from elytron_cli.session import (
     without_core_dumps,
 )
 from elytron_cli.terminal.output import CommandOutput, safe_text
-from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
 from elytron_core.ports.store import Store
@@ -57,6 +56,9 @@ if TYPE_CHECKING:
     from elytron_agent.service.companion import ServiceSettings
     from elytron_http_shell.server import ServingSettings, StartedServer
     from elytron_proxy import ProxySettings
+
+WORKERS_MAX: Final = 64
+"""Processes of one server at most."""
 
 
 class ServeReport(Value):
@@ -77,7 +79,7 @@ class ServeReport(Value):
 _WORKERS: Final = (
     click.option(
         "--workers",
-        type=click.IntRange(1, limits.WORKERS_MAX),
+        type=click.IntRange(1, WORKERS_MAX),
         default=1,
         show_default=True,
         help="Number of worker processes; each has its own indexes and rate limits.",

@@ -13,6 +13,12 @@ from elytron_core.planes.candidates import AdmissionVerdict, CandidateDraft, Ori
 from elytron_core.policy.admission.own_output import is_own_output
 from elytron_core.text import similarity
 
+CANDIDATE_FACT_BYTES: Final = 240
+CANDIDATE_KEYWORDS: Final = 8
+CANDIDATE_KEYWORD_CHARS: Final = 24
+CANDIDATE_CITATION_CHARS: Final = 96
+
+
 NEVER_EXTRACTED: Final = frozenset({OriginTag.TOOL, OriginTag.SYSTEM, OriginTag.RECALLED, OriginTag.INJECTED})
 SELF_CLAIMS: Final = frozenset({EvidenceAuthority.ASSISTANT_SELF_CLAIM, EvidenceAuthority.ASSISTANT_UTTERANCE})
 VOUCHED: Final = {
@@ -128,16 +134,16 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[CitedSource, ...]) -> candi
 
 def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
     """Return the parts of a fact drawn from talk that exceed its bounds; empty if it is within them."""
-    if len(proposal.content.encode()) > limits.CANDIDATE_FACT_BYTES:
-        return f"its content has more than {limits.CANDIDATE_FACT_BYTES} bytes"
+    if len(proposal.content.encode()) > CANDIDATE_FACT_BYTES:
+        return f"its content has more than {CANDIDATE_FACT_BYTES} bytes"
     if len(proposal.topic) > limits.CANDIDATE_TOPIC_CHARS:
         return f"its topic has more than {limits.CANDIDATE_TOPIC_CHARS} characters"
     words = proposal.keywords
-    if len(words) > limits.CANDIDATE_KEYWORDS or any(len(word) > limits.CANDIDATE_KEYWORD_CHARS for word in words):
-        return f"it exceeds {limits.CANDIDATE_KEYWORDS} keywords of {limits.CANDIDATE_KEYWORD_CHARS} characters"
+    if len(words) > CANDIDATE_KEYWORDS or any(len(word) > CANDIDATE_KEYWORD_CHARS for word in words):
+        return f"it exceeds {CANDIDATE_KEYWORDS} keywords of {CANDIDATE_KEYWORD_CHARS} characters"
     cited = draft.citations
-    if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > limits.CANDIDATE_CITATION_CHARS for name in cited):
-        return f"it exceeds {limits.CANDIDATE_CITATIONS} citations of {limits.CANDIDATE_CITATION_CHARS} characters"
+    if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > CANDIDATE_CITATION_CHARS for name in cited):
+        return f"it exceeds {limits.CANDIDATE_CITATIONS} citations of {CANDIDATE_CITATION_CHARS} characters"
     return ""
 
 

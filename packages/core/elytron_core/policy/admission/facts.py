@@ -28,6 +28,9 @@ from elytron_core.planes.space import AuditAction
 from elytron_core.scope import ConversationKey
 from elytron_core.text import similarity
 
+TOMBSTONE_SENTENCES: Final = 64
+
+
 AUDITED: Final = {
     FactAction.CORRECT: AuditAction.CORRECTED,
     FactAction.SUPERSEDE: AuditAction.SUPERSEDED,
@@ -339,7 +342,7 @@ def content_forms(content: str, /) -> tuple[str, ...]:
 def message_sentences(text: str, /) -> tuple[str, ...]:
     """Return the normalised sentences of a message, each form once, up to the bound."""
     forms = (form for part in _ENDS.split(text) for form in _normal_forms(part))
-    return tuple(dict.fromkeys(part for part in forms if part))[: limits.TOMBSTONE_SENTENCES]
+    return tuple(dict.fromkeys(part for part in forms if part))[:TOMBSTONE_SENTENCES]
 
 
 def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:

@@ -16,6 +16,13 @@ from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value, invalid_input
 from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation
 
+FACT_FORMS: Final = 256
+MAX_PHRASES: Final = 512
+PHRASE_CHARS: Final = 400
+PHRASE_EXPANDED_CHARS: Final = 16_000
+"""A phrase with the parts that it names."""
+
+
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
 _SHAPES: Final = {
     # A shape that can be read in only one way is atomic: the engine never tries it again.
@@ -68,8 +75,8 @@ class PhraseGrammar:
         expression = reading.alternatives()
         if reading.place < len(phrase):
             raise PhraseFlaw("a phrase has an unmatched bracket")
-        if len(expression) > limits.PHRASE_EXPANDED_CHARS:
-            raise PhraseFlaw(f"a phrase has more than {limits.PHRASE_EXPANDED_CHARS} characters with its parts")
+        if len(expression) > PHRASE_EXPANDED_CHARS:
+            raise PhraseFlaw(f"a phrase has more than {PHRASE_EXPANDED_CHARS} characters with its parts")
         # Each open shape multiplies the ways in which an expression can fail to match.
         if expression.count(_WIDE_SIGN) > _WIDE_MOST:
             raise PhraseFlaw(f"a phrase has more than {_WIDE_MOST} open shapes ({', '.join(sorted(_WIDE))})")
@@ -175,9 +182,9 @@ class _PhraseReading:
         return part
 
 
-Phrase = Annotated[str, Field(min_length=1, max_length=limits.PHRASE_CHARS)]
-Phrases = Annotated[tuple[Phrase, ...], Field(max_length=limits.PHRASES)]
-Template = Annotated[str, Field(max_length=limits.PHRASE_CHARS)]
+Phrase = Annotated[str, Field(min_length=1, max_length=PHRASE_CHARS)]
+Phrases = Annotated[tuple[Phrase, ...], Field(max_length=MAX_PHRASES)]
+Template = Annotated[str, Field(max_length=PHRASE_CHARS)]
 _SLOT: Final = re.compile(r"\(\?P<(\w)>")
 
 
@@ -236,15 +243,15 @@ class FactLanguage(Value):
     verbs: Phrases = ()
     states: Phrases = ()
     asides: Phrases = ()
-    abbreviations: Annotated[tuple[str, ...], Field(max_length=limits.PHRASES)] = ()
-    capitals: Annotated[tuple[str, ...], Field(max_length=limits.PHRASES)] = ()
+    abbreviations: Annotated[tuple[str, ...], Field(max_length=MAX_PHRASES)] = ()
+    capitals: Annotated[tuple[str, ...], Field(max_length=MAX_PHRASES)] = ()
     unsure: Annotated[Phrases, Field(min_length=1)]
     unsure_ends: Phrases = ()
     others: Phrases = ()
     parts: dict[str, Phrases] = {}
     guards: dict[str, SlotGuard] = {}
     introduction: GreetingForm | None = None
-    facts: Annotated[tuple[FactForm, ...], Field(min_length=1, max_length=limits.FACT_FORMS)]
+    facts: Annotated[tuple[FactForm, ...], Field(min_length=1, max_length=FACT_FORMS)]
 
 
 def parse_language(data: bytes, /, *, name: str) -> FactLanguage:

@@ -81,41 +81,66 @@ HINTS: Final = {FreshnessHint.REVIEW: "(to review)", FreshnessHint.VERIFY: "(to 
 """Follows the name of what may have drifted since it was last said."""
 
 
-class ProjectionInputs(Value):
-    """Inputs of a block: facts and skills most valuable first, messages oldest first, recalled best first."""
+class BlockForm(Value):
+    """The room of a block, and what stands before each of its memories."""
 
     max_chars: int
     pressure: MemoryPressure = MemoryPressure.NORMAL
     room_percent: int = 100
     """Share of the budget that the host's own room leaves; the smaller of this and the pressure's share counts."""
+    line_label: str = ""
+    """A word before each memory, in its brackets."""
+
+
+class StableItems(Value):
+    """What stands before the fence: facts and skills most valuable first."""
+
     mount: tuple[LabelledItem, ...] = ()
     """Texts about the subject that speaks; their ids are the subject's."""
     private: tuple[LabelledItem, ...] = ()
     """Private documents, labelled by their role. Given only if private context is allowed."""
-    withheld: tuple[str, ...] = ()
-    """Ids that must not be in the block, in any section."""
+    facts: tuple[StandingFact, ...] = ()
+    skills: tuple[StandingSkill, ...] = ()
+
+
+class GuidanceItems(Value):
+    """What stands inside the fence before messages: wishes, the state of work, and the host's skills and tools."""
+
     wishes: tuple[WishItem, ...] = ()
     standing: tuple[LabelledItem, ...] = ()
     """States to go on from: the conversation's work, its summary, capsules."""
     has_work: bool = False
     """True if the block says how far work has come, so that the rule about that is needed."""
-    facts: tuple[StandingFact, ...] = ()
-    skills: tuple[StandingSkill, ...] = ()
     agent_skills: tuple[LabelledItem, ...] = ()
     """Skills in the host's directories."""
     agent_tools: tuple[LabelledItem, ...] = ()
     """Tools with experience."""
-    recent: tuple[RecentMessage, ...] = ()
-    recalled: tuple[RecalledItem, ...] = ()
-    recall_note: str = ""
+
+
+class RecalledItems(Value):
+    """What was recalled for the turn, best first, and how it is shown."""
+
+    items: tuple[RecalledItem, ...] = ()
+    note: str = ""
     """A caveat on what was recalled, in a few words."""
-    recalled_by_time: bool = False
-    """True if the recalled memories that have room are shown in the order of time, not best first."""
-    recall_limit: int = limits.RECALL_MAX
+    is_by_time: bool = False
+    """True if the memories that have room are shown in the order of time, not best first."""
+    limit: int = limits.RECALL_MAX
     """The most recalled memories that are shown, beside those that are in the block already."""
+
+
+class ProjectionInputs(Value):
+    """Inputs of a block."""
+
+    form: BlockForm
+    stable: StableItems = StableItems()
+    guidance: GuidanceItems = GuidanceItems()
+    recent: tuple[RecentMessage, ...] = ()
+    """Messages, oldest first."""
+    recalled: RecalledItems = RecalledItems()
+    withheld: tuple[str, ...] = ()
+    """Ids that must not be in the block, in any section."""
     space_is_empty: bool = False
-    line_label: str = ""
-    """A word before each memory, in its brackets."""
 
 
 class BuiltProjection(Value):
@@ -136,7 +161,7 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
 
     If there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
     """
-    budget = budget_of(inputs.max_chars, inputs.pressure, inputs.room_percent)
+    budget = budget_of(inputs.form.max_chars, inputs.form.pressure, inputs.form.room_percent)
     opening, closing = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
     rules = _section_rules(inputs, room=max(budget - len(POLICY), 0))
     spent = len(POLICY) + sum(len(text) + 1 for text in rules.values())
@@ -195,8 +220,8 @@ def section_lines(report: MemoryProjectionReport, name: SectionName, /) -> tuple
 def _section_rules(inputs: ProjectionInputs, *, room: int) -> dict[SectionName, str]:
     """Return the rules that what is shown needs, and that there is room for."""
     rules = {
-        SectionName.DISCLOSURE: DISCLOSURE if inputs.private else "",
-        SectionName.INTEGRITY: INTEGRITY if inputs.has_work else "",
+        SectionName.DISCLOSURE: DISCLOSURE if inputs.stable.private else "",
+        SectionName.INTEGRITY: INTEGRITY if inputs.guidance.has_work else "",
     }
     return {name: text for name, text in rules.items() if text and (len(text) + 1) * RULES_SHARE <= room}
 
@@ -213,16 +238,18 @@ def _fill_all(
     share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
     withheld = frozenset(inputs.withheld)
     first: list[FilledSection] = []
-    for name, items in ((SectionName.SUBJECT, inputs.mount), (SectionName.PRIVATE, inputs.private)):
+    for name, items in ((SectionName.SUBJECT, inputs.stable.mount), (SectionName.PRIVATE, inputs.stable.private)):
         if lines := _open_lines(inputs, map(_labelled_line, items), withheld) if items else ():
             is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
             first.append(fill_section(name, lines, room=share[name] if is_ruled else 0))
     facts = fill_section(
-        SectionName.FACTS, _open_lines(inputs, map(_fact_line, inputs.facts), withheld), room=share[SectionName.FACTS]
+        SectionName.FACTS,
+        _open_lines(inputs, map(_fact_line, inputs.stable.facts), withheld),
+        room=share[SectionName.FACTS],
     )
     skills = fill_section(
         SectionName.SKILLS,
-        _open_lines(inputs, map(_skill_line, inputs.skills), withheld),
+        _open_lines(inputs, map(_skill_line, inputs.stable.skills), withheld),
         room=share[SectionName.SKILLS] + facts.remaining_chars,
     )
     stable = (*first, facts, skills)
@@ -230,17 +257,17 @@ def _fill_all(
     remaining = max(room - sum(len(section.text) for section in stable) - fence, 0)
     beside: list[FilledSection] = []
     for name, listed in (
-        (SectionName.WISHES, [wish.line for wish in inputs.wishes]),
-        (SectionName.CONTINUITY, [*map(_labelled_line, inputs.standing)]),
-        (SectionName.AGENT_SKILLS, [*map(_labelled_line, inputs.agent_skills)]),
-        (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.agent_tools)]),
+        (SectionName.WISHES, [wish.line for wish in inputs.guidance.wishes]),
+        (SectionName.CONTINUITY, [*map(_labelled_line, inputs.guidance.standing)]),
+        (SectionName.AGENT_SKILLS, [*map(_labelled_line, inputs.guidance.agent_skills)]),
+        (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.guidance.agent_tools)]),
     ):
         if lines := _open_lines(inputs, listed, withheld) if listed else ():
             beside.append(fill_section(name, lines, room=min(share[name], remaining) if has_shares else remaining))
             remaining -= len(beside[-1].text)
     # A standing fact says it all; a standing procedure only that there is one.
     shown_ids = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
-    shown_ids -= {wish.id for wish in inputs.wishes if not wish.is_whole}
+    shown_ids -= {wish.id for wish in inputs.guidance.wishes if not wish.is_whole}
     return *stable, *beside, *_fill_messages(inputs, shown_ids, remaining=remaining, share=share[SectionName.RECENT])
 
 
@@ -252,15 +279,15 @@ def _fill_messages(
     Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     """
     messages = _open_lines(inputs, map(_recent_line, inputs.recent), frozenset(inputs.withheld))
-    items = _open_lines(inputs, map(_recalled_line, inputs.recalled), shown_ids)
-    note = escape_line(inputs.recall_note)
-    by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.place, item.at or 0))
-    places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
+    items = _open_lines(inputs, map(_recalled_line, inputs.recalled.items), shown_ids)
+    note = escape_line(inputs.recalled.note)
+    by_time = sorted(inputs.recalled.items, key=lambda item: (item.is_outside, item.place, item.at or 0))
+    places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled.is_by_time else {}
     recent_ids = {line.id for line in messages if not line.clipped}
     # Filled once to learn what recalled memories need. Messages may have the rest.
     first = fill_section(
         SectionName.RECALLED,
-        [line for line in items if line.id not in recent_ids][: inputs.recall_limit],
+        [line for line in items if line.id not in recent_ids][: inputs.recalled.limit],
         room=remaining - (min(share, remaining) if messages else 0),
         note=note,
         places=places,
@@ -270,7 +297,7 @@ def _fill_messages(
         return recent, first
     # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
     recent_ids = {line.id for line in recent.lines if not line.clipped}
-    unsaid = [line for line in items if line.id not in recent_ids][: inputs.recall_limit]
+    unsaid = [line for line in items if line.id not in recent_ids][: inputs.recalled.limit]
     return recent, fill_section(
         SectionName.RECALLED, unsaid, room=remaining - len(recent.text), note=note, places=places
     )
@@ -278,7 +305,7 @@ def _fill_messages(
 
 def _open_lines(inputs: ProjectionInputs, lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:
     """Return the lines that show anything, under their tier's label, but for those of memories that are left out."""
-    label = label_of(inputs.line_label)
+    label = label_of(inputs.form.line_label)
     visible = (line for line in lines if line.id not in without and line.text.strip(JOINERS))
     return [line.with_label(label) for line in visible]
 
@@ -294,7 +321,7 @@ def _projection_checks(
 ) -> ProjectionChecks:
     """Look at the finished block once more, by other means than those that made it."""
     included = {memory for section in filled for memory in section.included}
-    private = {item.id for item in inputs.private}
+    private = {item.id for item in inputs.stable.private}
     # Read off the finished block, because escaping itself is checked here.
     tags = fence.fence_lines(block)
     return ProjectionChecks(
@@ -346,8 +373,8 @@ def _recalled_line(item: RecalledItem) -> SectionLine:
 
 
 def _projection_clips(inputs: ProjectionInputs, filled: Sequence[FilledSection], budget: int) -> tuple[ReportClip, ...]:
-    withheld = max(inputs.max_chars, 0) - budget
-    is_room = inputs.room_percent < PRESSURE_PERCENT[inputs.pressure]
+    withheld = max(inputs.form.max_chars, 0) - budget
+    is_room = inputs.form.room_percent < PRESSURE_PERCENT[inputs.form.pressure]
     reason = ClipReason.FLOOR if is_room else ClipReason.PRESSURE
     clips = [ReportClip(what="characters", reason=reason, limit=budget, dropped=withheld)] if withheld else []
     for section in filled:

@@ -17,6 +17,10 @@ from elytron_core.contracts.recall import RecallOutcome
 from elytron_core.lru_cache import remember_answers
 from elytron_core.text.traits import pattern_table
 
+FOUND_SCORE: Final = 0.65
+"""The estimate that the first hit answers, from which recall says `found`."""
+
+
 READ_CHARS: Final = 600
 """The part of a hit that is read."""
 LEAD_AMONG: Final = 10
@@ -77,7 +81,7 @@ def recall_outcome(answered: float, first: float, /) -> RecallOutcome:
     """Return the outcome for the estimates that one of the best hits answers, and that the first one does."""
     if answered < limits.PROJECTED_SCORE:
         return RecallOutcome.NOTHING
-    return RecallOutcome.FOUND if first >= limits.FOUND_SCORE else RecallOutcome.DOUBTFUL
+    return RecallOutcome.FOUND if first >= FOUND_SCORE else RecallOutcome.DOUBTFUL
 
 
 def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[str, str]:
