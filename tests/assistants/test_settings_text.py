@@ -115,6 +115,13 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
         remove_own(text, SettingsStyle.TOML, "config.toml")
 
 
+def test_a_hook_of_ours_in_a_group_of_the_persons_goes_by_itself() -> None:
+    own, hook = {"command": "lint"}, {"command": HOOK}
+    text = json.dumps({"hooks": {"Stop": [{"matcher": "x", "hooks": [own, hook]}]}})
+    cleaned = remove_own(text, SettingsStyle.JSON, "settings.json")
+    assert json.loads(cleaned) == {"hooks": {"Stop": [{"matcher": "x", "hooks": [own]}]}}
+
+
 @pytest.mark.parametrize(
     ("text", "style", "line"),
     [
@@ -123,6 +130,10 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
         ('{\n  "a": 1,\n  "a": 2\n}', SettingsStyle.JSON, 3),
         ('{\n  "a": "s3cret', SettingsStyle.JSON, 2),
         ('{\n\n"a": nul}', SettingsStyle.JSON, 3),
+        ('{\n  "a":', SettingsStyle.JSON, 2),
+        ("{\n  true: 1}", SettingsStyle.JSON, 2),
+        ('{\n  "a" 1}', SettingsStyle.JSON, 2),
+        ('{\n  "hooks": {\n    "Stop": {}}}', SettingsStyle.JSON, 3),
         ("{} x", SettingsStyle.JSON, 1),
         ("[]", SettingsStyle.JSON, 1),
         ("[" * 100_000, SettingsStyle.JSON, 1),

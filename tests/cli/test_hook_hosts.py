@@ -181,6 +181,15 @@ def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) 
     assert not (hooked.machine.elytron.folder / "m.db").exists()
 
 
+@EACH
+def test_a_prompt_that_is_missing_is_named_and_an_empty_one_is_none(hooked: HookedHost) -> None:
+    event = hooked.events["recall"]
+    for name in set(HOSTS[hooked.host].fields.prompt) & event.keys():
+        del event[name]
+    assert "prompt" in hooked.call("recall").stderr
+    assert hooked.call("recall", prompt="").output == ""
+
+
 @pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE, HookHost.OPENCODE])
 def test_a_subagent_neither_stores_nor_recalls(hooked: HookedHost) -> None:
     hooked.call("keep")
