@@ -171,6 +171,19 @@ def test_a_session_starts_with_how_things_stand_and_hears_it_again_after_a_compa
     assert hooked.sample.evidence in hooked.call("start", session="another", source="compact").stdout
 
 
+@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+def test_a_wish_is_not_shown_in_the_session_in_which_it_was_said(hooked: HookedHost) -> None:
+    for session in ("", "another"):
+        hooked.call("start", session=session)
+    hooked.call("keep")
+    assert hooked.call("recall", prompt="thanks").stdout == ""
+    # A session without a start, or with one that is gone from its context, has not been shown it.
+    wish = hooked.call("recall", session="third", prompt="thanks").stdout
+    hooked.call("compact", session="another", transcript_path=str(hooked.transcript))
+    assert hooked.sample.evidence in wish
+    assert hooked.sample.evidence in hooked.call("recall", session="another", prompt="thanks").stdout
+
+
 @EACH
 def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) -> None:
     for kind in hooked.events.keys() - {"end"}:

@@ -69,6 +69,8 @@ class SessionActivity(Value):
     """Ids of the memories shown at the last prompt, until its reply is stored."""
     digest: str = ""
     """Digest of the block shown at the start."""
+    has_start: bool = False
+    """True if the start of its context was answered, be it with nothing."""
     is_compacted: bool = False
     """True if the session's own turns may be gone from its context."""
     notice: str = ""
@@ -82,7 +84,8 @@ class SessionActivity(Value):
 
     def with_new_context(self, *, is_compacted: bool) -> "SessionActivity":
         """Return the record of a session whose model has nothing of what it was shown before."""
-        return self.model_copy(update={"shown_ids": (), "shown_lines": (), "digest": "", "is_compacted": is_compacted})
+        update = {"shown_ids": (), "shown_lines": (), "digest": "", "has_start": False, "is_compacted": is_compacted}
+        return self.model_copy(update=update)
 
 
 class RepositoryActivity(Value):

@@ -14,6 +14,7 @@ from elytron_assistants.hooks.transcripts import StoredTurns, send_session, stor
 from elytron_assistants.registry import ProjectMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.recall import RecallGate
 from elytron_core.errors import ElytronError, InvalidInput, Unreachable
 from elytron_core.scope import Scope
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
@@ -157,9 +158,10 @@ class _HookWork:
         messages = TurnMessages(
             current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
         )
-        # Without a block at the start, the first prompt shows what stands in the repository as well.
-        has_standing = bool(before.digest or before.shown_lines)
-        budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
+        # Where a host has no start, the first prompt shows what stands in the repository as well.
+        has_standing = before.has_start or bool(before.shown_lines)
+        max_chars = min(self.call.max_chars, self.event.contract.max_chars)
+        budget = TurnBudget(max_chars, answers_only=has_standing, gate=RecallGate.STRICT)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
         block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, now=self.record.now)
 
@@ -180,13 +182,14 @@ class _HookWork:
         block, event = await start_block(self.memory.operate, self.memory.scope), self.event
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
         if not event.begins_context and digest == before.digest:
-            return HookResult(HookBlock(), _keep_record)
+            return HookResult(HookBlock(), _with_start)
 
         def change(record: SessionActivity) -> SessionActivity:
             if event.begins_context:
                 record = record.with_new_context(is_compacted=event.source == "compact")
             counts = record.counts + ActivityCounts(added_chars=len(block.text))
-            return record.with_shown(block.ids, block.lines).model_copy(update={"digest": digest, "counts": counts})
+            update = {"digest": digest, "has_start": True, "counts": counts}
+            return record.with_shown(block.ids, block.lines).model_copy(update=update)
 
         return HookResult(block, change)
 
@@ -214,8 +217,8 @@ class _HookWork:
         return record.model_copy(update={"store": store, "repository": repository, "label": label, "notice": ""})
 
 
-def _keep_record(record: SessionActivity) -> SessionActivity:
-    return record
+def _with_start(record: SessionActivity) -> SessionActivity:
+    return record.model_copy(update={"has_start": True})
 
 
 async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:
