@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import Result
+from tests.assistants.test_repository import repository
 from tests.cli.conftest import FIXTURES, CommandLine, Machine
 from tests.command_processes import RUN
 
@@ -169,6 +170,17 @@ def test_a_session_starts_with_how_things_stand_and_hears_it_again_after_a_compa
     assert len(json.loads(first).get("additionalContext", "")) <= 1_500
     assert hooked.call("start", session="another", source="resume").stdout == ""
     assert hooked.sample.evidence in hooked.call("start", session="another", source="compact").stdout
+
+
+@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+def test_a_session_in_a_copy_with_another_history_begins_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
+    shop, copy = (repository(tmp_path / name, origin="https://example.com/acme/shop") for name in ("real", "forged"))
+    transcript = hooked.transcript.read_text("utf-8").replace(hooked.machine.shop.as_posix(), shop.as_posix())
+    hooked.transcript.write_text(transcript, "utf-8")
+    hooked.call("keep", cwd=str(shop))
+    assert "systemMessage" not in json.loads(hooked.call("start", session="another", cwd=str(shop)).stdout)
+    message = json.loads(hooked.call("start", session="third", cwd=str(copy)).stdout)["systemMessage"]
+    assert str(shop / ".git") in message
 
 
 @pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])

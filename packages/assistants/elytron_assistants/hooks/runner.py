@@ -95,10 +95,11 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
             open_memory(event, is_stored=is_stored) as memory,
         ):
             block = await _HookWork(call, event, memory, record).perform()
+            notice = memory.place.notice if memory.place is not None and call.kind is HookKind.START else ""
     except (ElytronError, TimeoutError) as error:
         failure = error if isinstance(error, ElytronError) else Unreachable(_LATE.format(wait_s=call.wait_s))
         return _failure_output(record, failure.message)
-    return HookOutput(event_answer(event, call.kind, block.text))
+    return HookOutput(event_answer(event, call.kind, block.text, message=notice and f"Elytron: {notice}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,7 @@ def _show_place(console: "Console", place: ProjectMemory) -> None:
     rows.append(("by", _WHY[repository.source] if repository is not None else _NO_PROJECT))
     if repository is not None:
         rows += [("key", repository.space), ("at", repository.path), ("package", repository.package or "")]
+        rows += [("note", place.notice)] if place.notice else []
     tables_common.show_pairs(console, rows)
 
 
