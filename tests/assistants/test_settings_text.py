@@ -115,6 +115,27 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
         remove_own(text, SettingsStyle.TOML, "config.toml")
 
 
+@pytest.mark.parametrize(
+    ("command", "is_own"),
+    [
+        (HOOK, True),
+        ('"C:/Program Files/elytron.exe" hooks keep --store "a b.db"', True),
+        (r"C:\tools\elytron.exe hooks keep", True),
+        ("elytron hooks status --wrap 'date; echo &'", True),
+        (f"{HOOK} | tee log", False),
+        (f"cd /w && {HOOK}", False),
+        (f"echo '{HOOK.replace(chr(39), '')}'", False),
+        ("my-elytron-wrapper hooks recall", False),
+        ("elytron hooks recall; rm log", False),
+        ("elytron hooks explain", False),
+        ("elytron hooks recall 'open", False),
+    ],
+)
+def test_only_a_whole_command_of_ours_is_ours(command: str, is_own: bool) -> None:
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}})
+    assert (remove_own(text, SettingsStyle.JSON, "settings.json") != text) == is_own
+
+
 def test_a_hook_of_ours_in_a_group_of_the_persons_goes_by_itself() -> None:
     own, hook = {"command": "lint"}, {"command": HOOK}
     text = json.dumps({"hooks": {"Stop": [{"matcher": "x", "hooks": [own, hook]}]}})
