@@ -164,7 +164,8 @@ class _HookWork:
         max_chars = min(self.call.max_chars, self.event.contract.max_chars)
         budget = TurnBudget(max_chars, answers_only=has_standing, gate=RecallGate.STRICT)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
-        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, now=self.record.now)
+        key, now = self.record.records.line_key(), self.record.now
+        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, key=key, now=now)
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(
@@ -180,7 +181,8 @@ class _HookWork:
         return HookResult(block, change)
 
     async def _answer_start(self, before: SessionActivity) -> HookResult:
-        block, event = await start_block(self.memory.operate, self.memory.scope), self.event
+        key, event = self.record.records.line_key(), self.event
+        block = await start_block(self.memory.operate, self.memory.scope, key=key)
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
         if not event.begins_context and digest == before.digest:
             return HookResult(HookBlock(), _with_start)

@@ -127,6 +127,8 @@ class SessionImport:
     choice: ImportChoice = field(default_factory=ImportChoice)
     place: ProjectMemory | None = None
     """The memory of all sessions; without it, that of each one's folder."""
+    is_paused: Callable[[Path], bool] = lambda _: False
+    """Whether hooks are paused in a folder, whose sessions and notes then wait."""
     tally: ReadTally = field(default_factory=ReadTally)
     counts: Counter[str] = field(default_factory=Counter[str])
     scrubbed: Counter[str] = field(default_factory=Counter[str])
@@ -205,6 +207,10 @@ class SessionImport:
             return
         if session is None:
             return
+        if cause is SkipCause.PAUSED:
+            # Without a position, so that it is read once the pause is over.
+            self.tally.skipped[cause] += 1
+            return
         if place is not None:
             session = self._without_copies(session)
             await self._write_session(session, place)
@@ -220,7 +226,10 @@ class SessionImport:
             return SkipCause.SUBAGENT
         if not session.entries and not session.taken_back and session.is_whole:
             return SkipCause.NO_WORDS
-        return None if Path(session.folder or "").is_absolute() else SkipCause.NO_FOLDER
+        folder = Path(session.folder or "")
+        if not folder.is_absolute():
+            return SkipCause.NO_FOLDER
+        return SkipCause.PAUSED if self.is_paused(folder) else None
 
     def _without_copies(self, session: AssistantSession) -> AssistantSession:
         """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
@@ -359,6 +368,9 @@ class SessionImport:
             self.counts["unchanged"] += not self.choice.again
             if not self.choice.again:
                 return
+        if file.folder and self.is_paused(Path(file.folder)):
+            self.tally.skipped[SkipCause.PAUSED] += 1
+            return
         notes = read_notes(file, self.tally)
         at = Instant(status.st_mtime_ns // 1_000_000)
         places: dict[str | None, ProjectMemory] = {}
