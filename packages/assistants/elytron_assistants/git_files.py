@@ -160,7 +160,7 @@ def _root_by_program(common: Path) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else None
 
 
-def _config_value(common: Path, wanted: str, pattern: re.Pattern[str]) -> str:
+def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
     """Return the first value whose line has a pattern in a section of a repository's settings; empty if none has."""
     section = ""
     for line in _read_text(common / "config").splitlines():
@@ -168,7 +168,7 @@ def _config_value(common: Path, wanted: str, pattern: re.Pattern[str]) -> str:
         if text.startswith("["):
             name, _, rest = text.partition(" ")
             section = f"{name.lower()} {rest}".strip()
-        elif section == wanted and (match := pattern.fullmatch(text)) is not None:
+        elif section == header and (match := pattern.fullmatch(text)) is not None:
             return match[1]
     return ""
 

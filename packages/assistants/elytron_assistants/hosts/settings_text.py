@@ -97,16 +97,16 @@ def fits_removal(after: str, text: str, style: SettingsStyle, name: str, /) -> b
     """Return whether `after` has what `text` has without our entries, be it in another form. Raises UnreadableFile."""
     rest = remove_own(text, style, name)
     if style is SettingsStyle.TOML:
-        return _filled(read_table(after, name)) == _filled(read_table(rest, name))
-    return _filled(read_text(after, name).value) == _filled(read_text(rest, name).value)
+        return _without_empty(read_table(after, name)) == _without_empty(read_table(rest, name))
+    return _without_empty(read_text(after, name).value) == _without_empty(read_text(rest, name).value)
 
 
-def _filled(value: Json) -> Json:
+def _without_empty(value: Json) -> Json:
     """Return settings without empty objects and lists, which an entry of ours may have been the only one in."""
     if isinstance(value, dict):
-        members = {key: _filled(inner) for key, inner in value.items()}
+        members = {key: _without_empty(inner) for key, inner in value.items()}
         return {key: inner for key, inner in members.items() if inner not in ({}, [])}
-    return [_filled(item) for item in value] if isinstance(value, list) else value
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def read_table(text: str, name: str, /) -> dict[str, Json]:

@@ -153,13 +153,11 @@ class SessionImport:
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
-                    bytes_before = self.tally.read_bytes
-                    self.tally.on_progress = partial(
-                        self._show_progress, progress, bytes_read, bytes_before, source.size, total
-                    )
+                    start, end = bytes_read - self.tally.read_bytes, bytes_read + source.size
+                    self.tally.on_progress = partial(self._show_progress, progress, start, end, total)
                     await self._import_source(source)
-                    bytes_read += source.size
-                    self._show_progress(progress, bytes_read, self.tally.read_bytes, 0, total)
+                    bytes_read = end
+                    self._show_progress(progress, end, end, total)
             finally:
                 self.tally.is_stopped = True
         if AssistantHost.MEMORY_FILES in self.choice.hosts:
@@ -176,11 +174,9 @@ class SessionImport:
         await self._store_positions()
         return self._report(1)
 
-    def _show_progress(
-        self, progress: Progress | None, bytes_read: int, bytes_before: int, size: int, total: int
-    ) -> None:
+    def _show_progress(self, progress: Progress | None, start: int, end: int, total: int) -> None:
         if progress is not None:
-            progress(bytes_read + min(self.tally.read_bytes - bytes_before, size), total)
+            progress(min(start + self.tally.read_bytes, end), total)
 
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""
