@@ -316,16 +316,12 @@ class SessionImport:
         is_grown = before is not None and not session.is_whole
         prompts = [digest for digest in prompt_digests(session, session.entries) if digest]
         earlier = before.prompts if before is not None and is_grown else ()
-        digest = ""
-        if session.resume_at:
-            with open_lines(source.path) as file:
-                digest = digest_before(file, session.resume_at) if file is not None else ""
         self._pending_positions[position_key(source)] = SessionPosition(
             size=source.size,
             changed=source.changed,
             rules=DROP_LIST_VERSION,
             offset=session.resume_at,
-            digest=digest,
+            digest=_read_digest(source.path, session.resume_at),
             session=session.id if is_stored else "",
             folder=session.folder or "",
             first_id=before.first_id if before is not None and is_grown else session.first_id,
@@ -420,6 +416,14 @@ class SessionImport:
             changed=not self.choice.dry_run and stored + updated + hidden > 0,
             dry_run=self.choice.dry_run,
         )
+
+
+def _read_digest(path: Path, offset: int) -> str:
+    """Return the digest of what stands before the place at which a file is read on; empty if it is read anew."""
+    if not offset:
+        return ""
+    with open_lines(path) as file:
+        return digest_before(file, offset) if file is not None else ""
 
 
 async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> ProjectMemory:
