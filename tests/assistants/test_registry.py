@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.assistants.test_repository import git, repository
 
 import elytron
 from elytron_assistants import registry as registries
@@ -12,6 +13,7 @@ from elytron_assistants.registry import (
     ProjectKey,
     RepositoryRegistry,
     change_registry,
+    note_project,
     project_memory,
     read_registry,
 )
@@ -52,6 +54,19 @@ async def test_other_operations_are_about_the_project(tmp_path: Path) -> None:
         tiered = TieredMemory(memory, memory.operate, place)
         listed = await tiered.operate(MemoryListRequest(scope=Scope(space="any")))
         assert [hit.text for hit in listed] == ["Tea is at four."]
+
+
+async def test_a_copy_that_shares_only_its_origin_says_with_whom(tmp_path: Path) -> None:
+    origin = "https://example.com/acme/shop"
+    shop, forged = (repository(tmp_path / name, origin=origin) for name in ("shop", "forged"))
+    git(tmp_path, "clone", "-q", str(shop), "clone")
+    git(tmp_path / "clone", "remote", "set-url", "origin", origin)
+    async with elytron.open("memory:") as memory:
+        await note_project(memory, await project_memory(memory, shop))
+        copies = [await project_memory(memory, folder) for folder in (shop, tmp_path / "clone", forged)]
+    assert len({place.space for place in copies}) == 1
+    assert [place.other_path for place in copies] == ["", "", str(shop / ".git")]
+    assert "elytron repo isolate" in copies[2].notice
 
 
 def test_of_too_many_keys_only_those_that_say_nothing_new_are_let_go() -> None:

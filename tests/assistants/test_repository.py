@@ -241,6 +241,29 @@ def test_a_broken_pointer_to_a_git_directory_raises_nothing(tmp_path: Path, cont
     assert space(tmp_path).startswith("project-")
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "own pointers", "settings"])
+def test_a_pointer_to_another_repository_reads_no_memory_of_it(tmp_path: Path, kind: str) -> None:
+    other, forged = repository(tmp_path / "other", origin=SAME[0]), tmp_path / "forged"
+    git(other, "worktree", "add", "-q", str(tmp_path / "worktree"))
+    own = forged / "own"
+    own.mkdir(parents=True)
+    target = own if kind in {"own pointers", "settings"} else other / ".git"
+    (own / "gitdir").write_text(str(forged / ".git"), "utf-8")
+    (own / "config").write_text(f"[core]\n\tworktree = {forged}\n", "utf-8")
+    if kind == "own pointers":
+        (own / "commondir").write_text(str(other / ".git"), "utf-8")
+    if kind == "link":
+        (forged / ".git").symlink_to(target)
+    else:
+        (forged / ".git").write_text(f"gitdir: {target}\n", "utf-8")
+    worktree_pointer = (tmp_path / "worktree" / ".git").read_text("utf-8")
+    assert space(forged) not in {space(other), space_name(f"path:{other / '.git'}")}
+    (forged / ".git").unlink()
+    (forged / ".git").write_text(worktree_pointer, "utf-8")
+    assert project(forged).source is ProjectSource.FOLDER
+    assert space(tmp_path / "worktree") == space(other)
+
+
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     if not hasattr(os, "mkfifo"):
         return  # there are no pipes with a name here

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
+from elytron_assistants.foreign_json import ForeignObject
+from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog
 from elytron_assistants.sessions.session_places import READERS
 from elytron_assistants.sessions.session_turns import session_drafts
-from elytron_assistants.tool_marks import without_home
+from elytron_assistants.tool_marks import MarkKind, SessionMark, read_call, without_home
 from elytron_core.text.program_parts import OUTPUT_ELEMENTS, PROGRAM_ELEMENTS, split_program_parts, typed_text
 
 PLACES = {
@@ -47,6 +48,65 @@ def test_a_reader_ends_no_import_whatever_the_lines_hold(tmp_path: Path, host: A
             if session is not None:
                 for draft in session_drafts(session):
                     assert draft.host_id
+
+
+def read_lines(folder: Path, host: AssistantHost, place: str, lines: list[Any]) -> list[AssistantSession]:
+    """Return the sessions of a host that has these lines at a place."""
+    file = folder / place
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    with ExitStack() as stack:
+        sources = READERS[host](folder / place.partition("/")[0], ReadTally(), stack)
+        return [session for source in sources if (session := source.read(None, ReadTally())) is not None]
+
+
+def test_a_chat_of_gemini_that_was_written_again_is_read_in_its_last_state(tmp_path: Path) -> None:
+    call: dict[str, Any] = {"id": "c", "name": "run_shell_command", "args": {"command": "make"}}
+    failed = {"status": "error", "result": [{"functionResponse": {"response": {"output": "Exit code: 2"}}}]}
+    reply = {"id": "2", "type": "gemini", "content": "It fails.", "toolCalls": [call, call | failed]}
+    lines = [
+        {"sessionId": "s", "startTime": "2026-11-04T10:00:00Z"},
+        {"id": "1", "type": "user", "content": "Build it."},
+        {"$set": {"messages": [{"id": "1", "type": "user", "content": "Build the shop."}, reply]}},
+    ]
+    (session,) = read_lines(tmp_path, AssistantHost.GEMINI, PLACES[AssistantHost.GEMINI], lines)
+    assert [entry.text for entry in session.entries] == ["Build the shop.", "It fails."]
+    assert session.entries[1].marks == (SessionMark(MarkKind.COMMAND, "run_shell_command", "make", 2),)
+
+
+def test_only_the_event_logs_of_copilot_are_its_sessions(tmp_path: Path) -> None:
+    lines = [
+        {"type": "session.start", "data": {"context": {"cwd": "/w/shop"}}},
+        {"type": "user.message", "id": "e1", "data": {"content": "Invoices stay ten years."}},
+        {"type": "assistant.message", "data": {"content": "Noted."}},
+    ]
+    other = tmp_path / "session-state/a/checkpoints.jsonl"
+    other.parent.mkdir(parents=True)
+    other.write_text(json.dumps(lines[1]), "utf-8")
+    (session,) = read_lines(tmp_path, AssistantHost.COPILOT, "session-state/b/events.jsonl", lines)
+    assert (session.id, session.folder) == ("b", "/w/shop")
+    assert [entry.text for entry in session.entries] == ["Invoices stay ten years.", "Noted."]
+
+
+def test_parts_of_one_message_are_one_reply_and_a_later_message_is_the_last_word() -> None:
+    log = SessionLog(ReadTally())
+    log.add_prompt("Why?", "u1")
+    log.add_reply("Because", key="m1")
+    log.add_reply("of the cache.", key="m1")
+    log.roll_back(0)
+    (turn,) = log.turns
+    assert turn.reply is not None
+    assert turn.reply.text == "Because\nof the cache."
+    log.add_reply("It was the clock.", key="m2")
+    assert turn.reply.text == "It was the clock."
+
+
+def test_the_later_state_of_a_tools_use_takes_the_place_of_the_earlier() -> None:
+    log = SessionLog(ReadTally())
+    log.add_prompt("Test it.", "u1")
+    for exit_code in (None, 1):
+        log.add_call(read_call("c", "Bash", ForeignObject({"command": "pytest"}), exit_code=exit_code))
+    assert [call.exit_code for call in log.turns[0].calls] == [1]
 
 
 @given(

@@ -116,6 +116,34 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "is_own"),
+    [
+        (HOOK, True),
+        ('"C:/Program Files/elytron.exe" hooks keep --store "a b.db"', True),
+        (r"C:\tools\elytron.exe hooks keep", True),
+        ("elytron hooks status --wrap 'date; echo &'", True),
+        (f"{HOOK} | tee log", False),
+        (f"cd /w && {HOOK}", False),
+        (f"echo '{HOOK.replace(chr(39), '')}'", False),
+        ("my-elytron-wrapper hooks recall", False),
+        ("elytron hooks recall; rm log", False),
+        ("elytron hooks explain", False),
+        ("elytron hooks recall 'open", False),
+    ],
+)
+def test_only_a_whole_command_of_ours_is_ours(command: str, is_own: bool) -> None:
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}})
+    assert (remove_own(text, SettingsStyle.JSON, "settings.json") != text) == is_own
+
+
+def test_a_hook_of_ours_in_a_group_of_the_persons_goes_by_itself() -> None:
+    own, hook = {"command": "lint"}, {"command": HOOK}
+    text = json.dumps({"hooks": {"Stop": [{"matcher": "x", "hooks": [own, hook]}]}})
+    cleaned = remove_own(text, SettingsStyle.JSON, "settings.json")
+    assert json.loads(cleaned) == {"hooks": {"Stop": [{"matcher": "x", "hooks": [own]}]}}
+
+
+@pytest.mark.parametrize(
     ("text", "style", "line"),
     [
         ('{\n  "a": 1\n  "b": 2\n}', SettingsStyle.JSON, 3),
@@ -123,6 +151,10 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
         ('{\n  "a": 1,\n  "a": 2\n}', SettingsStyle.JSON, 3),
         ('{\n  "a": "s3cret', SettingsStyle.JSON, 2),
         ('{\n\n"a": nul}', SettingsStyle.JSON, 3),
+        ('{\n  "a":', SettingsStyle.JSON, 2),
+        ("{\n  true: 1}", SettingsStyle.JSON, 2),
+        ('{\n  "a" 1}', SettingsStyle.JSON, 2),
+        ('{\n  "hooks": {\n    "Stop": {}}}', SettingsStyle.JSON, 3),
         ("{} x", SettingsStyle.JSON, 1),
         ("[]", SettingsStyle.JSON, 1),
         ("[" * 100_000, SettingsStyle.JSON, 1),

@@ -58,6 +58,17 @@ class TestRestore:
         elytron.error("--store", "new.db", "restore", "nowhere.db", expect=3)
         assert not (elytron.folder / "new.db").exists()
 
+    def test_a_backup_needs_a_place_on_this_machine(self, elytron: CommandLine) -> None:
+        elytron.make()
+        elytron("backup", "kept")
+        (elytron.folder / "kept").rename(elytron.folder / "kept.db")
+        assert "--store" in elytron.error("--store", "memory:", "restore", "kept.db", expect=2)["reason"]
+
+
+def test_a_copy_needs_one_source_and_one_target(elytron: CommandLine) -> None:
+    for stores in ((), ("a.db", "b.db", "c.db")):
+        assert "TARGET" in elytron.error("migrate", *stores, expect=2)["reason"]
+
 
 async def fill_spaces(store: Path) -> None:
     """Have a user of the gateway write to the usual app and to another."""

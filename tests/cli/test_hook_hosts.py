@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import Result
+from tests.assistants.test_repository import repository
 from tests.cli.conftest import FIXTURES, CommandLine, Machine
 from tests.command_processes import RUN
 
@@ -171,6 +172,30 @@ def test_a_session_starts_with_how_things_stand_and_hears_it_again_after_a_compa
     assert hooked.sample.evidence in hooked.call("start", session="another", source="compact").stdout
 
 
+@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+def test_a_session_in_a_copy_with_another_history_begins_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
+    shop, copy = (repository(tmp_path / name, origin="https://example.com/acme/shop") for name in ("real", "forged"))
+    transcript = hooked.transcript.read_text("utf-8").replace(hooked.machine.shop.as_posix(), shop.as_posix())
+    hooked.transcript.write_text(transcript, "utf-8")
+    hooked.call("keep", cwd=str(shop))
+    assert "systemMessage" not in json.loads(hooked.call("start", session="another", cwd=str(shop)).stdout)
+    message = json.loads(hooked.call("start", session="third", cwd=str(copy)).stdout)["systemMessage"]
+    assert str(shop / ".git") in message
+
+
+@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+def test_a_wish_is_not_shown_in_the_session_in_which_it_was_said(hooked: HookedHost) -> None:
+    for session in ("", "another"):
+        hooked.call("start", session=session)
+    hooked.call("keep")
+    assert hooked.call("recall", prompt="thanks").stdout == ""
+    # A session without a start, or with one that is gone from its context, has not been shown it.
+    wish = hooked.call("recall", session="third", prompt="thanks").stdout
+    hooked.call("compact", session="another", transcript_path=str(hooked.transcript))
+    assert hooked.sample.evidence in wish
+    assert hooked.sample.evidence in hooked.call("recall", session="another", prompt="thanks").stdout
+
+
 @EACH
 def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) -> None:
     for kind in hooked.events.keys() - {"end"}:
@@ -179,6 +204,15 @@ def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) 
         assert outcome.stdout == ""
         assert outcome.stderr.count("\n") == 1
     assert not (hooked.machine.elytron.folder / "m.db").exists()
+
+
+@EACH
+def test_a_prompt_that_is_missing_is_named_and_an_empty_one_is_none(hooked: HookedHost) -> None:
+    event = hooked.events["recall"]
+    for name in set(HOSTS[hooked.host].fields.prompt) & event.keys():
+        del event[name]
+    assert "prompt" in hooked.call("recall").stderr
+    assert hooked.call("recall", prompt="").output == ""
 
 
 @pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE, HookHost.OPENCODE])

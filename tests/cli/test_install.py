@@ -7,6 +7,7 @@ import shutil
 import stat
 import sys
 import tomllib
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from tests.cli.conftest import Machine
 
 from elytron_assistants.hosts.host_table import WIRED_HOSTS, HostName, host_events, host_folders, timeout_s
 from elytron_assistants.hosts.jsonc_text import read_text
+from elytron_cli.commands.agents.install import record_path
 
 SAMPLES = Path(__file__).parents[1] / "data" / "assistants"
 PLACES = {
@@ -313,6 +315,49 @@ def test_the_slash_command_has_the_memory_of_the_hooks(machine: Machine) -> None
         assert line in text
     assert "--per-repository" not in text
     assert machine.elytron("hooks", "command", "--space", "team").stdout == text
+
+
+@pytest.mark.parametrize("change", ["text", "file", "new"])
+def test_a_record_that_was_changed_writes_and_removes_nothing_else(machine: Machine, change: str) -> None:
+    put_samples(machine.home)
+    machine.elytron("install", "--yes")
+    record_file, settings = record_path(), machine.home / ".claude/settings.json"
+    record = json.loads(record_file.read_text("utf-8"))
+    entry = record["files"][str(settings)]
+    target = settings
+    if change == "text":
+        entry["undo"] = [{"start": 0, "length": len(settings.read_text("utf-8")), "text": '{"apiKeyHelper": "x"}'}]
+    elif change == "new":
+        entry["is_new"] = True
+    else:
+        target = machine.home / ".profile"
+        target.write_text("export A=1\n", "utf-8")
+        entry |= {"digest": blake2b(target.read_bytes(), digest_size=16).hexdigest(), "undo": [], "is_new": True}
+        record["files"][str(target)] = entry
+    record_file.write_text(json.dumps(record), "utf-8")
+    before = target.read_bytes()
+    report = machine.elytron.json("uninstall", "--yes", expect=1)
+    assert [each["file"] for each in report["files"] if each["outcome"] == "refused"] == [str(target)]
+    assert target.read_bytes() == before
+
+
+def test_a_pipe_in_the_place_of_settings_is_refused(machine: Machine) -> None:
+    if not hasattr(os, "mkfifo"):
+        return  # there are no pipes with a name here
+    (machine.home / ".claude").mkdir(parents=True)
+    os.mkfifo(machine.home / ".claude/settings.json")
+    report = machine.elytron.json("install", "--yes", "--only", "claude-code", expect=1)
+    (refused,) = (each for each in report["files"] if each["outcome"] == "refused")
+    assert "regular file" in refused["problem"]
+
+
+def test_a_status_line_with_an_open_quote_is_the_persons(machine: Machine) -> None:
+    settings = machine.home / ".claude/settings.json"
+    settings.parent.mkdir(parents=True)
+    line = {"statusLine": {"type": "command", "command": "elytron hooks status --wrap 'date"}}
+    settings.write_text(json.dumps(line), "utf-8")
+    machine.elytron("uninstall", "--yes")
+    assert settings_at(settings) == line
 
 
 def test_a_link_to_nothing_is_refused(machine: Machine) -> None:

@@ -41,6 +41,17 @@ def test_a_demanded_model_that_is_not_there_is_refused(elytron: CommandLine) -> 
     assert elytron.error("maintain", "--extraction", "model", expect=8)["key"] == "unsupported"
 
 
+@pytest.mark.parametrize(
+    ("words", "way_out"),
+    [(("--all", "--conversation", "c"), "remove --conversation"), (("--dry-run",), "requires --all")],
+)
+def test_options_that_contradict_each_other_are_refused(
+    elytron: CommandLine, words: tuple[str, ...], way_out: str
+) -> None:
+    elytron("add", "I live in Lisbon.")
+    assert way_out in elytron("maintain", *words, expect=2).stderr
+
+
 def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> None:
     job = put_off(elytron)
     listed = elytron.json("jobs", "list")

@@ -200,6 +200,77 @@ def test_a_command_that_answers_by_itself_starts_one(boiler: CommandLine, monkey
     assert [command[-2:] for command in started] == [["hooks", "resident"]]
 
 
+class StartedProcess:
+    """A process that was started: what it says on standard output, and its exit code."""
+
+    def __init__(self, said: bytes | None, code: int) -> None:
+        reading, self._writing = os.pipe()
+        self.stdout = os.fdopen(reading, "rb")
+        self._code = code
+        if said is not None:
+            os.write(self._writing, said)
+            os.close(self._writing)
+
+    def wait(self) -> int:
+        """Return the exit code."""
+        return self._code
+
+
+def start_as(monkeypatch: pytest.MonkeyPatch, process: StartedProcess) -> None:
+    """Have commands start `process`."""
+
+    def start(*_: object, **__: object) -> StartedProcess:
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+
+
+@pytest.mark.parametrize(("said", "code"), [(b"listening\n", 0), (b"", 0)], ids=["ready", "another is there"])
+async def test_a_prompt_is_answered_by_the_process_that_it_starts(
+    boiler: CommandLine, monkeypatch: pytest.MonkeyPatch, said: bytes, code: int
+) -> None:
+    prompt = {"session_id": uuid4().hex, "cwd": "/boiler", "prompt": "What is the code of the boiler?"}
+    shown = StandardStream()
+    arguments = [*RECALL, "--store", "m.db"]
+    start_as(monkeypatch, StartedProcess(said, code))
+    # The server of this test has the address of the command without a named store.
+    address = prompt_client.resident_address(RECALL)
+
+    def own_address(_: object) -> Path | None:
+        return address
+
+    monkeypatch.setattr(prompt_client, "WAIT_S", 60)
+    monkeypatch.setattr(sys, "stdin", StandardStream(json.dumps(prompt).encode()))
+    monkeypatch.setattr(sys, "stdout", shown)
+    async with residing(boiler.folder):
+        monkeypatch.setattr(prompt_client, "resident_address", own_address)
+        assert await asyncio.to_thread(prompt_client.print_started_answer, arguments) == 0
+    assert b"4417" in shown.buffer.getvalue()
+
+
+def test_a_process_that_is_late_leaves_the_prompt_without_memory(
+    boiler: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start_as(monkeypatch, StartedProcess(None, 0))
+    monkeypatch.setattr(prompt_client, "WAIT_S", 0)
+    monkeypatch.setattr(sys, "stdin", StandardStream(b"{}"))
+    assert boiler.folder.exists()
+    assert prompt_client.print_started_answer([*RECALL, "--store=m.db"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_command_works_by_itself_where_no_process_can_help(
+    boiler: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_as(monkeypatch, StartedProcess(b"", 3))
+    store = boiler.folder.as_posix()
+    assert prompt_client.print_started_answer([*RECALL, "--store", f"sqlite://{store}/m.db"]) is None
+    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
+    assert prompt_client.print_started_answer([*RECALL, "--store", "missing.db"]) is None
+    assert prompt_client.print_started_answer(RECALL) is None
+    assert prompt_client.print_started_answer(["hooks", "keep", "--resident", "--store", "m.db"]) is None
+
+
 async def test_no_second_one_is_started(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     async with residing(boiler.folder):

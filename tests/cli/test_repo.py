@@ -1,6 +1,7 @@
 """One memory per repository and one per person: through hooks, imports, MCP servers and `elytron repo`."""
 
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -327,7 +328,11 @@ def test_a_project_is_forgotten_with_all_its_memory(sessions: Sessions, shop: Pa
     sessions.keep(bank, FORMATTER)
     sessions.elytron("repo", "forget", "shop", "--dry-run")
     assert "ruff" in sessions.block(shop)
+    labels = {stats["label"] for stats in sessions.elytron.json("stats")["repositories"]}
     sessions.elytron("repo", "forget", "shop", "--yes")
+    folder = Path(os.environ["ELYTRON_STATE_DIR"]) / "assistants"
+    assert labels == {"shop", "bank"}
+    assert not any(b'"shop"' in file.read_bytes() for file in folder.iterdir())
     assert "ruff" not in sessions.block(shop)
     assert list(sessions.elytron.json("repo", "list")["labels"].values()) == ["bank"]
     assert len(sessions.elytron.json("list", "--space", "person")["items"]) == 1

@@ -416,6 +416,34 @@ def test_projects_that_are_gone_do_not_meet_in_the_folder_that_held_them(machine
     assert len({filed["space"] for filed in spaces}) == 2
 
 
+def test_a_paused_folder_is_skipped_until_it_is_resumed(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    (machine.shop / "AGENTS.md").write_text("Use tabs in Makefiles.\n", "utf-8")
+    machine.elytron("hooks", "pause", str(machine.shop))
+    report = machine.run()
+    assert (report["sessions"], report["stored"], report["skipped"]["paused"]) == (0, 0, 1)
+    assert "elytron hooks resume" in machine.elytron("sessions", "import", "--no-json").output
+    machine.elytron("hooks", "resume", str(machine.shop))
+    assert machine.run()["sessions"] == 1
+    machine.elytron("hooks", "pause", str(machine.shop))
+    (machine.shop / "AGENTS.md").write_text("Use tabs in Makefiles and spaces elsewhere.\n", "utf-8")
+    assert machine.run()["notes"] == 0
+
+
+def test_a_note_has_the_time_of_its_file(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    note = machine.shop / "AGENTS.md"
+    note.write_text("The depot is in Leiden, next to the canal.\n", "utf-8")
+    os.utime(note, (1_767_600_000, 1_767_600_000))
+    machine.run()
+    event = {"session_id": "another", "cwd": str(machine.shop), "prompt": "Where is the depot?"}
+    store = f"sqlite://{machine.elytron.folder.as_posix()}/m.db"
+    words = ("hooks", "recall", "--per-repository", "--store", store)
+    block = machine.elytron(*words, standard_input=json.dumps(event).encode()).output
+    assert "2026-01-05" in block
+    assert "may be unfinished" not in block
+
+
 def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     (machine.home / ".claude/CLAUDE.md").write_text("# Me\n\n- Answer in short sentences.\n- Never use emojis.\n")

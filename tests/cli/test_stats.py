@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from tests.cli.conftest import CommandLine, Machine
+
+from elytron_assistants.hooks.activity import ActivityCounts, ActivityFolder, SessionActivity
+from elytron_core.clock import Instant
 
 FACT = "The staging database of the shop listens on port 5544."
 
@@ -82,10 +86,24 @@ def test_a_repository_whose_memory_is_in_another_store_is_marked(machine: Machin
 
 
 @pytest.mark.usefixtures("at_a_terminal")
+def test_the_table_fits_into_80_columns(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    counts = ActivityCounts(
+        prompts=1_204, recalled=345, added_chars=98_765, shown_hits=1_780, used_hits=1_023, stored_turns=1_190
+    )
+    activity = SessionActivity(host="codex", repository="project-1", label="acme/storefront", counts=counts)
+    records = ActivityFolder(machine.elytron.folder / "state/assistants")
+    records.change("codex", "s", lambda _: activity, at=Instant(1_796_000_000_000))
+    lines = click.unstyle(machine.elytron("stats").output).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("345/1204" in line and "98765" in line and "1023/1780" in line for line in lines)
+
+
+@pytest.mark.usefixtures("at_a_terminal")
 def test_people_read_a_table(machine: Machine) -> None:
     elytron = machine.elytron
     assert "no hook has run yet" in elytron("stats").output
     run_session(elytron, machine.shop, "first", FACT, "Noted.")
     lines = elytron("stats").output.splitlines()
-    assert any(line.split()[:3] == ["shop", "1", "0"] for line in lines)
+    assert any(line.split()[:2] == ["shop", "0/1"] for line in lines)
     assert any(line.startswith("size of the store: ") for line in lines)

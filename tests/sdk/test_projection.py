@@ -324,6 +324,13 @@ async def test_a_block_is_filled_with_what_was_recalled(memory: elytron.MemoryRu
     assert 0 < len(shown.dropped) < 60
 
 
+async def test_the_same_words_stand_in_a_block_once(memory: elytron.MemoryRuntime) -> None:
+    for number in range(3):
+        await memory.add("The spare key hangs behind the barometer.", speaker="Ada", conversation=f"c{number}")
+    block = (await memory.project("Where does the spare key hang?", conversation="now")).system_memory_block
+    assert block.count("behind the barometer") == 1
+
+
 async def test_of_a_long_answer_the_sentences_are_shown_that_tell(memory: elytron.MemoryRuntime) -> None:
     filling = "Most people underestimate how long the planning takes. " * 40
     answer = f"Great question! {filling}Pick the rider with the fewest open parcels. {filling}"

@@ -95,6 +95,21 @@ def test_without_the_gate_a_near_memory_is_shown_as_before(memory: SyncMemoryRun
     assert shown(report)
 
 
+@pytest.mark.parametrize("prompt", ["How many euros is a dollar?", "How much is the sister paying for the lawyer?"])
+def test_a_strict_gate_leaves_out_what_may_not_answer(memory: SyncMemoryRuntime, prompt: str) -> None:
+    assert shown(memory.project(prompt))
+    report = memory.project(prompt, recall_gate=RecallGate.STRICT)
+    assert (shown(report), report.gate is not None and report.gate.is_open) == ((), False)
+    asked = memory.operate(MemoryRecallRequest(query=prompt, recall_gate=RecallGate.STRICT))
+    assert (asked.outcome, asked.reason, asked.hits) == (RecallOutcome.NOTHING, NothingReason.HELD_BACK, ())
+
+
+def test_a_strict_gate_shows_an_answer_and_a_detail_of_what_is_known(memory: SyncMemoryRuntime) -> None:
+    for prompt in ("Where does the spare key hang?", "What colour is the kettle?"):
+        strict = memory.project(prompt, recall_gate=RecallGate.STRICT)
+        assert shown(strict) == shown(memory.project(prompt)) != ()
+
+
 def test_a_recall_through_the_gate_says_that_it_held_memories_back(memory: SyncMemoryRuntime) -> None:
     prompt = "translate boat house into French"
     (nearest,) = memory.recall(prompt, limit=1).hits

@@ -57,7 +57,7 @@ async def proxy_context(memory: MemoryRuntime, prompt: str) -> str:
 async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
     messages, budget = TurnMessages(current=prompt), TurnBudget(6_000)
     hook_memory = TurnMemory(memory.operate, memory.scope)
-    block = await recalled_block(hook_memory, messages, budget, shown_lines=(), now=SystemClock().now())
+    block = await recalled_block(hook_memory, messages, budget, shown_lines=(), key=b"", now=SystemClock().now())
     return block.text
 
 

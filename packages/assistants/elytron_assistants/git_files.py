@@ -22,6 +22,7 @@ _CASELESS_HOSTS: Final = frozenset({"github.com", "gitlab.com", "bitbucket.org",
 _SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(\S+)")
 """`user@host:path`; a host of one letter is a drive of Windows."""
 _URL_LINE: Final = re.compile(r'url\s*=\s*"?([^"]*?)"?', re.IGNORECASE)
+_WORKTREE_LINE: Final = re.compile(r'worktree\s*=\s*"?([^"]*?)"?', re.IGNORECASE)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PROGRAM: Final = (
     *("--no-replace-objects", "-c", "core.fsmonitor=false", "rev-list", "--first-parent", "--max-parents=0", "HEAD"),
@@ -37,10 +38,14 @@ class GitPlace(NamedTuple):
 
 
 def git_place(folder: Path, /) -> GitPlace | None:
-    """Return the working copy whose top is `folder`, or None if `folder` is not one."""
+    """Return the working copy whose top is `folder`, or None if `folder` is not one.
+
+    Files that were unpacked into a folder may point to any repository, so a pointer counts only if the git directory
+    names the folder in turn, which Git writes for worktrees and submodules.
+    """
     dot_git = folder / ".git"
     if dot_git.is_dir():
-        return GitPlace(folder, dot_git.resolve(), is_submodule=False)
+        return GitPlace(folder, dot_git, is_submodule=False) if dot_git.resolve() == dot_git else None
     pointer = _read_text(dot_git)
     if not pointer.startswith("gitdir:"):
         return None
@@ -48,8 +53,12 @@ def git_place(folder: Path, /) -> GitPlace | None:
     # A worktree names the shared directory; a submodule has one of its own, inside that of its parent.
     shared = _read_text(own / "commondir").strip()
     if not shared:
-        return GitPlace(folder, own, is_submodule="modules" in own.parts)
-    return GitPlace(folder, (own / shared).resolve(), is_submodule=False)
+        worktree = _config_value(own, "[core]", _WORKTREE_LINE)
+        is_named = bool(worktree) and (own / worktree).resolve() == folder
+        return GitPlace(folder, own, is_submodule="modules" in own.parts) if is_named else None
+    common, back = (own / shared).resolve(), _read_text(own / "gitdir").strip()
+    is_named = own.parent == common / "worktrees" and bool(back) and (own / back).resolve() == dot_git
+    return GitPlace(folder, common, is_submodule=False) if is_named else None
 
 
 def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
@@ -57,7 +66,7 @@ def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
 
     A relative address, as submodules have, is one beside `parent`, the origin of the repository around it.
     """
-    url = _origin_url(common)
+    url = _config_value(common, '[remote "origin"]', _URL_LINE)
     if parent is not None and url.startswith(("./", "../")):
         host, _, path = parent.partition("/")
         joined = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
@@ -151,15 +160,15 @@ def _root_by_program(common: Path) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else None
 
 
-def _origin_url(common: Path) -> str:
-    """Return the address of the remote `origin` in a repository's settings; empty if there is none."""
+def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
+    """Return the first value whose line has a pattern in a section of a repository's settings; empty if none has."""
     section = ""
     for line in _read_text(common / "config").splitlines():
         text = line.strip()
         if text.startswith("["):
             name, _, rest = text.partition(" ")
-            section = f"{name.lower()} {rest}"
-        elif section == '[remote "origin"]' and (match := _URL_LINE.fullmatch(text)) is not None:
+            section = f"{name.lower()} {rest}".strip()
+        elif section == header and (match := pattern.fullmatch(text)) is not None:
             return match[1]
     return ""
 

@@ -24,6 +24,10 @@ KEYS_KEPT: Final = 1_000
 _NAME: Final = (("elytron:repositories",), "registry")
 _TRIES: Final = 20
 _NO_ROOT: Final = frozenset({None, ""})
+_OTHER_HISTORY: Final = (
+    "This folder shares the memory of {label} with {path}, because both name the same origin, but their first commits"
+    " differ or cannot be read. If they do not belong together, run `elytron repo isolate` here."
+)
 
 
 class ProjectKey(Value):
@@ -94,11 +98,18 @@ class ProjectMemory(Value):
     """The keys by which the folder belongs to the project."""
     parent: str | None = None
     """The space of the repository around a submodule."""
+    other_path: str = ""
+    """Where the project was used before, if it shares only its origin with the folder: one of them may be forged."""
 
     @property
     def spaces(self) -> tuple[str, ...]:
         """Return the spaces that are read for the folder; the first one is written to."""
         return tuple(space for space in (self.space, self.parent, self.person) if space is not None)
+
+    @property
+    def notice(self) -> str:
+        """Return what the person should know about the folder's memory; empty if there is nothing."""
+        return _OTHER_HISTORY.format(label=self.label, path=self.other_path) if self.other_path else ""
 
 
 async def read_registry(memory: MemoryFace, person: str, /) -> RepositoryRegistry:
@@ -155,7 +166,17 @@ async def project_memory(
         label=registry.labels.get(space, repository.label),
         keys=keys,
         parent=around[0] if around is not None else None,
+        other_path=_other_path(registry, repository, keys.get(repository.space)),
     )
+
+
+def _other_path(registry: RepositoryRegistry, repository: ProjectIdentity, key: ProjectKey | None) -> str:
+    """Return where a project was used last, if that is another place with the same origin and another history."""
+    stored = registry.keys.get(repository.space)
+    if key is None or stored is None or repository.source is not ProjectSource.ORIGIN:
+        return ""
+    is_other = stored.path != key.path and bool(stored.root) and stored.root != key.root
+    return stored.path if is_other else ""
 
 
 async def note_project(memory: MemoryRuntime, place: ProjectMemory, /) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from shutil import which
-from typing import Final
 
 from elytron_core.errors import InvalidInput, UnreadableFile
 
@@ -179,16 +178,6 @@ def program_path(program: str, /) -> str:
     search = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
     command_path = which("elytron", path=search) or which("elytron")
     return str(Path(command_path).absolute()) if command_path is not None else "elytron"
-
-
-OWN_PROGRAM: Final = (
-    sys.executable,
-    # Without it, Python would load modules of the folder that the process starts in: a repository's own code.
-    "-P",
-    "-c",
-    "from elytron_cli.main import run_command_line; run_command_line()",
-)
-"""The start of a command line that runs this program."""
 
 
 def default_store() -> Path:

@@ -26,9 +26,10 @@ def run_command_line() -> None:
         print_status_line(sys.argv[3:])
         return
     if "--resident" in sys.argv and "hooks" in sys.argv:
-        from elytron_cli.agents.prompt_client import print_resident_answer
+        from elytron_cli.agents.prompt_client import print_resident_answer, print_started_answer
 
         code = print_resident_answer(sys.argv[1:])
+        code = code if code is not None else print_started_answer(sys.argv[1:])
         if code is not None:
             sys.exit(code)
     from elytron_cli.app import elytron_group

@@ -122,6 +122,8 @@ class TurnBudget:
     """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
     answers_only: bool = False
     """True for a block of what was recalled for the query, without what stands in every block."""
+    gate: RecallGate = RecallGate.AUTO
+    """What recalled memories have to pass."""
 
 
 class RecalledMemory(Value):
@@ -198,7 +200,7 @@ class TurnMemory:
         # A message that is no more than its wish is not shown twice.
         texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
         beside = messages.model_copy(update={"texts": texts})
-        recalled = await self._recalled(beside, budget.memories, wait_s=budget.wait_s)
+        recalled = await self._recalled(beside, budget.memories, budget)
         return TurnContext(
             outcome=recalled.outcome,
             failure=recalled.failure or standing.failure,
@@ -239,6 +241,7 @@ class TurnMemory:
         deadline = NO_DEADLINE if budget.wait_s is None else TurnDeadline.after(budget.wait_s)
         update = {
             "answers_only": budget.answers_only,
+            "recall_gate": budget.gate,
             "without_conversation": messages.has_conversation,
             "shown_ids": tuple(sorted(messages.ids))[: limits.RECALL_MAX],
         }
@@ -269,11 +272,12 @@ class TurnMemory:
         )
         return TurnContext(facts=_standing_facts(report) if self._has_facts else "", wishes=tuple(wishes))
 
-    async def _recalled(self, messages: TurnMessages, count: int, *, wait_s: float | None) -> TurnContext:
+    async def _recalled(self, messages: TurnMessages, count: int, budget: TurnBudget) -> TurnContext:
         """Return up to `count` memories that the gate lets through and the model is not shown anyway.
 
-        With `wait_s`, a recall that is late goes on, so that an index that it builds is there next time.
+        With a time to wait, a recall that is late goes on, so that an index that it builds is there next time.
         """
+        wait_s = budget.wait_s
         if wait_s is not None and wait_s <= 0:
             return TurnContext(outcome="off")
         if not count or similarity.is_blank(query := messages.query):
@@ -284,7 +288,7 @@ class TurnMemory:
             # Memories that are shown already may be among the best, and are left out below.
             limit=min(count + len(messages.ids) + len(messages.texts), limits.RECALL_MAX),
             filters=self._filters,
-            recall_gate=RecallGate.AUTO,
+            recall_gate=budget.gate,
         )
         try:
             report = await self._operate(request) if wait_s is None else await self._report_within(request, wait_s)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_bytes
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from elytron_assistants.repository import working_copy
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import InvalidJson, StoreUrlInvalid, UnreadableFile
+from elytron_core.errors import ElytronError, InvalidJson, StoreUrlInvalid, UnreadableFile
 from elytron_core.model import Value
 from elytron_store import parse_url
 from elytron_store.file.disk import locked_file
@@ -26,7 +27,8 @@ SHOWN_KEPT: Final = 500
 PAUSED: Final = "paused"
 _FILE_BYTES: Final = 1024 * 1024
 _WAIT_S: Final = 0.5
-_TOTALS, _PAUSES, _LOCK = "totals.json", "paused.json", "lock"
+_TOTALS, _PAUSES, _LOCK, _KEY = "totals.json", "paused.json", "lock", "key"
+_KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 12
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -63,12 +65,14 @@ class SessionActivity(Value):
     changed_at: Instant = Instant(0)
     counts: ActivityCounts = ActivityCounts()
     shown_lines: tuple[str, ...] = ()
-    """Digests of the lines that were shown."""
+    """Digests of the lines that were shown, under the key of the folder."""
     shown_ids: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     """Ids of the memories shown at the last prompt, until its reply is stored."""
     digest: str = ""
     """Digest of the block shown at the start."""
+    has_start: bool = False
+    """True if the start of its context was answered, be it with nothing."""
     is_compacted: bool = False
     """True if the session's own turns may be gone from its context."""
     notice: str = ""
@@ -82,7 +86,8 @@ class SessionActivity(Value):
 
     def with_new_context(self, *, is_compacted: bool) -> "SessionActivity":
         """Return the record of a session whose model has nothing of what it was shown before."""
-        return self.model_copy(update={"shown_ids": (), "shown_lines": (), "digest": "", "is_compacted": is_compacted})
+        update = {"shown_ids": (), "shown_lines": (), "digest": "", "has_start": False, "is_compacted": is_compacted}
+        return self.model_copy(update=update)
 
 
 class RepositoryActivity(Value):
@@ -137,6 +142,22 @@ class ActivityFolder:
     def __init__(self, folder: Path, /) -> None:
         self.folder = folder
 
+    def line_key(self) -> bytes:
+        """Return the key of the digests of lines, which nobody without this folder can compare with texts.
+
+        Where none can be stored, it is another one at each call, and a line may be shown twice.
+        """
+        file = self.folder / _KEY
+        with suppress(OSError):
+            if len(key := read_own_file(file, size=_KEY_BYTES) or b"") == _KEY_BYTES:
+                return key
+        key = token_bytes(_KEY_BYTES)
+        with suppress(ElytronError, OSError), self._locked():
+            if file.exists() and len(earlier := read_own_file(file, size=_KEY_BYTES) or b"") == _KEY_BYTES:
+                return earlier
+            replace_file(file, key)
+        return key
+
     def read(self, host: str, session: str, /) -> SessionActivity:
         """Return what is recorded of a session; an empty record if that is nothing."""
         return _read_value(self._session_file(host, session), SessionActivity) or SessionActivity(host=host)
@@ -161,6 +182,21 @@ class ActivityFolder:
             if (session := _read_value(file, SessionActivity)) is not None:
                 totals = totals.with_session(session)
         return tuple(sorted(totals.repositories, key=lambda one: -one.changed_at))
+
+    def forget(self, store: str, repository: str, /) -> None:
+        """Remove what is recorded of a repository in a store. Raises StoreError, OSError."""
+        place = store, repository
+        if not self.folder.exists():
+            return
+        with self._locked():
+            for file in self._session_files():
+                session = _read_value(file, SessionActivity)
+                if session is not None and (session.store, session.repository) == place:
+                    file.unlink(missing_ok=True)
+            totals = _read_value(self.folder / _TOTALS, ActivityTotals) or ActivityTotals()
+            others = tuple(one for one in totals.repositories if (one.store, one.repository) != place)
+            if others != totals.repositories:
+                _write_value(self.folder / _TOTALS, ActivityTotals(repositories=others))
 
     def is_paused(self, folder: Path | None, /) -> bool:
         """Return whether hooks do nothing in a folder; everywhere, if the pauses cannot be read."""
@@ -236,9 +272,9 @@ def store_digest(url: str, /) -> str:
     return digest_of(url)
 
 
-def digest_of(text: str, /) -> str:
-    """Return a short digest of a text."""
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).hexdigest()
+def digest_of(text: str, /, *, key: bytes = b"") -> str:
+    """Return a short digest of a text, under a key if it is one of words."""
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES, key=key).hexdigest()
 
 
 def _changed_ns(file: Path) -> int:

@@ -16,7 +16,7 @@ from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.builder import POLICY, BlockForm, ProjectionInputs, build_projection
 from elytron_core.policy.projection.sections import RecentMessage, clip_text
 from elytron_core.scope import Scope
-from elytron_core.text.similarity import normalise_text, words_of
+from elytron_core.text.similarity import normalise_text, plain_text, words_of
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
 
 CONTEXT_CHARS: Final = 800
@@ -49,7 +49,14 @@ class HookBlock:
 
 
 async def recalled_block(
-    memory: TurnMemory, messages: TurnMessages, budget: TurnBudget, /, *, shown_lines: Collection[str], now: Instant
+    memory: TurnMemory,
+    messages: TurnMessages,
+    budget: TurnBudget,
+    /,
+    *,
+    shown_lines: Collection[str],
+    key: bytes,
+    now: Instant,
 ) -> HookBlock:
     """Return what answers a prompt and has no line of `shown_lines`; an empty block if nothing does.
 
@@ -59,11 +66,11 @@ async def recalled_block(
     context = await memory.before(messages, budget)
     if context.failure is not None:
         raise context.failure
-    text = _without_lines(_with_marks(context.block, budget.max_chars, now), shown_lines)
-    return HookBlock(text, context.cites if text else (), line_digests(text))
+    text = _without_lines(_with_marks(context.block, budget.max_chars, now), shown_lines, key)
+    return HookBlock(text, context.cites if text else (), line_digests(text, key))
 
 
-async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int = START_CHARS) -> HookBlock:
+async def start_block(operate: OperateCall, scope: Scope, /, *, key: bytes, max_chars: int = START_CHARS) -> HookBlock:
     """Return how things stand: wishes and facts, open work, decisions, and what was requested last."""
     request = MemoryProjectionRequest(
         scope=scope, query="", max_chars=max_chars * STANDING_PERCENT // 100, recent_messages_limit=0, recall_limit=0
@@ -73,7 +80,8 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     hits = [
         hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
     ]
-    unsaid = {hit.id: hit for hit in hits if hit.id not in standing.selected_ids}
+    # The same words may have been said, or imported, several times.
+    unsaid = {plain_text(hit.text): hit for hit in hits if hit.id not in standing.selected_ids}
     latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
     room = max_chars - len(block) + len(rule) - 1
@@ -82,7 +90,7 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, max_chars: int =
     )
     text = "\n".join(filter(None, (block, beside.block.replace(rule, "", 1) if rule else beside.block)))
     ids = (*standing.selected_ids, *(memory for part in beside.sections for memory in part.included))
-    return HookBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text))
+    return HookBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text, key))
 
 
 _START_LISTS: Final = (
@@ -115,31 +123,31 @@ def is_used(hit: str, reply: str, prompt: str, /) -> bool:
     return len(common) >= min(_USED_WORDS, len(terms) or 1) and 100 * len(common) >= _USED_PERCENT * len(terms)
 
 
-def line_digests(block: str, /) -> tuple[str, ...]:
+def line_digests(block: str, key: bytes, /) -> tuple[str, ...]:
     """Return a digest of each memory's line in a block, which does not depend on its label."""
-    return tuple(_line_digest(line) for line in block.split("\n") if line.startswith("- "))
+    return tuple(_line_digest(line, key) for line in block.split("\n") if line.startswith("- "))
 
 
 def _terms_of(text: str) -> tuple[str, ...]:
     return words_of(normalise_text(text), limit=_WORDS_COMPARED)
 
 
-def _line_digest(line: str) -> str:
-    return digest_of(_LABEL.sub("", line).casefold())
+def _line_digest(line: str, key: bytes) -> str:
+    return digest_of(_LABEL.sub("", line).casefold(), key=key)
 
 
-def _without_lines(block: str, shown_lines: Collection[str]) -> str:
+def _without_lines(block: str, shown_lines: Collection[str], key: bytes) -> str:
     """Return a block without lines of these digests, and without fences that are left empty; empty if all are."""
     if not shown_lines:
         return block
-    text = fence.FENCED.sub(lambda match: _filtered_fence(match[1], match[2].split("\n"), shown_lines), block)
-    return re.sub(r"\n{2,}", "\n", text).strip() if line_digests(text) else ""
 
+    def filtered_fence(mark: str, lines: Iterable[str]) -> str:
+        visible = [line for line in lines if not line.startswith("- ") or _line_digest(line, key) not in shown_lines]
+        has_memory = any(line.startswith("- ") for line in visible)
+        return fence.fence_text("\n".join(visible), mark) if has_memory else ""
 
-def _filtered_fence(mark: str, lines: Iterable[str], shown_lines: Collection[str]) -> str:
-    visible = [line for line in lines if not line.startswith("- ") or _line_digest(line) not in shown_lines]
-    has_memory = any(line.startswith("- ") for line in visible)
-    return fence.fence_text("\n".join(visible), mark) if has_memory else ""
+    text = fence.FENCED.sub(lambda match: filtered_fence(match[1], match[2].split("\n")), block)
+    return re.sub(r"\n{2,}", "\n", text).strip() if line_digests(text, key) else ""
 
 
 def _with_marks(block: str, max_chars: int, now: Instant) -> str:

@@ -14,6 +14,7 @@ from elytron_assistants.hooks.transcripts import StoredTurns, send_session, stor
 from elytron_assistants.registry import ProjectMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.recall import RecallGate
 from elytron_core.errors import ElytronError, InvalidInput, Unreachable
 from elytron_core.scope import Scope
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
@@ -94,10 +95,11 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
             open_memory(event, is_stored=is_stored) as memory,
         ):
             block = await _HookWork(call, event, memory, record).perform()
+            notice = memory.place.notice if memory.place is not None and call.kind is HookKind.START else ""
     except (ElytronError, TimeoutError) as error:
         failure = error if isinstance(error, ElytronError) else Unreachable(_LATE.format(wait_s=call.wait_s))
         return _failure_output(record, failure.message)
-    return HookOutput(event_answer(event, call.kind, block.text))
+    return HookOutput(event_answer(event, call.kind, block.text, message=notice and f"Elytron: {notice}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +159,13 @@ class _HookWork:
         messages = TurnMessages(
             current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
         )
-        # Without a block at the start, the first prompt shows what stands in the repository as well.
-        has_standing = bool(before.digest or before.shown_lines)
-        budget = TurnBudget(min(self.call.max_chars, self.event.contract.max_chars), answers_only=has_standing)
+        # Where a host has no start, the first prompt shows what stands in the repository as well.
+        has_standing = before.has_start or bool(before.shown_lines)
+        max_chars = min(self.call.max_chars, self.event.contract.max_chars)
+        budget = TurnBudget(max_chars, answers_only=has_standing, gate=RecallGate.STRICT)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
-        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, now=self.record.now)
+        key, now = self.record.records.line_key(), self.record.now
+        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, key=key, now=now)
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(
@@ -177,16 +181,18 @@ class _HookWork:
         return HookResult(block, change)
 
     async def _answer_start(self, before: SessionActivity) -> HookResult:
-        block, event = await start_block(self.memory.operate, self.memory.scope), self.event
+        key, event = self.record.records.line_key(), self.event
+        block = await start_block(self.memory.operate, self.memory.scope, key=key)
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
         if not event.begins_context and digest == before.digest:
-            return HookResult(HookBlock(), _keep_record)
+            return HookResult(HookBlock(), _with_start)
 
         def change(record: SessionActivity) -> SessionActivity:
             if event.begins_context:
                 record = record.with_new_context(is_compacted=event.source == "compact")
             counts = record.counts + ActivityCounts(added_chars=len(block.text))
-            return record.with_shown(block.ids, block.lines).model_copy(update={"digest": digest, "counts": counts})
+            update = {"digest": digest, "has_start": True, "counts": counts}
+            return record.with_shown(block.ids, block.lines).model_copy(update=update)
 
         return HookResult(block, change)
 
@@ -214,8 +220,8 @@ class _HookWork:
         return record.model_copy(update={"store": store, "repository": repository, "label": label, "notice": ""})
 
 
-def _keep_record(record: SessionActivity) -> SessionActivity:
-    return record
+def _with_start(record: SessionActivity) -> SessionActivity:
+    return record.model_copy(update={"has_start": True})
 
 
 async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:

@@ -1,7 +1,9 @@
 """The files that wire a host to the memory: planned, written, recorded, and restored."""
 
 import json
+import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +31,7 @@ from elytron_assistants.hosts.settings_text import (
     SettingsEntry,
     UndoSpan,
     add_entries,
+    fits_removal,
     has_member,
     read_table,
     remove_own,
@@ -40,7 +43,11 @@ from elytron_core.model import Value
 from elytron_store.private_files import replace_file
 
 SKILL: Final = "elytron-memory"
+_COMMAND: Final = "elytron.md"
+_FOREIGN: Final = "is in `installed.json`, but is no file that `elytron install` writes: take it out of there yourself"
+_TAMPERED: Final = "would become something else than it was by `installed.json`: remove the entries of Elytron yourself"
 _SETTINGS_BYTES: Final = 64 * 1024 * 1024
+_OPEN_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _BYTE_MARK: Final = "\ufeff"
 _LOCAL_COMMANDS: Final = {
     "list": "list{memory} --latest --limit 20",
@@ -154,7 +161,7 @@ def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
         yield FileGoal(host, folder / SKILL / "SKILL.md", text=packaged_text("skill.md"))
     if wiring.commands and choice.project is None:
         folder = Path(wiring.commands.format_map(choice.folders))
-        yield FileGoal(host, folder / "elytron.md", text=slash_command_text(choice))
+        yield FileGoal(host, folder / _COMMAND, text=slash_command_text(choice))
 
 
 def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
@@ -260,9 +267,13 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
         fresh, earlier = _written_record(path, before, record), record.files.get(str(path))
         if before is None:
             return FilePlan(host, path, None, None, is_removal=True)
+        if not _is_written_name(path, host):
+            return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _FOREIGN))
         if fresh is not None:
             after = None if fresh.is_new else undo_changes(before, fresh.undo)
-        elif path.suffix in {".js", ".md"}:
+            if not _is_text(path) and not _is_restored(after, before, path):
+                return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _TAMPERED))
+        elif _is_text(path):
             problem = "was changed by hand: remove it yourself" if earlier is not None else ""
             return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
         else:
@@ -272,6 +283,28 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
         return FilePlan(host, path, before, after, is_removal=True)
     except UnreadableFile as error:
         return FilePlan(host, path, before, before, error=error)
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether a file is wholly ours, as a module, a skill and a slash command are."""
+    return path.suffix in {".js", ".md"}
+
+
+def _is_restored(after: str | None, before: str, path: Path) -> bool:
+    """Return whether the record of a file makes of it what taking out our entries does, which is all that it may do."""
+    style = _style_of(path)
+    if after is None or not after.strip(f"{_BYTE_MARK} \t\r\n"):
+        return _is_bare(remove_own(before, style, path.name), path)
+    return fits_removal(after, before, style, path.name)
+
+
+def _is_written_name(path: Path, host: HostName) -> bool:
+    """Return whether files of this name are written for a host; variables may have moved their folders since."""
+    wiring = WIRED_HOSTS[host]
+    names = {Path(name).name for name in (*wiring.tools_user, *wiring.tools_project, wiring.hooks_user)}
+    names.add(Path(wiring.hooks_project).name)
+    is_skill = path.name == "SKILL.md" and path.parent.name == SKILL
+    return path.name in names or (bool(wiring.skills) and is_skill) or (bool(wiring.commands) and path.name == _COMMAND)
 
 
 def _file_error(path: Path, problem: str) -> InvalidInput | None:
@@ -298,7 +331,9 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
     key, earlier = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
     missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
-    folders = (*missing, *(earlier.folders if earlier is not None else ()))
+    # A record that was changed removes no other folder.
+    recorded = earlier.folders if earlier is not None else ()
+    folders = (*missing, *(folder for folder in recorded if Path(folder) in plan.path.parents))
     if plan.is_removal:
         entries.pop(key, None)
     else:
@@ -352,7 +387,10 @@ def _write_record(file: Path, record: WiringRecord) -> None:
 def read_settings(path: Path, /) -> str | None:
     """Return the text of a settings file, None if there is none. Raises UnreadableFile."""
     try:
-        with path.open("rb") as file:
+        # A pipe in its place would be waited for.
+        with open(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - by its descriptor
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UnreadableFile(name=path.name, problem="is not a regular file: move it away")
             data = file.read(_SETTINGS_BYTES + 1)
     except FileNotFoundError:
         link = next((place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None)
@@ -391,7 +429,9 @@ def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> 
     if before is None or (fresh is not None and fresh.is_new):
         return None
     if fresh is not None:
-        return undo_changes(before, fresh.undo)
+        base = undo_changes(before, fresh.undo)
+        if _is_restored(base, before, goal.path):
+            return base
     return remove_own(before, goal.style, goal.path.name) if before.strip(f"{_BYTE_MARK} \t\r\n") else before
 
 

@@ -1,7 +1,6 @@
 """Checks of what `elytron install` wrote: files, hooks, MCP servers and addresses; nothing is stored."""
 
 import json
-import shlex
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_files import FileRecord, WiringRecord, is_unchanged, read_settings
 from elytron_assistants.hosts.host_table import SERVER_NAME, HostName
 from elytron_assistants.hosts.jsonc_text import read_text
-from elytron_assistants.hosts.settings_text import own_commands, read_table
+from elytron_assistants.hosts.settings_text import own_commands, own_words, read_table
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
@@ -104,8 +103,8 @@ def _recall_words(settings: Json) -> tuple[str, ...] | None:
     words = settings.get(HookKind.RECALL) if isinstance(settings, dict) else None
     if isinstance(words, list):
         return tuple(map(str, words))
-    line = next((line for line in own_commands(settings) if f" hooks {HookKind.RECALL}" in line), None)
-    return tuple(shlex.split(line)) if line is not None else None
+    lines = (own_words(line) for line in own_commands(settings))
+    return next((tuple(words) for words in lines if words[2] == HookKind.RECALL), None)
 
 
 def _server_words(settings: Json) -> tuple[str, ...] | None:

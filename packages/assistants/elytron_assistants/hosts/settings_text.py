@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from elytron_assistants.hooks.events import HookKind
 from elytron_assistants.hosts.host_table import HOST_TABLE, SERVER_NAME, HostName, SettingsStyle, toml_table
 from elytron_assistants.hosts.jsonc_text import add_item, node_at, read_text, remove_part, set_member
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
 
-OWN_COMMAND: Final = re.compile(r"""\belytron(?:\.exe)?['"]* hooks (?:start|recall|compact|keep|end|status)\b""")
-"""In a command line of ours, whatever the program's path and the options are."""
+_OWN_PROGRAM: Final = re.compile(r"(?:.*/)?elytron(?:\.exe)?", re.DOTALL)
+_OWN_EVENTS: Final = frozenset({*HookKind, "status"})
+_OPERATORS: Final = frozenset("();<>|&")
 _ASKED_KEY: Final = HOST_TABLE[HostName.VSCODE].tools.prompt
 _OWN_MEMBERS: Final = (
     *(
@@ -91,6 +93,22 @@ def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
     return text
 
 
+def fits_removal(after: str, text: str, style: SettingsStyle, name: str, /) -> bool:
+    """Return whether `after` has what `text` has without our entries, be it in another form. Raises UnreadableFile."""
+    rest = remove_own(text, style, name)
+    if style is SettingsStyle.TOML:
+        return _without_empty(read_table(after, name)) == _without_empty(read_table(rest, name))
+    return _without_empty(read_text(after, name).value) == _without_empty(read_text(rest, name).value)
+
+
+def _without_empty(value: Json) -> Json:
+    """Return settings without empty objects and lists, which an entry of ours may have been the only one in."""
+    if isinstance(value, dict):
+        members = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in members.items() if inner not in ({}, [])}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
+
+
 def read_table(text: str, name: str, /) -> dict[str, Json]:
     """Return the content of a TOML text. Raises UnreadableFile, which names the line."""
     try:
@@ -101,9 +119,25 @@ def read_table(text: str, name: str, /) -> dict[str, Json]:
         raise UnreadableFile(name=name, problem="is not valid TOML: fix the file first", line=line) from None
 
 
+def own_words(command: str, /) -> list[str]:
+    """Return the words of a command line that runs a hook of ours and nothing else; none of any other."""
+    if " hooks " not in command:
+        return []
+    # Windows has backslashes in paths, which a shell's words would lose.
+    lexer = shlex.shlex(command.replace("\\", "/"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quote that does not end
+        return []
+    is_own = len(words) > 2 and _OWN_PROGRAM.fullmatch(words[0]) is not None and words[1] == "hooks"
+    is_alone = not any(word and _OPERATORS.issuperset(word) for word in words) and "\n" not in command.strip()
+    return words if is_own and is_alone and words[2] in _OWN_EVENTS else []
+
+
 def own_commands(value: Json, /) -> Iterator[str]:
     """Yield the commands of ours anywhere in a value."""
-    if isinstance(value, str) and OWN_COMMAND.search(value) is not None:
+    if isinstance(value, str) and own_words(value):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from own_commands(inner)
@@ -126,7 +160,7 @@ def is_own_value(value: Json, /) -> bool:
     if isinstance(hooks, list):
         return bool(hooks) and all(map(is_own_value, hooks))
     command = value.get("command", value.get("bash"))
-    return value == _ASKED_KEY or (isinstance(command, str) and OWN_COMMAND.search(command) is not None)
+    return value == _ASKED_KEY or (isinstance(command, str) and bool(own_words(command)))
 
 
 def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry:
@@ -142,8 +176,9 @@ def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry
 def _wrapped_command(settings: Json) -> str | None:
     """Return the person's own command in a status line of ours."""
     line = _member_at(settings, ("statusLine", "command"))
-    is_ours = isinstance(line, str) and OWN_COMMAND.search(line) is not None and _WRAP in line
-    return shlex.split(line.partition(_WRAP)[2])[0] if isinstance(line, str) and is_ours else None
+    if not isinstance(line, str) or not own_words(line) or _WRAP not in line:
+        return None
+    return next(iter(shlex.split(line.partition(_WRAP)[2])), None)
 
 
 def _own_part(settings: Json) -> tuple[str | int, ...] | None:

@@ -127,6 +127,8 @@ class SessionImport:
     choice: ImportChoice = field(default_factory=ImportChoice)
     place: ProjectMemory | None = None
     """The memory of all sessions; without it, that of each one's folder."""
+    is_paused: Callable[[Path], bool] = lambda _: False
+    """Whether hooks are paused in a folder, whose sessions and notes then wait."""
     tally: ReadTally = field(default_factory=ReadTally)
     counts: Counter[str] = field(default_factory=Counter[str])
     scrubbed: Counter[str] = field(default_factory=Counter[str])
@@ -151,13 +153,11 @@ class SessionImport:
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
-                    bytes_before = self.tally.read_bytes
-                    self.tally.on_progress = partial(
-                        self._show_progress, progress, bytes_read, bytes_before, source.size, total
-                    )
+                    start, end = bytes_read - self.tally.read_bytes, bytes_read + source.size
+                    self.tally.on_progress = partial(self._show_progress, progress, start, end, total)
                     await self._import_source(source)
-                    bytes_read += source.size
-                    self._show_progress(progress, bytes_read, self.tally.read_bytes, 0, total)
+                    bytes_read = end
+                    self._show_progress(progress, end, end, total)
             finally:
                 self.tally.is_stopped = True
         if AssistantHost.MEMORY_FILES in self.choice.hosts:
@@ -174,11 +174,9 @@ class SessionImport:
         await self._store_positions()
         return self._report(1)
 
-    def _show_progress(
-        self, progress: Progress | None, bytes_read: int, bytes_before: int, size: int, total: int
-    ) -> None:
+    def _show_progress(self, progress: Progress | None, start: int, end: int, total: int) -> None:
         if progress is not None:
-            progress(bytes_read + min(self.tally.read_bytes - bytes_before, size), total)
+            progress(min(start + self.tally.read_bytes, end), total)
 
     def _is_due(self, source: SessionSource) -> bool:
         """Return whether there may be something new in a source, and count it if not."""
@@ -205,6 +203,10 @@ class SessionImport:
             return
         if session is None:
             return
+        if cause is SkipCause.PAUSED:
+            # Without a position, so that it is read once the pause is over.
+            self.tally.skipped[cause] += 1
+            return
         if place is not None:
             session = self._without_copies(session)
             await self._write_session(session, place)
@@ -220,7 +222,10 @@ class SessionImport:
             return SkipCause.SUBAGENT
         if not session.entries and not session.taken_back and session.is_whole:
             return SkipCause.NO_WORDS
-        return None if Path(session.folder or "").is_absolute() else SkipCause.NO_FOLDER
+        folder = Path(session.folder or "")
+        if not folder.is_absolute():
+            return SkipCause.NO_FOLDER
+        return SkipCause.PAUSED if self.is_paused(folder) else None
 
     def _without_copies(self, session: AssistantSession) -> AssistantSession:
         """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
@@ -311,16 +316,12 @@ class SessionImport:
         is_grown = before is not None and not session.is_whole
         prompts = [digest for digest in prompt_digests(session, session.entries) if digest]
         earlier = before.prompts if before is not None and is_grown else ()
-        digest = ""
-        if session.resume_at:
-            with open_lines(source.path) as file:
-                digest = digest_before(file, session.resume_at) if file is not None else ""
         self._pending_positions[position_key(source)] = SessionPosition(
             size=source.size,
             changed=source.changed,
             rules=DROP_LIST_VERSION,
             offset=session.resume_at,
-            digest=digest,
+            digest=_read_digest(source.path, session.resume_at),
             session=session.id if is_stored else "",
             folder=session.folder or "",
             first_id=before.first_id if before is not None and is_grown else session.first_id,
@@ -359,6 +360,9 @@ class SessionImport:
             self.counts["unchanged"] += not self.choice.again
             if not self.choice.again:
                 return
+        if file.folder and self.is_paused(Path(file.folder)):
+            self.tally.skipped[SkipCause.PAUSED] += 1
+            return
         notes = read_notes(file, self.tally)
         at = Instant(status.st_mtime_ns // 1_000_000)
         places: dict[str | None, ProjectMemory] = {}
@@ -412,6 +416,14 @@ class SessionImport:
             changed=not self.choice.dry_run and stored + updated + hidden > 0,
             dry_run=self.choice.dry_run,
         )
+
+
+def _read_digest(path: Path, offset: int) -> str:
+    """Return the digest of what stands before the place at which a file is read on; empty if it is read anew."""
+    if not offset:
+        return ""
+    with open_lines(path) as file:
+        return digest_before(file, offset) if file is not None else ""
 
 
 async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> ProjectMemory:

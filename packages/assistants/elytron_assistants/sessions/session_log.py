@@ -47,6 +47,8 @@ class SkipCause(StrEnum):
     """A session, note or file that does not say which folder it belongs to."""
     NO_WORDS = "no_words"
     """A session in which nobody typed anything."""
+    PAUSED = "paused"
+    """A session or memory file of a folder in which hooks are paused."""
     OLDER = "older"
     """A session that ended before the requested time."""
     TOO_LONG = "too_long"

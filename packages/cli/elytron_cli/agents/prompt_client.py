@@ -22,6 +22,18 @@ WAIT_S = 2.0
 READ_BYTES = 32 * 1024 * 1024
 ADDRESS_BYTES = 103
 """Longest path of a local socket that every system takes: 108 bytes on Linux, 104 on macOS, with their end."""
+_AWAITED = ("start", "recall")
+"""Events whose answer is for the model."""
+_STARTUP_S, _LEAST_WAIT_S = 0.25, 0.1
+"""What this process took before it waits, about, and for how long it waits for an answer at least."""
+OWN_PROGRAM = (
+    sys.executable,
+    # Without it, Python would load modules of the folder that the process starts in: a repository's own code.
+    "-P",
+    "-c",
+    "from elytron_cli.main import run_command_line; run_command_line()",
+)
+"""The start of a command line that runs this program."""
 _ANSWERED = b"\x06"
 """First byte of an answer; without it, the command works by itself."""
 _OWN_OPTIONS = ("--host", "--max-chars", "--max-len")
@@ -33,7 +45,7 @@ _DECIDING = re.compile(r"(?:ELYTRON_\w+|HOME|USERPROFILE|(?:LOCAL)?APPDATA|XDG_(
 _ABSOLUTE = re.compile(r"(?:[a-z+]+:)?(?:/|[A-Za-z]:[/\\])")
 
 
-def print_resident_answer(arguments: Sequence[str], /) -> int | None:
+def print_resident_answer(arguments: Sequence[str], /, *, wait_s: float = WAIT_S) -> int | None:
     """Print what the resident process of these arguments answers; return the exit code.
 
     Without an answer, None: the command has to work by itself, and the bytes read from standard input are put back.
@@ -42,7 +54,7 @@ def print_resident_answer(arguments: Sequence[str], /) -> int | None:
     if address is None or not address.exists():
         return None
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(WAIT_S)
+        caller.settimeout(wait_s)
         try:
             caller.connect(str(address))
         except OSError:
@@ -59,6 +71,44 @@ def print_resident_answer(arguments: Sequence[str], /) -> int | None:
     if error:
         print(error, file=sys.stderr)
     return int(code)
+
+
+def print_started_answer(arguments: Sequence[str], /) -> int | None:
+    """Start a resident process, and print its answer if it comes while the host waits; return the exit code.
+
+    One that is late goes on and answers the next event, so nothing is loaded twice. None if the command has to work by
+    itself: at events that store, for a store that is not there, and to report why the process failed.
+    """
+    began_s, address = time.monotonic(), resident_address(arguments)
+    if address is None or event_words(arguments)["event"] not in _AWAITED or not _has_store(arguments):
+        return None
+    import select
+    import subprocess
+
+    words = ["hooks", "resident", *memory_arguments(arguments)]
+    process = subprocess.Popen(  # noqa: S603 - this very program
+        [*OWN_PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout as pipe:
+        # It says when it answers; without a word it has ended, with 0 if another one answers.
+        if not select.select([pipe], [], [], max(WAIT_S - _STARTUP_S, 0))[0]:
+            sys.stdin.buffer.read(READ_BYTES)
+            return 0
+        if not pipe.readline() and process.wait() != 0:
+            return None
+    return print_resident_answer(arguments, wait_s=max(WAIT_S - (time.monotonic() - began_s), _LEAST_WAIT_S))
+
+
+def _has_store(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments name a store on this machine that exists."""
+    words = [part for word in arguments for part in word.split("=", 1)]
+    store = dict(pairwise(words)).get("--store", "")
+    return bool(store) and Path(store.partition("://")[2] or store).exists()
 
 
 def _answer_to(caller: socket.socket, call: bytes, *, is_awaited: bool) -> bytes:

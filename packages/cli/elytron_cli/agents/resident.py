@@ -21,8 +21,15 @@ from elytron_assistants.hooks.runner import HookCall, HookMemory, HookOutput, ru
 from elytron_assistants.registry import ProjectMemory, project_memory
 from elytron_assistants.repository import repository_of
 from elytron_assistants.tiers import TieredMemory
-from elytron_cli.agents.prompt_client import READ_BYTES, answer_bytes, memory_arguments, read_call, resident_address
-from elytron_cli.config import OWN_PROGRAM, RunSettings
+from elytron_cli.agents.prompt_client import (
+    OWN_PROGRAM,
+    READ_BYTES,
+    answer_bytes,
+    memory_arguments,
+    read_call,
+    resident_address,
+)
+from elytron_cli.config import RunSettings
 from elytron_cli.session import open_session
 from elytron_core import limits
 from elytron_core.clock import SystemClock

@@ -18,7 +18,8 @@ from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.access_keys import Authenticator
 from elytron_assistants.hosts.host_table import HostName
-from elytron_cli.config import FILE, OWN_PROGRAM, FoundSetting, RunSettings, file_settings, ways_to_set
+from elytron_cli.agents.prompt_client import OWN_PROGRAM
+from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
 from elytron_console import (
     ConsoleHost,
     ModelConfig,

@@ -11,7 +11,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elytron_cli.config import OWN_PROGRAM
+from elytron_cli.agents.prompt_client import OWN_PROGRAM
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_store import parse_url

@@ -162,6 +162,8 @@ class RecallGate(StrEnum):
 
     AUTO = "auto"
     """Nothing is returned unless the query asks for what is remembered; then the best hits alone."""
+    STRICT = "strict"
+    """The same, and doubtful hits are returned only if the query quite likely asks for them."""
     OFF = "off"
 
 

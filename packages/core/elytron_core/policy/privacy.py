@@ -207,6 +207,7 @@ _VALUE_START = r"(?!\[redacted:|\$\{|\{\{|<[a-z]|\*{3})"
 _SEPARATOR = r"\\?[\"']?[ \t]{0,4}(?:=>|:=|[:=：])[ \t]{0,4}"
 _QUOTED = r"\\?[\"']" + _VALUE_START + r"([^\"'\n\\]{4,}+)\\?[\"']"
 _BARE = r"(?:[^\s\"'<>,;&\\]|,(?=\S))"
+_ALGORITHM = r"(?i:(?:sha|md|argon|pbkdf|base|oauth|utf|id|field|input|v)-?\d|[bs]crypt)"
 _NAMES = (
     r"(?i:pass(?:word|wd|phrase)|api[ _-]?key|(?:access|auth|refresh|secret|private|session)[ _-]?(?:token|key)"
     r"|client[ _-]?secret|access[ _-]?key[ _-]?id|secret[ _-]?access[ _-]?key|密码|密碼|口令|パスワード)"
@@ -313,6 +314,18 @@ _RULES: Final = (
         "password",
         _NAME_PARTS,
         re.compile(rf"{_NAMES}(?:[ ]is[ ]|[ ]?是[ ]?){_VALUE_START}({_BARE}{{6,}}+)"),
+        1,
+        _is_mixed,
+        _name_places,
+    ),
+    _SecretRule(
+        # Without a sign between them: "password hunter2", but not "password manager" nor "password sha256".
+        "password",
+        ("passw", "passphrase"),
+        re.compile(
+            rf"(?i:pass(?:word|wd|phrase))[ ](?!{_ALGORITHM}){_VALUE_START}"
+            r"([A-Za-z0-9!@#$%^&*+=?~-]{6,64}+)(?=[.,;:!?)\"']{0,3}(?:\s|$))"
+        ),
         1,
         _is_mixed,
         _name_places,

@@ -47,7 +47,7 @@ from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
 from elytron_core.profiles import MemoryPressure, ModeAction, ModeInput
 from elytron_core.scope import ClipReason, ReportClip, Scope
-from elytron_core.text.similarity import distinct_places
+from elytron_core.text.similarity import distinct_places, plain_text
 
 MARK_BYTES = 12
 _RECALLED = VouchedMaker(RecalledItem, *RecalledItem.model_fields)
@@ -243,6 +243,14 @@ def _is_shown(hit: RecallHit, scope: Scope, request: MemoryProjectionRequest) ->
     return is_own or hit.id in request.shown_ids
 
 
+def _first_places(hits: Iterable[RecallHit]) -> Iterable[int]:
+    """Return the places of hits that say what none before them says in the same words."""
+    places: dict[str, int] = {}
+    for place, hit in enumerate(hits):
+        places.setdefault(plain_text(hit.text), place)
+    return places.values()
+
+
 def _fitting_count(max_len: int) -> int:
     """Return how many memories there may be room for."""
     return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
@@ -265,7 +273,7 @@ async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[Recalled
         return ()
     budget, hits = room, gathered.hits
     # Repeats would take the room of further answers.
-    places = distinct_places(hit.text for hit in hits) if gathered.reading.wants_several else range(len(hits))
+    places = distinct_places(hit.text for hit in hits) if gathered.reading.wants_several else _first_places(hits)
     for place, hit in enumerate(map(hits.__getitem__, places), 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN

@@ -210,7 +210,7 @@ async def explain_absences(
             absence = AbsenceReason.SHOWN
         elif item.score < request.min_score:
             absence = AbsenceReason.MIN_SCORE
-        elif request.recall_gate is RecallGate.AUTO and memory_id not in on_page:
+        elif request.recall_gate is not RecallGate.OFF and memory_id not in on_page:
             absence = AbsenceReason.HELD_BACK
         elif memory_id in on_page:
             absence = AbsenceReason.TOKENS

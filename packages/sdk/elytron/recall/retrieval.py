@@ -208,17 +208,24 @@ async def gather_hits(
     ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
     # Repeats are left out of a list, so that it may have room for any number.
     fitting = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if hit_query.gate is RecallGate.AUTO else None
+    is_gated = hit_query.gate is not RecallGate.OFF
+    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if is_gated else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
     # Hits from within that take the places of those from outside pass as well.
     visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
+    estimates = answer_estimates(candidates, hits, query)
+    is_doubtful = recall_outcome(*estimates) is RecallOutcome.DOUBTFUL
+    if numbers is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
+        numbers = injection.strict_numbers(numbers, estimates[1])
+        hits = injection.injected_memories(hits, numbers)
+        estimates = answer_estimates(candidates, hits, query)
     gate = None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
     reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
     return GatheredHits(
-        HitVerdict(reason, *answer_estimates(candidates, hits, query), gate=gate),
+        HitVerdict(reason, *estimates, gate=gate),
         hits,
         HitRanking(
             scores=tuple([item.score for item in ranked]),

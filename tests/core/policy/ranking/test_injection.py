@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from elytron_core.contracts.recall import RecallGateNumbers, RecallHit, RecallPlane
 from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.ranking.injection import (
+    DOUBTFUL_CONTEXT,
+    DOUBTFUL_FIRST,
+    DOUBTFUL_FROM,
     FIRST_LINES,
     FIRST_SCORE,
     LEAST_SHARE,
@@ -16,6 +19,7 @@ from elytron_core.policy.ranking.injection import (
     gate_chance,
     gate_numbers,
     injected_memories,
+    strict_numbers,
 )
 
 TURNS, FACTS = RecallPlane.TRANSCRIPT, RecallPlane.LONG_TERM
@@ -52,6 +56,23 @@ def test_the_same_evidence_among_more_memories_says_less(
 def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSigns, asks: float) -> None:
     rows = gate_numbers({TURNS: sign, FACTS: sign}, asks, is_answered=False, named_planes=(FACTS,))
     assert [(row.plane, row.is_open) for row in rows] == [(TURNS, False), (FACTS, True)]
+
+
+@pytest.mark.parametrize(
+    ("chance", "first", "context", "is_open"),
+    [
+        (DOUBTFUL_FROM, DOUBTFUL_FIRST, 0.0, True),
+        (DOUBTFUL_FROM - 0.01, 0.6, 1.0, False),
+        (0.99, DOUBTFUL_FIRST - 0.01, DOUBTFUL_CONTEXT - 0.01, False),
+        (0.99, 0.0, DOUBTFUL_CONTEXT, True),
+    ],
+)
+def test_a_strict_gate_wants_more_of_memories_that_may_not_answer(
+    chance: float, first: float, context: float, is_open: bool
+) -> None:
+    row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=context, chance=chance, is_open=True)
+    shut = row.model_copy(update={"plane": FACTS, "is_open": False})
+    assert strict_numbers([row, shut], first) == (row.model_copy(update={"is_open": is_open}), shut)
 
 
 @pytest.mark.parametrize("count", [0, 1, FIRST_LINES, FIRST_LINES + 4])

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -110,10 +111,14 @@ def resident_command() -> int:
         raise InvalidInput(field="hooks resident", problem="needs local sockets, which are not available here")
     place = _hook_place(None)
 
+    def announce() -> None:
+        with suppress(BrokenPipeError):  # the hook that started it waits no longer
+            print(f"listening on {address}", flush=True)
+
     async def stay() -> None:
         async with open_session(place.settings, when_missing=WhenMissing.REFUSE) as session:
             server = HookServer(session.runtime, place, _activity_folder())
-            await server.serve(address, ready=lambda: print(f"listening on {address}", flush=True))
+            await server.serve(address, ready=announce)
 
     asyncio.run(stay())
     return 0

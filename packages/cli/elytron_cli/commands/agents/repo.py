@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from elytron_assistants.hooks.activity import ActivityFolder, store_digest
 from elytron_assistants.migration import NO_FOLDER, SpaceSplit, SpaceSplitReport, session_folders
 from elytron_assistants.registry import (
     ProjectMemory,
@@ -16,9 +17,9 @@ from elytron_assistants.registry import (
     read_registry,
 )
 from elytron_assistants.repository import ProjectSource, session_folder, space_name
-from elytron_cli.config import DEFAULT_SPACE
+from elytron_cli.config import DEFAULT_SPACE, state_folder
 from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
-from elytron_cli.session import CommandSession, person_space, run_work, stated_settings
+from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core import limits
@@ -171,7 +172,7 @@ def rename_command(*, project: str, label: str) -> int | None:
 @dry_run_option("Show what would be erased without erasing it.")
 @common_options
 def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
-    """Erase all memory of PROJECT and remove it from the registry. This cannot be undone.
+    """Erase all memory of PROJECT and remove it from the registry and the record of hooks. This cannot be undone.
 
     What the user said about themselves in it stays in the person's space.
     """
@@ -185,6 +186,8 @@ def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
         report = await session.call(erase)
         if not dry_run:
             await change_registry(session.runtime, _person_name(), lambda current: current.without(space))
+            records = ActivityFolder(state_folder(os.environ) / "assistants")
+            records.forget(store_digest(run_settings().store.value), space)
         out.report(report, tables_common.show_controlled)
 
     return run_work(work, hints=False)
@@ -241,6 +244,7 @@ def _show_place(console: "Console", place: ProjectMemory) -> None:
     rows.append(("by", _WHY[repository.source] if repository is not None else _NO_PROJECT))
     if repository is not None:
         rows += [("key", repository.space), ("at", repository.path), ("package", repository.package or "")]
+        rows += [("note", place.notice)] if place.notice else []
     tables_common.show_pairs(console, rows)
 
 

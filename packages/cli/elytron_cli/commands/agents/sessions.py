@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.sessions.session_import import (
     ImportChoice,
     ListedSession,
@@ -16,6 +17,7 @@ from elytron_assistants.sessions.session_import import (
 from elytron_assistants.sessions.session_log import AssistantHost, SkipCause
 from elytron_assistants.sessions.session_places import AssistantPlaces, places_of
 from elytron_cli.commands.archive import hint_at_resuming
+from elytron_cli.config import state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, dry_run_option, limit_option, time_option
 from elytron_cli.session import CommandSession, person_space, run_work, stated_settings, storing_missing
 from elytron_cli.tables import common as tables_common
@@ -79,7 +81,9 @@ def import_sessions(choice: ImportChoice, places: AssistantPlaces, /) -> int | N
     """Import sessions as chosen, report, and return the exit code."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        run = SessionImport(session.runtime, person_space(stated_settings()), places, choice)
+        records = ActivityFolder(state_folder(os.environ) / "assistants")
+        person = person_space(stated_settings())
+        run = SessionImport(session.runtime, person, places, choice, is_paused=records.is_paused)
         with (
             hint_at_resuming(out),
             ProgressBar("importing", unit="bytes", is_visible=not out.is_json, first="reading") as bar,
@@ -137,6 +141,8 @@ def _show_imported(console: "Console", report: SessionImportReport) -> None:
         *(("unknown", safe_line(f"{count} {kind}")) for kind, count in report.unknown.items()),
     ]  # fmt: skip
     tables_common.show_pairs(console, rows)
+    if SkipCause.PAUSED in report.skipped:
+        console.print("paused: run `elytron hooks resume` in their folders, then import again", soft_wrap=True)
     if SkipCause.COMPRESSED in report.skipped:
         console.print("compressed sessions are read if the package `backports.zstd` is installed", soft_wrap=True)
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 def stats_command(*, repository: Path | None) -> int | None:
     """Show what hooks recalled and stored in each repository, and what a prompt cost.
 
-    A memory that was shown counts as used if the answer repeats enough of its words. CPU is the mean processor time of
-    a prompt. The column `turns` counts what is stored now, imported sessions included.
+    `recalled` is how many of the prompts had memories added, and `used` how many of these memories the answer repeated
+    enough words of. CPU is the mean processor time of a prompt. `turns` counts what is stored now, imported sessions
+    included.
     """
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
@@ -47,23 +48,23 @@ def stats_command(*, repository: Path | None) -> int | None:
 
 
 def _show_stats(console: "Console", report: StatsReport) -> None:
-    columns = ("repository", "prompts", "recalled", "characters", "hits", "used", "CPU", "stored", "turns", "last")
+    # Related counts share a column, so that the table fits into 80 characters.
+    columns = ("repository", "recalled", "chars", "used", "CPU", "turns", "last")
     rows = map(_table_row, report.repositories)
     tables_common.show_table(console, columns, rows, numbers=columns[1:-1], none="no hook has run yet")
+    if any(not stats.is_here for stats in report.repositories):
+        console.print("* in another store")
     if report.store_bytes is not None:
         console.print(f"size of the store: {report.store_bytes / 1e6:,.1f} MB")
 
 
 def _table_row(stats: RepositoryStats) -> tuple[Any, ...]:
     return (
-        stats.label if stats.is_here else f"{stats.label} (another store)",
-        stats.prompts,
-        stats.recalled,
-        f"{stats.added_chars:,}",
-        stats.shown_hits,
-        stats.used_hits,
+        stats.label if stats.is_here else f"{stats.label} *",
+        f"{stats.recalled}/{stats.prompts}",
+        stats.added_chars,
+        f"{stats.used_hits}/{stats.shown_hits}",
         f"{stats.prompt_cpu_ms / 1000:.2f} s",
-        stats.stored_turns,
         stats.turns if stats.turns is not None else "",
-        tables_common.minute_text(stats.changed_at),
+        tables_common.minute_text(stats.changed_at)[: len("2026-11-30")],
     )

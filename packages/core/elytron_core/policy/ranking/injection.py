@@ -18,6 +18,10 @@ Memory = TypeVar("Memory", bound="ScoredMemory")
 ASKS_MOST: Final = 6.0
 """The margin of a prompt counts no further than this, either way."""
 OPEN_FROM: Final = 0.5
+DOUBTFUL_FROM, DOUBTFUL_FIRST, DOUBTFUL_CONTEXT = 0.73, 0.1, 0.5
+"""What a strict gate wants of hits that may not answer: this chance, and this estimate for the first one or this share
+of the query's words near a memory. The estimate is lower only if the query asks for a kind of value that the hit lacks.
+`python -m benchmarks.assistants_doubt` shows the choice."""
 FIRST_LINES: Final = 5
 FIRST_SCORE, LEAST_SHARE = 0.001, 0.05
 """The first hits are shown with this score, since the answer is often not the first of all: it stands behind a question
@@ -103,6 +107,16 @@ def gate_numbers(
             )
         )
     return tuple(rows)
+
+
+def strict_numbers(numbers: Sequence[RecallGateNumbers], first: float, /) -> tuple[RecallGateNumbers, ...]:
+    """Return what a strict gate decides where the hits may not answer; `first` is the estimate that the first does."""
+
+    def is_open(row: RecallGateNumbers) -> bool:
+        is_near = first >= DOUBTFUL_FIRST or row.context >= DOUBTFUL_CONTEXT
+        return row.is_open and row.chance >= DOUBTFUL_FROM and is_near
+
+    return tuple(row.model_copy(update={"is_open": is_open(row)}) for row in numbers)
 
 
 class ScoredMemory(Protocol):
