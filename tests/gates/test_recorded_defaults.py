@@ -29,6 +29,7 @@ from elytron_agent import AgentSettings
 from elytron_cli.app import LazyCommands, elytron_group, load_command
 from elytron_cli.terminal.help_page import COMMANDS
 from elytron_evaluation import hook_rates
+from elytron_integrations.integration_table import INTEGRATIONS
 from elytron_proxy import ProxySettings
 
 RECORDED = ROOT / "tests/data/defaults.json"
@@ -87,7 +88,11 @@ def of_commands(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
 
 
 def of_limits() -> Iterator[tuple[str, str]]:
-    """Yield the numbers of modules of limits, and the public ones that other modules declare as `Final`."""
+    """Yield the numbers of modules of limits, and the public ones that other modules declare as `Final`.
+
+    Adapters of frameworks are left out: they cannot be loaded without them.
+    """
+    adapters = tuple(row.module for row in INTEGRATIONS)
     for path in files("packages", suffix=".py"):
         is_limits = path.name == "limits.py"
         name = ".".join(path.relative_to(ROOT / "packages").with_suffix("").parts[1:])
@@ -97,7 +102,7 @@ def of_limits() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
             if ast.unparse(node.annotation) == "Final" and isinstance(node.value, NUMERIC)
         }
-        if not names and not is_limits:
+        if (not names and not is_limits) or name.startswith(adapters):
             continue
         for key, value in vars(import_module(name)).items():
             if key.isupper() and (is_limits or key in names) and is_number(value):
