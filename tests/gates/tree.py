@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests", "website")
+_STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""The fields of a node that hold statements, or what holds statements itself."""
 _MADE = frozenset({"__pycache__", ".pytest_cache"})
 
 
@@ -45,6 +47,15 @@ def parse(path: Path) -> ast.Module:
 def nodes(path: Path) -> tuple[ast.AST, ...]:
     """Return every node of the module at `path`."""
     return tuple(ast.walk(parse(path)))
+
+
+def definitions(parent: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield every function and class below `parent`: of statements only, as an expression defines neither."""
+    for name in _STATEMENTS:
+        for child in getattr(parent, name, ()):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield child
+            yield from definitions(child)
 
 
 def shown(path: Path) -> str:
