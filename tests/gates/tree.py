@@ -43,6 +43,22 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(source(path), filename=str(path))
 
 
+def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
+    """Yield each call in the product of a function or method with one of these names, and the module it is in.
+
+    Only modules whose text has a name are parsed, which takes most of the time of such a search.
+    """
+    for path in files("packages", suffix=".py"):
+        if any(name in source(path) for name in names):
+            for node in ast.walk(ast.parse(source(path))):
+                if isinstance(node, ast.Call) and _called_name(node) in names:
+                    yield path, node
+
+
+def _called_name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
     """Return every node of the module at `path`."""
