@@ -95,8 +95,12 @@ def source_files() -> Iterator[Path]:
 
 def bare_participles(function: ast.AST, /) -> set[str]:
     """Return the participles that a function has as names of variables and parameters; `left` may stand by `right`."""
-    names = {part.arg for part in ast.walk(function) if isinstance(part, ast.arg)}
-    names |= {part.id for part in ast.walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    names: set[str] = set()
+    for part in ast.walk(function):
+        if isinstance(part, ast.arg):
+            names.add(part.arg)
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            names.add(part.id)
     return names & (PARTICIPLES - {"left"} if "right" in names else PARTICIPLES)
 
 
@@ -165,10 +169,15 @@ def route_ways(tree: ast.AST, /) -> Iterator[str]:
                 pass
 
 
-def count_route_ways() -> Counter[str]:
+def parse_module(path: Path, /) -> ast.Module:
+    """Return the syntax tree of the module at `path`."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def count_route_ways(parse: Callable[[Path], ast.Module] = parse_module) -> Counter[str]:
     """Return how many routes the product declares, by the name of what declares them; clients only call routes."""
     modules = (path for path in source_files() if path not in ROUTE_BUILDERS and not CLIENTS & {*path.parts})
-    return Counter(way for path in modules for way in route_ways(ast.parse(path.read_text(encoding="utf-8"))))
+    return Counter(way for path in modules for way in route_ways(parse(path)))
 
 
 def house_figures() -> dict[str, float]:

@@ -58,6 +58,8 @@ _STILL_S, _LONG_STILL_S = 2.0, 20.0
 """Time without progress after which the clock passes the leases of a server that was killed, and those of any."""
 _LATE, _FAILS = 20, 20
 """One schedule of so many is late when the clock is stepped, and one fails."""
+_WANTED = ("servers killed", "clients dropped", "completed", "failed", "expired")
+"""What a run must have had to be worth its time."""
 _KEPT = 100_000
 """Schedules that are over and kept."""
 _WORDS = struct.Struct("<q")
@@ -418,6 +420,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="elytron-schedules-", dir=tables.memory_folder()) as folder:
         book = asyncio.run(run_rig(Path(folder), size, random.Random(tables.seed_of(options.seed))))
+    missing = [name for name in _WANTED if not book.counts[name]]
+    book.failures += [f"{name}: none, so this run shows little of it" for name in missing]
     tables.show([{"what": name, "count": str(count)} for name, count in sorted(book.counts.items())])
     for line in book.failures[:20]:
         print(line)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchmarks.house import bare_participles, is_one_word, is_participle, lasting_names, source_files
-from tests.gates.tree import ROOT
+from tests.gates.tree import ROOT, definitions, parse
 
 ONE_WORD = {
     "Agent": "what a host runs",
@@ -56,7 +56,7 @@ def named_by(path: Path) -> list[tuple[str, bool]]:
     """Return the names of the module's functions and classes, and whether each is a class."""
     return [
         (node.name, isinstance(node, ast.ClassDef))
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parse(path).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
 
@@ -150,7 +150,7 @@ def test_an_attribute_field_or_global_says_what_it_holds() -> None:
     bare = {
         f"{_package_path(path)}: {name}"
         for path in source_files()
-        for name in lasting_names(ast.parse(path.read_text(encoding="utf-8")))
+        for name in lasting_names(parse(path))
         if is_participle(name)
     }
     assert bare == set(LASTING_PARTICIPLES)
@@ -164,7 +164,7 @@ def test_a_variable_says_what_it_holds() -> None:
     functions = (
         (path, node)
         for path in source_files()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in definitions(parse(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     bare = {

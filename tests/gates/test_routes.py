@@ -4,10 +4,11 @@ import ast
 
 import pytest
 from benchmarks.house import count_route_ways, route_ways
+from tests.gates.tree import parse
 
 
 def test_every_route_is_declared_by_a_row() -> None:
-    ways = count_route_ways()
+    ways = count_route_ways(parse)
     assert ways.keys() == {"Route"}
     assert ways["Route"] > 100
 

@@ -18,6 +18,8 @@ FOLDERS = (
     "tests",
     "website",
 )
+_STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""The fields of a node that hold statements, or what holds statements itself."""
 _MADE = frozenset({"__pycache__", ".pytest_cache", "build", "dist", "node_modules"})
 
 
@@ -52,10 +54,35 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(source(path), filename=str(path))
 
 
+def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
+    """Yield each call in the product of a function or method with one of these names, and the module it is in.
+
+    Only modules whose text has a name are parsed, which takes most of the time of such a search.
+    """
+    for path in files("packages", suffix=".py"):
+        if any(name in source(path) for name in names):
+            for node in ast.walk(ast.parse(source(path))):
+                if isinstance(node, ast.Call) and _called_name(node) in names:
+                    yield path, node
+
+
+def _called_name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
     """Return every node of the module at `path`."""
     return tuple(ast.walk(parse(path)))
+
+
+def definitions(parent: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield every function and class below `parent`: of statements only, as an expression defines neither."""
+    for name in _STATEMENTS:
+        for child in getattr(parent, name, ()):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield child
+            yield from definitions(child)
 
 
 def shown(path: Path) -> str:

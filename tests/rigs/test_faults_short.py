@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import pytest
 from benchmarks.rigs import faults
 from benchmarks.rigs.engines import Engine
 from benchmarks.rigs.faulting import Means
@@ -13,11 +12,9 @@ SYNC = Sweep("a sync fails", Means.PYTHON, error="EIO")
 FULL = Sweep("a file meets its size limit", Means.LIMIT, first=509, step=1021)
 
 
-@pytest.mark.parametrize(
-    ("engine", "sweep", "every"), [(Engine.FILE, SYNC, 24), (Engine.FILE, FULL, 14), (Engine.SQLITE, FULL, 400)]
-)
-def test_a_failing_system_gets_no_false_answer(engine: Engine, sweep: Sweep, every: int, tmp_path: Path) -> None:
-    outcome = faults.run(engine, sweep, tmp_path, every=every, chance=random.Random(1))
+def test_a_failing_system_gets_no_false_answer(tmp_path: Path) -> None:
+    # Python's own syncs only: `.ci/run` has the command sweep all other faults, which need strace or a size limit.
+    outcome = faults.run(Engine.FILE, SYNC, tmp_path, every=24, chance=random.Random(1))
     assert outcome.refused > 0
     assert (outcome.found.lost, outcome.found.wrong) == ([], [])
 

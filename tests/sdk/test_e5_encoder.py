@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.gates.tree import files, nodes, shown
+from tests.gates.tree import calls_of, shown
 from tests.sdk.encoders import CHARACTERS, PIECES, SPECIAL, Numbers, WordEmbedder, encoded, exported_e5, packed_e5
 
 import elytron
@@ -141,12 +141,7 @@ async def test_whoever_embeds_its_texts_have_its_prefixes() -> None:
 
 
 def test_nothing_else_asks_an_embedder_for_vectors() -> None:
-    callers = {
-        shown(path)
-        for path in files("packages", suffix=".py")
-        for node in nodes(path)
-        if getattr(getattr(node, "func", None), "attr", "") in {"embed_documents", "embed_query"}
-    }
+    callers = {shown(path) for path, _ in calls_of("embed_documents", "embed_query")}
     assert callers == {"packages/sdk/elytron/state/encoders.py"}
 
 

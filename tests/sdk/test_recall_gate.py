@@ -1,11 +1,10 @@
 """Memories go to a model unasked only if the prompt asks for them, at every place that shows any; a search answers."""
 
-import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.gates.tree import ROOT, calls_of
 
 import elytron
 from elytron import (
@@ -24,7 +23,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.facts import FactKind, FactPrivacy
 from elytron_core.policy.ranking.injection import FIRST_LINES
 
-PACKAGES = Path(__file__).parents[2] / "packages"
+PACKAGES = ROOT / "packages"
 ASKED = {
     "adapter/elytron/api/flat_calls.py",
     "cli/elytron_cli/commands/agents/tools.py",
@@ -58,13 +57,11 @@ def memory() -> Iterator[SyncMemoryRuntime]:
 
 
 def test_each_place_that_recalls_for_a_model_asks_for_the_gate() -> None:
-    without: set[str] = set()
-    for path in PACKAGES.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("MemoryRecallRequest"):
-                name = path.relative_to(PACKAGES).as_posix()
-                if not any(keyword.arg == "recall_gate" for keyword in node.keywords):
-                    without.add(name)
+    without = {
+        path.relative_to(PACKAGES).as_posix()
+        for path, call in calls_of("MemoryRecallRequest")
+        if not any(keyword.arg == "recall_gate" for keyword in call.keywords)
+    }
     assert without == ASKED
 
 

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import random
+import shutil
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 import pytest
 from tests.store.sqlite_rig import CLOCK, look
@@ -49,16 +51,51 @@ def small(tmp_path: Path) -> Generator[Path]:
         yield folder
 
 
-async def filled(memory: MemoryRuntime) -> list[str]:
-    """Add turns of 2,000 characters until the device is full; return the ids of their messages."""
-    chance = random.Random(52)
+async def filled(memory: MemoryRuntime, *, first: int = 0) -> list[str]:
+    """Add turns of 2,000 characters until the device is full; return the ids of their messages.
+
+    Each has the word `canary` with its number, the first one `first`.
+    """
+    chance = random.Random(52 + first)
     ids: list[str] = []
     try:
         while True:
-            text = " ".join([f"canary{len(ids)}y", *(f"w{chance.randrange(4_000)}x" for _ in range(340))])
+            text = " ".join([f"canary{first + len(ids)}y", *(f"w{chance.randrange(4_000)}x" for _ in range(340))])
             ids += (await memory.add(text[:2_000], speaker="Ada", conversation="c")).ids
     except StoreFull:
         return ids
+
+
+class FullStore(NamedTuple):
+    """A copy of the files of a store that filled its device, and the ids of its messages."""
+
+    folder: Path
+    ids: list[str]
+
+    @asynccontextmanager
+    async def opened_on(self, device: Path, url: str, /) -> AsyncGenerator[tuple[MemoryRuntime, list[str]]]:
+        """Open a store with these files on another device, and fill that up; give the ids of all messages."""
+        shutil.copytree(self.folder, device, dirs_exist_ok=True)
+        async with elytron.open(url.format(device), space="ada") as memory:
+            yield memory, [*self.ids, *await filled(memory, first=len(self.ids))]
+
+
+@pytest.fixture(scope="module")
+def full_stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FullStore]:
+    """Fill a device of 4 MiB with a store of each engine, turn by turn, which takes most of a test's time."""
+    folder = tmp_path_factory.mktemp("full")
+
+    async def fill(url: str) -> list[str]:
+        async with elytron.open(url, space="ada") as memory:
+            return await filled(memory)
+
+    stores: dict[str, FullStore] = {}
+    for engine, url in STORES.items():
+        with device(folder / f"{engine}-device", 4) as small:
+            ids = asyncio.run(fill(url.format(small)))
+            shutil.copytree(small, folder / engine)
+        stores[engine] = FullStore(folder / engine, ids)
+    return stores
 
 
 async def put_until_full(store: SqliteStore, count: int) -> None:
@@ -73,11 +110,12 @@ def contents(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize(("engine", "turns"), [("sqlite", 400), ("file", 650)])
-async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(small: Path, engine: str, turns: int) -> None:
+async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(
+    small: Path, full_stores: dict[str, FullStore], engine: str, turns: int
+) -> None:
     url = STORES[engine].format(small)
-    async with elytron.open(url, space="ada") as memory:
-        ids = await filled(memory)
-        assert len(ids) >= turns
+    async with full_stores[engine].opened_on(small, url) as (memory, ids):
+        assert len(full_stores[engine].ids) >= turns
         assert (await memory.erase([ids[3]])).changed
         assert b"canary3y" not in contents(small)
     async with elytron.open(url, space="ada") as memory:
@@ -90,10 +128,10 @@ async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(small: Pa
 
 @pytest.mark.parametrize("engine", STORES)
 async def test_a_full_device_takes_one_erasure_after_another_although_it_is_filled_up_again(
-    small: Path, engine: str
+    small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
-    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
-        ids = await filled(memory)
+    async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, first_ids):
+        ids = first_ids
         for number in range(25):
             assert (await memory.erase([ids.pop(3)])).changed
             if number % 2:
@@ -121,10 +159,11 @@ async def test_an_erasure_that_lacked_room_leaves_a_store_that_is_erased_when_th
         assert (await memory.erase([ids[5]])).changed
 
 
-async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(small: Path) -> None:
+async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(
+    small: Path, full_stores: dict[str, FullStore]
+) -> None:
     path = small / "m.db"
-    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
-        assert await filled(memory)
+    async with full_stores["sqlite"].opened_on(small, STORES["sqlite"]) as (memory, _):
         reserve = path.with_name("m.db-reserve")
         reserve_bytes = reserve.stat().st_size
         # Another program takes most of the reserve.
@@ -135,10 +174,12 @@ async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(small:
         assert path.stat().st_size < 256 * 1024
 
 
-async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opened(small: Path) -> None:
+async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opened(
+    small: Path, full_stores: dict[str, FullStore]
+) -> None:
     path = small / "m.db"
-    async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
-        ids = await filled(memory)
+    async with full_stores["sqlite"].opened_on(small, STORES["sqlite"]) as (_, ids):
+        pass
     with closing(WITH_WAL.connect(str(path), wait_s=0.0)) as raw:
         raw.execute("INSERT OR REPLACE INTO manifest VALUES ('remains', x'00')")
         path.with_name("m.db-reserve").unlink()
@@ -158,10 +199,9 @@ async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opene
 
 @pytest.mark.parametrize("engine", STORES)
 async def test_a_full_device_still_takes_what_is_forgotten_and_again_a_turn_after_an_erasure(
-    small: Path, engine: str
+    small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
-    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
-        ids = await filled(memory)
+    async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, ids):
         assert (await memory.forget([ids[1]])).changed
         with pytest.raises(StoreFull):
             await memory.add("One turn more. " * 9_000)
@@ -182,19 +222,22 @@ async def test_a_device_without_a_reserve_takes_more_and_erases_nothing_when_it_
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_the_reserve_of_a_device_that_grew_is_given_back(small: Path, engine: str) -> None:
-    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
-        await filled(memory)
+async def test_the_reserve_of_a_device_that_grew_is_given_back(
+    small: Path, full_stores: dict[str, FullStore], engine: str
+) -> None:
+    async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, _):
         assert [path.name for path in small.rglob("*reserve")]
         subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
         await memory.add("There is room again.")
         assert not [path.name for path in small.rglob("*reserve")]
 
 
-async def test_an_ordinary_write_leaves_the_room_of_an_erasure_to_other_handles_too(small: Path) -> None:
+async def test_an_ordinary_write_leaves_the_room_of_an_erasure_to_other_handles_too(
+    small: Path, full_stores: dict[str, FullStore]
+) -> None:
     url = STORES["file"].format(small)
-    async with elytron.open(url, space="ada") as memory:
-        ids = await filled(memory)
+    async with full_stores["file"].opened_on(small, url) as (_, ids):
+        pass
     async with elytron.open(url, space="ben") as other:
         await filled(other)
     async with elytron.open(url, space="ada") as memory:
@@ -321,9 +364,10 @@ def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_back(small: Path, engine: str) -> None:
-    async with elytron.open(STORES[engine].format(small), space="ada") as memory:
-        ids = await filled(memory)
+async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_back(
+    small: Path, full_stores: dict[str, FullStore], engine: str
+) -> None:
+    async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, ids):
         added, forgotten = await asyncio.gather(
             memory.add("One turn more. " * 900), memory.forget([ids[1]]), return_exceptions=True
         )

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
-from tests.gates.tree import ROOT
+from tests.gates.tree import ROOT, calls_of
 from tests.transports.serving import Served, served
 
 from elytron_adapter.access_keys import AccessKeys
@@ -41,10 +41,9 @@ async def server() -> AsyncIterator[Served]:
 
 def test_no_surface_makes_a_registry_of_its_own() -> None:
     found: dict[str, set[str]] = {name: set() for name in OWNERS}
-    for path in (ROOT / "packages").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in found:
-                found[node.func.id].add(str(path.relative_to(ROOT / "packages")))
+    for path, call in calls_of(*OWNERS):
+        if isinstance(call.func, ast.Name):
+            found[call.func.id].add(str(path.relative_to(ROOT / "packages")))
     assert found == OWNERS
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -84,7 +85,6 @@ CAUSES: tuple[tuple[Any, Callable[[Caller], Awaitable[None]], str], ...] = (
     (open_streams.require_space, lock, "space_locked"),
     (open_streams.require_space, reseal, "space_incomplete"),
 )
-EACH = pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, code in CAUSES])
 STREAMS = ("/v1/agent/events", "/v1/events")
 
 
@@ -123,46 +123,67 @@ async def test_each_stream_that_the_server_describes_is_here(caller: Caller) -> 
     assert tuple(sorted(path for path, told in gets.items() if "text/event-stream" in told)) == STREAMS
 
 
-@EACH
-@pytest.mark.parametrize("path", STREAMS)
-async def test_each_stream_ends_and_says_why(caller: Caller, cause: Any, code: str, path: str) -> None:
+@asynccontextmanager
+async def event_stream(caller: Caller, path: str) -> AsyncGenerator[Awaitable[str]]:
+    """Open a stream of events; give what waits for its end and returns the code of its last event."""
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", path, headers=caller.user) as answer,
     ):
         lines = answer.aiter_lines()
         assert (await anext(lines)).startswith("retry:")
-        await cause(caller)
-        rest = [line async for line in lines]
-    (last,) = [line for line in rest if line.startswith("data: ")][-1:]
-    assert json.loads(last.removeprefix("data: "))["code"] == code
+
+        async def last_code() -> str:
+            (last,) = [line async for line in lines if line.startswith("data: ")][-1:]
+            return json.loads(last.removeprefix("data: "))["code"]
+
+        yield last_code()
 
 
-@EACH
-async def test_a_stream_that_asks_nothing_itself_is_cut(caller: Caller, cause: Any, code: str) -> None:
+@asynccontextmanager
+async def endless_stream(caller: Caller) -> AsyncGenerator[Awaitable[list[bytes]]]:
+    """Open a stream that asks nothing itself; give what waits for its end and returns its further parts."""
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", "/endless", headers=caller.user) as answer,
     ):
         parts = answer.aiter_raw()
         assert await anext(parts) == PART
-        await cause(caller)
-        assert [part async for part in parts] == []
+
+        async def further_parts() -> list[bytes]:
+            return [part async for part in parts]
+
+        yield further_parts()
 
 
-@EACH
-async def test_a_subscription_ends_and_says_why(caller: Caller, cause: Any, code: str) -> None:
+@asynccontextmanager
+async def subscription(caller: Caller) -> AsyncGenerator[Awaitable[str]]:
+    """Subscribe on a socket; give what waits for the end of that and returns its code."""
     address = caller.server.url.replace("http", "ws", 1) + "/v1/ws"
     async with connect(address, additional_headers=caller.user, proxy=None) as socket:
         await socket.send(json.dumps({"id": "s", "type": "subscribe.events"}))
         while json.loads(await socket.recv()).get("phase") != "subscribed":
             pass
+
+        async def last_code() -> str:
+            try:
+                while "error" not in (frame := json.loads(await socket.recv())):
+                    pass
+            except ConnectionClosed:
+                return socket.close_reason or ""
+            return frame["error"]["code"]
+
+        yield last_code()
+
+
+@pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, code in CAUSES])
+async def test_each_stream_ends_and_says_why_and_one_that_asks_nothing_itself_is_cut(
+    caller: Caller, cause: Callable[[Caller], Awaitable[None]], code: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        coded = [await stack.enter_async_context(event_stream(caller, path)) for path in STREAMS]
+        coded.append(await stack.enter_async_context(subscription(caller)))
+        endless = await stack.enter_async_context(endless_stream(caller))
         await cause(caller)
-        codes: list[str] = []
-        try:
-            while code not in codes:
-                frame = json.loads(await socket.recv())
-                codes += [frame["error"]["code"]] if "error" in frame else []
-        except ConnectionClosed:
-            codes.append(socket.close_reason or "")
-    assert codes[-1] == code
+        assert await asyncio.gather(*coded) == [code] * len(coded)
+        assert await endless == []

@@ -62,8 +62,9 @@ async def assistant_context(memory: MemoryRuntime, prompt: str) -> str:
 
 
 ENTRIES: dict[str, Entry] = {
-    "agent": agent_context,
-    "hooks": hooks_context,
-    "proxy": proxy_context,
     "assistant": assistant_context,
+    "hooks": hooks_context,
+    "agent": agent_context,
+    "proxy": proxy_context,
 }
+"""The first two store nothing, so what they leave of a memory is as good as new for the others."""
