@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 ExpectedVersion = Annotated[int, Field(ge=0)]
-"""The version that is replaced; 0: there must be no record."""
+"""The version to replace; 0 means the record must not exist."""
 Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
 
 
 class _ValueHolder(Value):
-    """A holder of a JSON value; `null` is one, and is written, unlike other empty fields."""
+    """A JSON value. `null` is a value too and, unlike other empty fields, is written."""
 
     value: JsonValue
 
-    @model_serializer(mode="wrap")  # names no type that it returns: the model's own schema is used
+    @model_serializer(mode="wrap")  # returns no named type, so that pydantic uses the model's own schema
     def _with_value(self, handler: SerializerFunctionWrapHandler):
         return {**handler(self), "value": self.value}
 
@@ -48,7 +48,7 @@ class RecordItem(_ValueHolder):
     """A record as callers see it."""
 
     id: str
-    """The memory id: `get`, `forget` and `erase` take it."""
+    """The memory id, as `get`, `forget` and `erase` take it."""
     namespace: tuple[str, ...]
     key: str
     text: str = ""
@@ -58,7 +58,7 @@ class RecordItem(_ValueHolder):
     updated_at: Instant
     expires_at: Instant | None = None
     score: float | None = None
-    """Score for the query of a search."""
+    """Search score for the query."""
 
 
 class RecordPutRequest(ScopedRequest["RecordPutReport"], _ValueHolder):
