@@ -140,9 +140,8 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     """Create a complete, durable and verified copy of the store `url` at the free path `target`, or leave nothing.
 
     A sealed store stays sealed, and no key is needed. An SQLite copy is a snapshot of the whole file, a file-store copy
-    a
-    snapshot of each space. Raises InvalidInput if something is at `target`, Unsupported for a store that is not a local
-    file or folder, StoreCorrupt for a damaged store, StoreMissing, StoreForeign, StoreUnavailable.
+    a snapshot of each space. Raises InvalidInput if something is at `target`, Unsupported for a store that is not a
+    local file or folder, StoreCorrupt for a damaged store, StoreMissing, StoreForeign, StoreUnavailable.
     """
     address = parse_url(url)
     if address.path is None:

@@ -384,8 +384,7 @@ async def write_windows(
     """Write a blob in windows of `parts` pieces, the last of which publishes it; return its size.
 
     `stage` and `publish` receive the number of earlier pieces, and `publish` also the size. Staged pieces are discarded
-    if
-    anything fails, including when the caller is cancelled.
+    if anything fails, including when the caller is cancelled.
     """
     window: list[bytes] = []
     staged = size = 0
@@ -410,8 +409,7 @@ class WriteDurability(StrEnum):
     """State of a write when its call returns.
 
     FULL: on the device, surviving a power cut. NORMAL: survives the end of the process, but a power cut may lose the
-    last
-    acknowledged writes; what remains is complete and in order.
+    last acknowledged writes; what remains is complete and in order.
     """
 
     FULL = "full"

@@ -204,11 +204,9 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
     """Return what a damaged store still contains, reading below its engine: it need not open.
 
     With `repair` it opens afterwards: whole parts are served, and damaged bytes are saved next to it, or in the
-    folder's
-    `quarantine`. A store said to be `sealed` that shows no sign of it is not repaired, because it would be recreated in
-    plain text. Raises StoreMissing, StoreForeign if nothing there belongs to a store, StoreBusy while a process holds
-    it,
-    and Unsupported for a store that is not in a local file or folder.
+    folder's `quarantine`. A store said to be `sealed` that shows no sign of it is not repaired, because it would be
+    recreated in plain text. Raises StoreMissing, StoreForeign if nothing there belongs to a store, StoreBusy while a
+    process holds it, and Unsupported for a store that is not in a local file or folder.
     """
     address = parse_url(url)
     if address.path is None:
@@ -346,8 +344,7 @@ async def _open_unsealed(opening: _FoundStore, /) -> Store:
     """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
 
     A store that was sealed as a whole contains no plain space besides its keyring. A shared store contains sealed
-    spaces
-    next to plain ones, one of which was written with their keyring.
+    spaces next to plain ones, one of which was written with their keyring.
     """
     if not opening.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, KeyringCoverage, NamesRecord, read_record

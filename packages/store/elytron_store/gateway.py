@@ -181,8 +181,7 @@ class SpaceAccess:
     """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises the refusal.
 
     `closed` are collections that no caller changes. An erasure may name documents in them that `removable` returns for
-    a
-    space; it then removes all of them, so that a caller cannot omit any.
+    a space; it then removes all of them, so that a caller cannot omit any.
     """
 
     only: SpaceId | None
@@ -296,8 +295,7 @@ class GatewayStore(Engine):
     """A store on an Elytron server that shares it. `api_key` decides: a user's own space, or an operator's all spaces.
 
     A server that does not answer raises Unreachable, and it is unknown whether a commit arrived: under an idempotency
-    key
-    it can be sent again. Nothing is retried here, and nothing is cached.
+    key it can be sent again. Nothing is retried here, and nothing is cached.
     """
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_SERVER, ttl=True)

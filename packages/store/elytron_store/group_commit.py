@@ -21,8 +21,7 @@ class GroupCommitter:
     """Hands batches to a worker thread in groups, and each group's outcomes back to the event loop at once.
 
     Commits keep the order of calls. At most one group, or one task between groups, is in the thread; so a group costs
-    one
-    switch there and one back, however many batches it has.
+    one switch there and one back, however many batches it has.
     """
 
     def __init__(

@@ -164,8 +164,8 @@ class _NoteSentence(NamedTuple):
 def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> DrawnNotes:
     """Return notes of up to four days older than a week, from turns in conversation order.
 
-    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of
-    the last one is left for the next page, unless the page has no other.
+    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of the
+    last one is left for the next page, unless the page has no other.
     """
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
     goes_on = is_cut

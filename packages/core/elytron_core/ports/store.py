@@ -164,8 +164,7 @@ class Batch:
 
     `sealed` marks the output of sealing wrappers (at most two) for a batch within the limits: each body may be
     `limits.SEAL_BYTES` longer, and there may be two more changes. `takes_back` says that the batch only hides, empties
-    or
-    ends stored content and adds nothing: even a full store accepts it. `is_import` marks everything that one import
+    or ends stored content and adds nothing: even a full store accepts it. `is_import` marks everything that one import
     brings: it may have `limits.IMPORT_CHANGES`.
     """
 
@@ -250,8 +249,7 @@ class Store(Protocol):
         """Apply `batch` as a whole or not at all; it is durable when this returns.
 
         Raises Conflict if a put's or delete's expected revision does not match, IdempotencyConflict if the key was used
-        with
-        another digest, StoreFull, StoreBusy, StoreFailed.
+        with another digest, StoreFull, StoreBusy, StoreFailed.
         """
         ...
 
@@ -273,8 +271,7 @@ class Store(Protocol):
         """Return the first `limit` documents of `collection` whose key starts with `prefix`, in key order.
 
         They form a consistent snapshot; fewer than `limit` means that there are no more. `after` continues behind that
-        key
-        (before it, when `descending`). `limit` is 1 to `limits.SCAN_MAX`.
+        key (before it, when `descending`). `limit` is 1 to `limits.SCAN_MAX`.
         """
         ...
 
@@ -289,9 +286,9 @@ class Store(Protocol):
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Replace each of `runs` by one entry, all or none; return the number of removed entries.
 
-        No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest,
-        or of entries of compacted runs; runs come in order. A run that is compacted already in this way is
-        no error. Raises Conflict if the journal differs.
+        No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest, or
+        of entries of compacted runs; runs come in order. A run that is compacted already in this way is no error.
+        Raises Conflict if the journal differs.
         """
         ...
 
@@ -311,10 +308,8 @@ class Store(Protocol):
         """Remove what `erasure` names so that no byte of it remains in the store, and append one ERASE entry.
 
         Remains of replaced revisions and deleted documents of the space go too, even if `refs` is empty. Journal
-        entries that
-        named an erased document keep their position and lose their digest. Missing targets are no error. With
-        `whole_space`,
-        journal, idempotency records and blobs go too.
+        entries that named an erased document keep their position and lose their digest. Missing targets are no error.
+        With `whole_space`, journal, idempotency records and blobs go too.
         """
         ...
 

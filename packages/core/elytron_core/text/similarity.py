@@ -93,8 +93,8 @@ def normalise_text(text: str, /) -> str:
 def has_term(text: str, term: str, /) -> bool:
     """Return whether normalised `text` contains the normalised `term` as a word or the beginning of one.
 
-    A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
-    terms match whole words and their plural. Scripts written without spaces match anywhere.
+    A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter terms
+    match whole words and their plural. Scripts written without spaces match anywhere.
     """
     return has_any(pad_words(text), signs_of(term))
 

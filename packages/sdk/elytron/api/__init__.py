@@ -21,7 +21,7 @@ class MemoryFace(
     RecordsFace,
     MaintenanceFace,
 ):
-    """Every call of a memory, wherever it runs. Leaving the block closes it.
+    """Every call of a memory, wherever it runs. Leaving the `async with` block closes it.
 
     The examples of the calls are blocking ones, which an asyncio program awaits, and start from this memory:
 
@@ -50,7 +50,7 @@ class BlockingFaces(
     BlockingRecords,
     BlockingMaintenance,
 ):
-    """Every call of a memory, waiting for its answer."""
+    """Every call of a memory, blocking until its answer."""
 
 
 __all__ = [

@@ -141,8 +141,7 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     """Copy the store in the folder `source` to the new folder `target`, durably; return its manifest.
 
     Each space is a consistent snapshot, not all of the same moment: no commit spans two spaces. Quarantined content is
-    not
-    copied. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
+    not copied. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
     """
     there, here = StorePaths(source), StorePaths(target)
     with while_reading("the store"):

@@ -69,8 +69,7 @@ class GenerationLog:
     """One generation of a space's log, open for reading. It shows the same content even when a newer one replaces it.
 
     One that `realigns` also finds frames displaced by bytes inserted into the log or removed from it. It is for checks
-    and
-    repairs: a reader treats them as lost.
+    and repairs: a reader treats them as lost.
     """
 
     def __init__(self, file: ByteSource, header: LogHeader, /, *, realigns: bool = False) -> None:

@@ -58,8 +58,7 @@ class FileSpace:
     """A space as one handle sees it. Thread-safe.
 
     A writer takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards the
-    in-memory
-    state and is held only to read or update it. Nothing is visible before it is acknowledged.
+    in-memory state and is held only to read or update it. Nothing is visible before it is acknowledged.
     """
 
     def __init__(

@@ -41,10 +41,8 @@ class McpStore(Engine):
     """A store on an MCP file server. Use it from one event loop.
 
     One handle at a time writes and reads it: others get StoreBusy until it is closed, or idle for the time of a lease;
-    if
-    another one took over then, it raises StoreFailed from then on. A server that does not answer raises Unreachable,
-    and
-    it is unknown whether a commit arrived: under an idempotency key it can be sent again.
+    if another one took over then, it raises StoreFailed from then on. A server that does not answer raises Unreachable,
+    and it is unknown whether a commit arrived: under an idempotency key it can be sent again.
     """
 
     capabilities = StoreCapabilities(

@@ -189,8 +189,7 @@ class GroupWriter:
         """Apply `batches` in order; return the outcome of each for its caller.
 
         If the connection is lost, batches with idempotency keys are applied again, which reveals their outcome; that of
-        the
-        others is unknown.
+        the others is unknown.
         """
         try:
             return await self._write_all(space, batches)

@@ -217,8 +217,7 @@ async def recycle_log(connection: Connection) -> ErasureLayer:
     """Make the server overwrite the log with the erased bytes; return whether it has.
 
     A segment that is no longer needed keeps its bytes, renamed to a later one, until it is reused. So the log is
-    advanced
-    past every existing segment, a bounded number of times.
+    advanced past every existing segment, a bounded number of times.
     """
     (erased_in, _, _) = await _log_place(connection)
     last = ""

@@ -46,8 +46,7 @@ class PostgresStore(Engine):
     """A store in one schema of a Postgres database. Use it from one event loop.
 
     Batches of one space that wait at the same time become one statement. The outcome of a commit whose connection is
-    lost
-    is determined through its idempotency key; without one it raises OutcomeUnknown.
+    lost is determined through its idempotency key; without one it raises OutcomeUnknown.
     """
 
     capabilities = StoreCapabilities(
@@ -170,8 +169,7 @@ class PostgresStore(Engine):
         """Remove what `erasure` names; see `Store.erase`. Takes time in proportion to the partition of the space.
 
         If only the second half fails (StoreBusy, StoreRefused), readers no longer see the content, but its bytes may be
-        in the
-        server's tables: erase again.
+        in the server's tables: erase again.
         """
         own = self._own(erasure.space)
         erased = await self._connections.run(lambda connection: remove_rows(connection, own, erasure), doing="erasing")

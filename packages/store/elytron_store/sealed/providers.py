@@ -162,9 +162,8 @@ class FileKeys(LocalKeys):
     """Keys from a JSON file that only its owner may read. Store it apart from the store and its backups.
 
     A running process notices keys that another added: it reads the file again when it needs a key that it does not
-    have,
-    and before it names the current one. The identity of the store at each location is recorded next to it: a different
-    store there is rejected (see `StorePins`).
+    have, and before it names the current one. The identity of the store at each location is recorded next to it: a
+    different store there is rejected (see `StorePins`).
     """
 
     def __init__(self, path: str | os.PathLike[str], /) -> None:

@@ -166,11 +166,9 @@ class SealedSpaces(PassingStore):
     """Everything the inner store guarantees of a space, with bytes that only holders of its key can read.
 
     Open keys are cached per space. An outdated one is noticed where it matters: a commit requires the space's guard, so
-    it
-    conflicts and is repeated under the newer key; a read that finds nothing checks the keyring first, and the
-    ciphertext
-    of an erased space is gone. So a read that finds something costs one call of the inner store, and one that does not
-    costs two.
+    it conflicts and is repeated under the newer key; a read that finds nothing checks the keyring first, and the
+    ciphertext of an erased space is gone. So a read that finds something costs one call of the inner store, and one
+    that does not costs two.
 
     The collections `elytron_seal` and `elytron_quarantine` of a space are reserved for sealing.
     """

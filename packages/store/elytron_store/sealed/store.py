@@ -45,8 +45,7 @@ async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
     """Give `space` a new data key, then raise its guard, so that no handle writes under an older one any more.
 
     If interrupted between the two, other handles continue with the older key until they next check; repeating it is
-    safe.
-    A space without keys gets its first one with its first write. Raises KeyDestroyed, KeyMissing, SealBroken.
+    safe. A space without keys gets its first one with its first write. Raises KeyDestroyed, KeyMissing, SealBroken.
     """
     while (space_keys := await keyring.find(space)) is not None:
         document = await keyring.one(record_ref(space_keys.inner))
@@ -69,9 +68,8 @@ async def rewrap_keyring(keyring: StoreKeyring, /) -> int:
     """Re-wrap every data key under the current key-encryption key; return how many were under another.
 
     One small batch per space; if interrupted, repeating it continues there. Afterwards no byte of the previous wrapping
-    is
-    left in a log, a write-ahead log or an older generation. Raises KeyMissing, SealBroken, and StoreBusy while a reader
-    holds an older state: repeat it.
+    is left in a log, a write-ahead log or an older generation. Raises KeyMissing, SealBroken, and StoreBusy while a
+    reader holds an older state: repeat it.
     """
     count = 0
     async for document in store.scan_documents(keyring.inner, KEYRING, RECORDS, page=limits.PAGE_MAX):
@@ -222,8 +220,7 @@ class SealedStore(SealedSpaces):
         """Re-wrap every data key under the provider's current key; return how many were under another.
 
         One small batch per space, no document is changed; if interrupted, repeat it. Afterwards an older key-encryption
-        key
-        opens no byte of the store, but it still opens copies made before. Raises KeyMissing, SealBroken.
+        key opens no byte of the store, but it still opens copies made before. Raises KeyMissing, SealBroken.
         """
         return await rewrap_keyring(self._keyring)
 
@@ -241,8 +238,7 @@ class SealedStore(SealedSpaces):
         """Make `space` permanently unreadable: physically erase its wrapped keys, then its ciphertext.
 
         A mark that reveals nothing stays: every handle raises KeyDestroyed for the space, until an erasure of the whole
-        space
-        frees its name for reuse under new keys. A space without keys is no error.
+        space frees its name for reuse under new keys. A space without keys is no error.
         """
         require_space(space)
         inner = await self._destroy_keys(space)

@@ -145,8 +145,7 @@ class SecretKeeper:
         """Put `space` with all its contents under `key`, and return its open session.
 
         Its plain bytes are gone when this returns. If interrupted, the space is either still plain or sealed; repeating
-        it
-        continues. Raises Conflict if it is under a secret, SpaceInUse.
+        it continues. Raises Conflict if it is under a secret, SpaceInUse.
         """
         while (entry := await self.store.slots.read(space)) is not None:
             slot, revision = entry
@@ -209,8 +208,7 @@ class SecretKeeper:
         """Put the data keys of `space` under another key; nothing else is re-sealed.
 
         Earlier sessions and grants end; only the caller's session in this process continues. The data keys under the
-        former
-        key are physically gone when this returns. Raises as `unlock`.
+        former key are physically gone when this returns. Raises as `unlock`.
         """
         await self._data_keys(space, await self.require_slot(space), key)
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)

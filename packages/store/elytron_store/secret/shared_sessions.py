@@ -21,8 +21,7 @@ class SharedSessions:
     """Stores a caller's unlocked sessions for the other processes with the same key, and opens theirs.
 
     A copy of the store opens nothing with it, since the key is in no store. Each is bound to its caller, its end and
-    the
-    generation of the space's secret, so that a lock ends it in every process.
+    the generation of the space's secret, so that a lock ends it in every process.
     """
 
     def __init__(self, keeper: SecretKeeper, key: bytes, /) -> None:

@@ -63,9 +63,8 @@ class SecretStore(PassingStore):
     """Passes the calls of plain spaces on, and seals those of spaces under a secret.
 
     A space without a slot is plain, which is cached. A batch of a plain space requires that there is still no slot, and
-    a
-    read that finds nothing checks it again, so no process writes plain text into a space under a secret. Each call of a
-    space under a secret reads its slot first, so that a lock in another process takes effect here immediately.
+    a read that finds nothing checks it again, so no process writes plain text into a space under a secret. Each call of
+    a space under a secret reads its slot first, so that a lock in another process takes effect here immediately.
     """
 
     def __init__(self, inner: Store, /, *, clock: Clock) -> None:

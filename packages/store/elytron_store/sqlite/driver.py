@@ -72,8 +72,7 @@ class SqliteLibrary:
         """Open a file that cannot be written here. Raises StoreUnavailable if others' writes could not be seen.
 
         Other writers are visible through the files next to a WAL; if there are none, SQLite would create them, and lock
-        the
-        file's owner out. On a read-only medium there are no others.
+        the file's owner out. On a read-only medium there are no others.
         """
         if _stands_still(path):
             mode = "immutable=1"

@@ -299,11 +299,9 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     """Replace the damaged file at `path` by a new store with every whole row; return what was lost.
 
     The damaged file stays next to it as `NAME.damaged-N`, with everything that could not be saved, and is the caller's
-    to
-    delete: erasures do not reach it. A power cut leaves the old file or the new one. Blocks: call it in a worker
-    thread.
-    Raises StoreForeign if nothing in the file belongs to a store, or nothing shows that it was `sealed`; StoreBusy if a
-    process holds it.
+    to delete: erasures do not reach it. A power cut leaves the old file or the new one. Blocks: call it in a worker
+    thread. Raises StoreForeign if nothing in the file belongs to a store, or nothing shows that it was `sealed`;
+    StoreBusy if a process holds it.
     """
     _require_alone(path)
     new_path = path.with_name(f"{path.name}.rebuilt")

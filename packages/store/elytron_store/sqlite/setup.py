@@ -220,8 +220,7 @@ def copy_database(source: Path, target: Path, /) -> StoreManifest:
     """Write a consistent copy of the store `source` to the new file `target`, durably, and return its manifest.
 
     Freed bytes are not copied. Blocks: call it in a worker thread. Raises StoreForeign, StoreNewer, StoreBusy,
-    StoreFull,
-    StoreUnavailable.
+    StoreFull, StoreUnavailable.
     """
     create_empty(target)
     try:

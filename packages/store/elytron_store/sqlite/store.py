@@ -45,8 +45,7 @@ class SqliteStore(Engine):
 
     Commits that wait at the same time share one flush. With `WriteDurability.NORMAL` an acknowledged write survives the
     end of the process, not a power cut. A write that fails at the device disables writes of the handle: open it again.
-    On
-    a full device stored content can be read, and written again once there is room.
+    On a full device stored content can be read, and written again once there is room.
     """
 
     capabilities = StoreCapabilities(
@@ -89,10 +88,8 @@ class SqliteStore(Engine):
         """Open the store at `path`, which is created if its folder exists.
 
         A file that this process may not write is opened for reading, and changes raise StoreReadOnly. `library` and
-        `steps` are
-        this build's own unless a test replaces them; `busy_wait_s` limits how long a write waits for other processes.
-        Raises
-        StoreForeign, StoreNewer, StoreCorrupt, StoreBusy, StoreUnavailable.
+        `steps` are this build's own unless a test replaces them; `busy_wait_s` limits how long a write waits for other
+        processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy, StoreUnavailable.
         """
         driver = library or default_library()
         options = setup.SqliteOptions(
@@ -237,8 +234,7 @@ class SqliteStore(Engine):
         """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
 
         If only the second half fails (StoreBusy, StoreFull), readers no longer see the content, but its bytes may be in
-        the
-        file: erase again.
+        the file: erase again.
         """
         try:
             erased = await self._remove(writes.erase_rows, self._access, erasure)

@@ -95,12 +95,9 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
     """Remove every byte from the file that no row uses. Raises StoreBusy while a reader holds an older state.
 
     `secure_delete` alone is not enough: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind
-    in
-    the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in memory
-    if
-    the file has up to `VACUUM_BYTES`, else in the file. In the latter case the tables with blobs are skipped unless a
-    whole
-    space was erased: their bytes are on separate pages, which are overwritten as they are freed.
+    in the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
+    memory if the file has up to `VACUUM_BYTES`, else in the file. In the latter case the tables with blobs are skipped
+    unless a whole space was erased: their bytes are on separate pages, which are overwritten as they are freed.
     """
     remains = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
     # Even reading the page count needs a lock, which a commit of others holds if there is no WAL.

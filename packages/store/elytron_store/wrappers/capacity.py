@@ -96,8 +96,7 @@ class CapacityStore(PassingStore):
         """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which content may exist.
 
         A store that already exceeds it can be read and erased from, but takes no more. `compactor` is called for the
-        space
-        with most entries without information, if there are many.
+        space with most entries without information, if there are many.
         """
         store = cls(inner, capacity, collections=collections, blobs=blobs, compactor=compactor)
         await store._count()
