@@ -31,7 +31,8 @@ def forget_answers() -> None:
 
 
 class LruCache(OrderedDict[KeyT, ValueT]):
-    """A dict of at most `most` keys. Setting a key, or `use`, moves it to the end; other reads do not change the order."""
+    """A dict of at most `most` keys. Setting a key, or `use`, moves it to the end; other reads do not change the
+    order."""
 
     def __init__(self, most: int, /) -> None:
         super().__init__()

@@ -58,7 +58,8 @@ class BackupStage:
 
 
 def is_free(place: Path, /) -> bool:
-    """Return whether a store may be created at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
+    """Return whether a store may be created at `place`: nothing is there, or an empty folder. Raises
+    StoreUnavailable."""
     try:
         return not any(place.iterdir()) if is_folder(place) else not (is_there(place) or place.is_symlink())
     except OSError as error:

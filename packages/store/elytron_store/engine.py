@@ -424,7 +424,8 @@ async def named_spaces(
     after: str,
     limit: int,
 ) -> Sequence[SpaceId]:
-    """Return a page of the spaces of `store` with the names that `names` gives them; those without a name are left out."""
+    """Return a page of the spaces of `store` with the names that `names` gives them; those without a name are left
+    out."""
     spaces: list[SpaceId] = []
     while True:
         page = await store.spaces(after=after, limit=limit)

@@ -31,7 +31,8 @@ class LossNote(BaseModel):
 
     @classmethod
     def read(cls, data: bytes | None, /) -> "LossNote":
-        """Return the note in `data`, an empty one for None; a damaged note is itself reported, because it was a loss."""
+        """Return the note in `data`, an empty one for None; a damaged note is itself reported, because it was a
+        loss."""
         try:
             return cls() if data is None else cls.model_validate_json(data)
         except ValidationError:

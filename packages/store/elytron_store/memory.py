@@ -73,7 +73,8 @@ class _MemorySpace:
 
 
 class MemoryStore(Engine):
-    """A store that lives as long as this object. Except for the validation of an import, no call leaves the event loop."""
+    """A store that lives as long as this object. Except for the validation of an import, no call leaves the event
+    loop."""
 
     capabilities = StoreCapabilities(
         durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True

@@ -143,8 +143,8 @@ class MemoryImportReport(Value):
     deleted: dict[str, int] = {}
     """Facts of this space that the archive superseded."""
     left_out: dict[str, int] = {}
-    """Documents that mode `bootstrap` does not import, by collection; `messages` counts hidden messages of other turns.
-    """
+    """Documents that mode `bootstrap` does not import, by collection; `messages` counts hidden messages of other
+    turns."""
     blobs: int = 0
     """Number of files restored with their bytes; a full restore restores all of them, bootstrap none."""
     changed: bool
@@ -195,8 +195,8 @@ class ErasuresOutcome(StrEnum):
     NOTHING = "nothing"
     """All of it is gone, or the file lists nothing for this space."""
     WRITTEN_SINCE = "written_since"
-    """The whole space should be erased, but it was written to after the restore: erase it, or the parts that must go.
-    """
+    """The whole space should be erased, but it was written to after the restore: erase it, or the parts that must
+    go."""
 
 
 class MemoryErasuresApplyReport(Value):

@@ -383,8 +383,8 @@ class MemoryRecallReport(Value):
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """State of the scope's chat; if the chat names no conversation, no turn is recalled."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
-    """Skills in the host's directories that match the query, best first; they are not memories and are never executed.
-    """
+    """Skills in the host's directories that match the query, best first; they are not memories and are never
+    executed."""
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     """Tools that worked before; neither routing nor permission."""
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()

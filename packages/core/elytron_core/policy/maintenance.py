@@ -97,7 +97,8 @@ def month_of(period: str, /) -> str:
 def fitting_days(
     days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /
 ) -> tuple[continuity.DailyNote, ...]:
-    """Return the days, oldest first, whose citations fit into the month's note, which is based on all of its content."""
+    """Return the days, oldest first, whose citations fit into the month's note, which is based on all of its
+    content."""
     cited = frozenset(month.citations if month is not None else ())
     notes: list[continuity.DailyNote] = []
     for note in sorted(days, key=lambda note: note.period):

@@ -72,7 +72,8 @@ def _bare_character(char: str) -> str:
 
 
 def plain_text(text: str, /) -> str:
-    """Return `text` without differences of case, width, white space and invisible characters; signs and accents stay."""
+    """Return `text` without differences of case, width, white space and invisible characters; signs and accents
+    stay."""
     if not text.isascii():
         # Case folding can undo a normal form, so the text is normalised again.
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).casefold())
@@ -126,7 +127,8 @@ def phrase_of(words: str, /) -> tuple[str, ...]:
 
 
 def has_phrase(text: str, words: str, /) -> bool:
-    """Return whether normalised `text` contains the normalised `words` as one phrase; by whole words in spaced scripts."""
+    """Return whether normalised `text` contains the normalised `words` as one phrase; by whole words in spaced
+    scripts."""
     return has_any(pad_words(text), phrase_of(words))
 
 

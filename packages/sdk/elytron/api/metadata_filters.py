@@ -71,7 +71,8 @@ def filters_from(nested: Nested, /) -> RecallFilters:
 
 
 def where_from(nested: Nested, /) -> Where:
-    """Return `nested`, in which all names are metadata fields, as groups of tests. Raises InvalidInput, LimitExceeded."""
+    """Return `nested`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
+    LimitExceeded."""
     try:
         return tuple(AnyOf(conditions=group) for group in _all_of(nested))
     except ValidationError as error:

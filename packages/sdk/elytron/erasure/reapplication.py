@@ -98,7 +98,8 @@ class FileErasures:
 
 
 def read_erasures(path: Path, /) -> FileErasures:
-    """Return the file's erasures. Raises UnreadableFile for another kind of file, a truncated one, or an invalid line."""
+    """Return the file's erasures. Raises UnreadableFile for another kind of file, a truncated one, or an invalid
+    line."""
     try:
         with path.open("rb") as file:
             return _read_erasures(path.name, file)

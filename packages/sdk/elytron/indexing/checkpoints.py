@@ -37,7 +37,8 @@ class IndexCheckpoint:
     frozen: "FrozenIndex"
 
     async def write(self, store: Store, space: SpaceId, /) -> bool:
-        """Store this as the checkpoint of `space`, unless something was erased meanwhile; return whether it is stored."""
+        """Store this as the checkpoint of `space`, unless something was erased meanwhile; return whether it is
+        stored."""
         try:
             await store.write_blob(space, CHECKPOINT, self._chunks(store, space))
         except _ErasedMeanwhile:

@@ -111,7 +111,8 @@ async def commit_turn(
 async def replay_transcript(
     ctx: OperationContext, request: MemoryTranscriptReplayRequest, /
 ) -> MemoryTranscriptReplayReport:
-    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report returned."""
+    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report
+    returned."""
     return await read_page(ctx, request, request.view, MemoryTranscriptReplayReport)
 
 
@@ -139,7 +140,8 @@ async def repair_transcript(
 
 @admit_texts
 async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-    """Admit the contents of the request and commit them as one batch; items that cite a missing message are rejected."""
+    """Admit the contents of the request and commit them as one batch; items that cite a missing message are
+    rejected."""
     scope = await home_scope(ctx, ctx.scope_of(request))
     comparison = request.write.comparison if isinstance(request.write, TranscriptWrite) else None
     if comparison is not None and not request.dry_run:

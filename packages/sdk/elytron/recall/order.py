@@ -233,7 +233,8 @@ def _slot_of(item: RankedMemory) -> str | None:
 
 
 def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
-    """Return the evidence that is at least half as good as the best, then the others; scores stay with the positions."""
+    """Return the evidence that is at least half as good as the best, then the others; scores stay with the
+    positions."""
     if not ordered:
         return ordered
     least = ordered[0].score * EVIDENCE_SHARE

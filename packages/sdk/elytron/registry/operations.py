@@ -93,7 +93,8 @@ class Operation(Generic[RequestT, ReportT]):
 
     @property
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
-        """Return the function that performs it, after finishing interrupted erasures; some inspect damage themselves."""
+        """Return the function that performs it, after finishing interrupted erasures; some inspect damage
+        themselves."""
         performed = self.performer()
 
         @wraps(performed)

@@ -196,7 +196,8 @@ def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) ->
 
 
 def proxy_of(proxy: str | None, /) -> str | None:
-    """Return `proxy`, None: no proxy. Raises InvalidInput, without repeating it, unless it is an HTTP proxy's address."""
+    """Return `proxy`, None: no proxy. Raises InvalidInput, without repeating it, unless it is an HTTP proxy's
+    address."""
     if proxy is None:
         return None
     try:

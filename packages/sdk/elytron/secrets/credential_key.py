@@ -44,7 +44,8 @@ class CredentialKey:
         return None if self.is_store_readable else bytes.fromhex(record.secret)
 
     def require(self, record: SpaceRecord, /, *, needed_for: str, is_own: bool = False) -> bytes:
-        """Return the key, the space's own only if it `is_own`. Raises Unsupported, which names the ways to provide one."""
+        """Return the key, the space's own only if it `is_own`. Raises Unsupported, which names the ways to provide
+        one."""
         key = self.find(record)
         if is_own and self._own_key is not None:
             return bytes.fromhex(keyed_tag(self._own_key, "space", record.secret, size=2 * _KEY_BYTES))

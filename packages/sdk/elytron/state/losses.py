@@ -59,7 +59,8 @@ class StoreLosses:
         return losses_of(space, self._losses)
 
     async def fresh(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
-        """Return the same without the cache: another process may have repaired a space that would be reported as empty."""
+        """Return the same without the cache: another process may have repaired a space that would be reported as
+        empty."""
         return losses_of(space, await self.read())
 
     async def acknowledge(self, space: SpaceId, /, *, at: Instant) -> int:

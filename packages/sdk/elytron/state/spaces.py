@@ -319,14 +319,16 @@ class LinedRace:
             self._leave(self._joined)
 
     async def held_back(self, about: DocumentRef, /) -> bool:
-        """Wait while `about` is held; return whether it was, so that everything is read again. Otherwise does not wait."""
+        """Wait while `about` is held; return whether it was, so that everything is read again. Otherwise does not
+        wait."""
         overs = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
         for over in overs:
             await over.wait()
         return bool(overs)
 
     async def waited(self, about: DocumentRef, /) -> bool:
-        """Let those in the queue for `about` go first; return whether there were any, so that everything is read again."""
+        """Let those in the queue for `about` go first; return whether there were any, so that everything is read
+        again."""
         if await self.held_back(about):
             return True
         place = self._space, about

@@ -299,7 +299,8 @@ class _CapsuleChanges:
         ]
 
     def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
-        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged differently."""
+        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged
+        differently."""
         for one in self.all:
             if (one.channel, one.conversation, one.kind) == (*home, kind) and facts.topic_key(one.topic) == topic:
                 return one.id.partition(":")[2]

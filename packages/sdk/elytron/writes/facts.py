@@ -132,7 +132,8 @@ class _SlotChanges:
                 await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
 
     async def _read_versions(self, ctx: OperationContext, scope: Scope) -> None:
-        """Read each slot's versions from the newest back, until one had ended before now: earlier ones had ended too."""
+        """Read each slot's versions from the newest back, until one had ended before now: earlier ones had ended
+        too."""
         now = ctx.clock.now()
         ahead = {ref: slot.facts for ref, slot in self._slots.items()}
         page = _VERSIONS_AT_ONCE

@@ -296,7 +296,8 @@ class ErasureRemainder(NamedTuple):
 
 
 def left_by(erasure: ErasureTarget, scrub: DigestScrub, view: LogView, /) -> ErasureRemainder:
-    """Return what remains of a log after `erasure` of documents; `scrub` counts entries while the frames are consumed."""
+    """Return what remains of a log after `erasure` of documents; `scrub` counts entries while the frames are
+    consumed."""
     refs, ledger = frozenset(erasure.refs), view.contents.ledger
     frames = snapshot_frames(*view, without=refs, rewrite=scrub)
     entries = erasure_entries(erasure, after=ledger.last)

@@ -59,7 +59,8 @@ def blob_label(key: str, /) -> str:
 
 
 def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
-    """Remove the pieces that an erasure names, and every part of a log that could contain some of it. Raises OSError."""
+    """Remove the pieces that an erasure names, and every part of a log that could contain some of it. Raises
+    OSError."""
     folder = where.quarantine / name
     if not is_folder(folder):
         return

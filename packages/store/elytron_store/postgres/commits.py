@@ -338,7 +338,8 @@ def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[t
 
 
 def _put_arrays(space: str, changes: Sequence[RevisionChange], *, has_expects: bool = False) -> Parameters:
-    """Return the columns of `changes`: collections, keys, optionally expected revisions, revisions, bodies, checksums."""
+    """Return the columns of `changes`: collections, keys, optionally expected revisions, revisions, bodies,
+    checksums."""
     if not changes:
         return (None,) * (5 + has_expects)
     expects = (number_array([change.expects for change in changes]),) if has_expects else ()
@@ -415,7 +416,8 @@ class CommitQueues:
         """Counts of submitted work."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Return the outcome of `batch` once it is durable. If cancelled before its group is formed, it is not applied."""
+        """Return the outcome of `batch` once it is durable. If cancelled before its group is formed, it is not
+        applied."""
         while self._waiting >= store_limits.QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()

@@ -240,7 +240,8 @@ class ServerConnections:
             return await work(connection)
 
     def _look_at_lent(self) -> None:
-        """Probe the server if a connection is in use for long: a server may stop responding without ending connections."""
+        """Probe the server if a connection is in use for long: a server may stop responding without ending
+        connections."""
         self._look = None
         since = self._loop.time() - store_limits.POSTGRES_SILENT_S
         overdue = [connection for connection, lent_at in self._in_use.items() if lent_at <= since]

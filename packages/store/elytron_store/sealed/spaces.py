@@ -291,7 +291,8 @@ class SealedSpaces(PassingStore):
             return
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Erase as the port says. A whole space loses its keys first, then its ciphertext, and finally frees its name."""
+        """Erase as the port says. A whole space loses its keys first, then its ciphertext, and finally frees its
+        name."""
         engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._destroy_keys(erasure.space)

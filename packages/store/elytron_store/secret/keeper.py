@@ -181,7 +181,8 @@ class SecretKeeper:
         return session
 
     async def unlock(self, space: SpaceId, key: UserKey, /, *, until: Instant) -> SecretSession:
-        """Open `space` for the caller of this task in this process until a given time. Raises NotFound, SecretRefused."""
+        """Open `space` for the caller of this task in this process until a given time. Raises NotFound,
+        SecretRefused."""
         session = await self.begin(space, await self.require_slot(space), key, until=until)
         await self.sweep(space)
         return session

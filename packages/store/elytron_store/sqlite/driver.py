@@ -203,7 +203,8 @@ def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
 
 
 def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
-    """Return the caller's error for a driver's `error`; the driver's own text is dropped, because it may quote content."""
+    """Return the caller's error for a driver's `error`; the driver's own text is dropped, because it may quote
+    content."""
     match _primary_code(error):
         case 5 | 6:  # busy, locked
             return StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
@@ -334,7 +335,8 @@ def read_snapshot(raw: Raw, /) -> Generator[None]:
 
 
 def begin_writing(raw: Raw, access: FileAccess, /) -> None:
-    """Take the write lock. Raises StoreBusy, and StoreUnavailable if another process switched the file to a WAL since."""
+    """Take the write lock. Raises StoreBusy, and StoreUnavailable if another process switched the file to a WAL
+    since."""
     retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
     # Checked under the lock: then no other process can switch the mode any more.
     if access.mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":

@@ -288,7 +288,8 @@ class FileSalvage:
 
 
 def examine_file(path: Path, at: Instant, /) -> CheckReport:
-    """Return what a repair of the damaged file at `path` would save. Raises StoreForeign if nothing belongs to a store."""
+    """Return what a repair of the damaged file at `path` would save. Raises StoreForeign if nothing belongs to a
+    store."""
     with closing(sqlite_library().connect("", wait_s=0.0)) as raw, open_pages(path) as pages:
         salvage = FileSalvage(raw, at)
         salvage.read(pages)

@@ -125,7 +125,8 @@ class SqliteStore(Engine):
             return await cls._opened(options, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
-        """Record that the store was opened at `at`, and sweep what dead processes left; a read-only store is unchanged."""
+        """Record that the store was opened at `at`, and sweep what dead processes left; a read-only store is
+        unchanged."""
         if self._writer.takes_writes:
             await self._write(setup.note_opening, self._access, at)
             # If others hold the file, or the device is full, the rest of an erasure is left to the next opening.

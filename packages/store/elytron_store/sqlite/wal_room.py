@@ -70,7 +70,8 @@ def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
 
 
 def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing: str) -> ElytronError:
-    """Return the meaning of a failed write. SQLite reports only ENOSPC as full; a quota or file size limit is tested."""
+    """Return the meaning of a failed write. SQLite reports only ENOSPC as full; a quota or file size limit is
+    tested."""
     refused = translate_error(error, doing=doing)
     if place is None or getattr(error, "sqlite_errorcode", 0) not in _FAILED_WRITES:
         return refused

@@ -95,7 +95,8 @@ def of_others(part: object, /) -> Any:
 
 
 def json_texts(part: object, /) -> list[str]:
-    """Return all texts of a JSON value, including names. Joined as lines, they contain every mark that one of them has."""
+    """Return all texts of a JSON value, including names. Joined as lines, they contain every mark that one of them
+    has."""
     texts: list[str] = []
     parts: list[object] = [part]
     for inner in parts:  # grows while iterating

@@ -273,7 +273,8 @@ class ProposedCandidates(Value):
 
 
 def gate_for_rules(turn: transcript.Turn, /) -> ReadingGate:
-    """Return OPEN if a user said the turn here in person, without others' words; otherwise why rules may not read it."""
+    """Return OPEN if a user said the turn here in person, without others' words; otherwise why rules may not read
+    it."""
     if turn.uses_external_content:
         return ReadingGate.EXTERNAL_CONTENT
     if turn.actor is not None and _plain_word(turn.actor.triggered_by) in _MACHINE_INGRESS:

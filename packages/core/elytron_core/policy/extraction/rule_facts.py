@@ -302,7 +302,8 @@ def _introduced_names(text: str, readers: tuple[FactReader, ...], speaker: str |
 
 
 def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[StatedFact]:
-    """Yield the fact of each statement in a sentence; if it was to be remembered and one has none, the whole sentence."""
+    """Yield the fact of each statement in a sentence; if it was to be remembered and one has none, the whole
+    sentence."""
     if sentence[-1] in "?？":
         return
     for reader in readers:

@@ -226,7 +226,8 @@ def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQue
 def score_facts(
     facts: Sequence[PreparedFact], query: FactQuery, *, weights: FactWeights = STANDARD
 ) -> list[ScoredFact]:
-    """Return the matching facts in the given order; those of the slot that `kind:topic` names; or all if none matches."""
+    """Return the matching facts in the given order; those of the slot that `kind:topic` names; or all if none
+    matches."""
     slot = _slot_named(query.text)
     # A query may contain a colon by chance: it names a slot only if there is one.
     slot_facts = [prepared for prepared in facts if _slot_of(prepared.fact) == slot] if slot else []

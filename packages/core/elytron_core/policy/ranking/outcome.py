@@ -34,8 +34,8 @@ class FirstHitSigns(NamedTuple):
     few: float
     """1 if the search was among few statements, 0 in talk or among many."""
     unshared: float
-    """Similarity of the parts that the question and the hit do not share; 1 if the hit has every word of the question.
-    """
+    """Similarity of the parts that the question and the hit do not share; 1 if the hit has every word of the
+    question."""
     coverage: float
     """Share of the question's words in the hit, weighted by rarity."""
     lead: float

@@ -24,7 +24,8 @@ from elytron_core.text.traits import TextTrait, pattern_table
 
 
 class QuestionLabel(StrEnum):
-    """Labels of what a question asks for: none, one or several. The last four are used in languages without patterns."""
+    """Labels of what a question asks for: none, one or several. The last four are used in languages without
+    patterns."""
 
     ASSISTANT = "assistant"
     """It asks for what the assistant said."""
@@ -342,7 +343,8 @@ def _last_word_place(place: int, overtaken: dict[int, int]) -> int:
 
 
 def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
-    """Return the positions 0 to `count` with each latest statement right before the first message that it superseded."""
+    """Return the positions 0 to `count` with each latest statement right before the first message that it
+    superseded."""
     order: list[int] = []
     for place in range(count):
         last = overtaken.get(place)
