@@ -1,7 +1,7 @@
 """Limits of the Memory Gateway."""
 
 ID_CHARS = 128
-"""A user's, app's or project's id."""
+"""Length of a user's, app's or project's id."""
 SESSION_CHARS = 180
 MESSAGES = 500
 ITEMS = 100
@@ -9,12 +9,12 @@ ITEMS = 100
 TOP_K = 100
 TOP_K_DEFAULT = 8
 SEARCH_CHARS = 1_000_000
-"""Characters of all results of one search."""
+"""Total characters of one search's results."""
 UPSTREAM_ANSWER_BYTES = 16 * 1024 * 1024
 EDITS = 10_000
-"""Overrides and tombstones of one space."""
+"""Overrides and tombstones per space."""
 RESOURCES = 10_000
-"""Resources of one space."""
+"""Resources per space."""
 RESOURCE_BYTES = 50 * 1024 * 1024
 RESOURCE_TEXT_CHARS = 20_000_000
 RESOURCE_CHUNK_CHARS = 1_200
@@ -22,17 +22,17 @@ RESOURCE_CHUNKS = 20_000
 EXTRACTIONS, EXTRACTION_CPU_S, EXTRACTION_WAIT_S = 2, 30, 60.0
 EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
 SPACES = 1_000
-"""Apps and projects of one user."""
+"""Apps and projects per user."""
 TELL_MESSAGES = 500
 """Messages sent to an upstream at once."""
 TELL_BYTES = 1024 * 1024
-"""Bytes of text of them; one message alone may have more."""
+"""Total bytes of their text; a single message may have more."""
 TELL_S = 150.0
-"""Time limit for sending one waiting addition upstream; the lease of a sender is longer."""
+"""Timeout for sending one waiting addition upstream; a sender's lease is longer."""
 HOLD_MS = 180_000
 CATCH_UP_S = 30.0
-"""Interval between two searches for additions that an upstream has not received."""
+"""Interval between searches for additions that an upstream has not received."""
 TIMEOUT_S = 120.0
 TIMEOUT_MAX_S = 3_600.0
 HEALTH_S = 3.0
-"""Time limit for an upstream's health check."""
+"""Timeout of an upstream's health check."""

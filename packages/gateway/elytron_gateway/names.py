@@ -13,7 +13,7 @@ from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
-"""Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
+"""Letters, digits and `_.@-`, not beginning with a dot, so that none resembles a path or contains a separator."""
 Id = Annotated[str, Field(min_length=1, max_length=gateway_limits.ID_CHARS, pattern=ID_PATTERN)]
 SessionId = Annotated[Name, Field(min_length=3, max_length=gateway_limits.SESSION_CHARS)]
 ConversationId = Annotated[Name, Field(max_length=gateway_limits.SESSION_CHARS - len("chat:"))]
@@ -28,7 +28,7 @@ _RESOURCE_NAME = re.compile(r"r_[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class MemoryOwner:
-    """A user in one app and project. Each has its own memory space, so nothing is read across."""
+    """A user in one app and project. Each has its own memory space, so nothing is read across them."""
 
     user: str
     app: str = DEFAULT
@@ -113,7 +113,7 @@ def _is_conversation(name: str) -> bool:
 
 
 def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
-    """Return the parts of a session that is `owner`'s. Raises PermissionRefused if it names another user.
+    """Return the parts of a session of `owner`. Raises PermissionRefused if it names another user.
 
     A chat's id names no user: each owner has the chats that it wrote to, and no id reaches another owner's.
     """
@@ -124,7 +124,7 @@ def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
 
 
 def require_user_id(user_id: str, /) -> str:
-    """Return `user_id`. Raises InvalidInput if it is not an id, or is one of the system's own names."""
+    """Return `user_id`. Raises InvalidInput if it is not an id, or is a reserved name."""
     if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
         problem = f"must be 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, not beginning with .@"
         raise InvalidInput(field="user_id", problem=problem)
