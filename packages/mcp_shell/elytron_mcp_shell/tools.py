@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 Perform = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Performs an operation by its name with a request in JSON and returns its report as JSON. Raises what it raises."""
+"""Performs an operation by its name with a request in JSON and returns its report as JSON. Raises its errors."""
 
 
 class AddText(Request):
@@ -99,7 +99,7 @@ class PlainTool:
 
     @property
     def adds_only(self) -> bool:
-        """Return whether a call reads or adds, and changes nothing that is stored."""
+        """Return whether a call only reads or adds, and changes nothing stored."""
         return not self.mutates or (not self.destroys and self.answer_type is not MemoryControlReport)
 
 
@@ -142,7 +142,7 @@ async def _memory_history(perform: Perform, request: OneMemory) -> Any:
 
 
 def everyday_tools() -> tuple[PlainTool, ...]:
-    """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
+    """Return the two tools in the sets `core` and `all`: store a text, propose a fact."""
     return (
         PlainTool("memory_add", "Store a text as evidence; it can be recalled immediately.", AddText, MemoryWriteReport,
                   _add_memory, mutates=True),
@@ -152,7 +152,7 @@ def everyday_tools() -> tuple[PlainTool, ...]:
 
 
 def mem0_tools() -> tuple[PlainTool, ...]:
-    """Return the tools that mem0's hosts know."""
+    """Return the tools that mem0's hosts use."""
     from elytron_core.contracts.control import MemoryHistoryReport
     from elytron_core.contracts.recall import RecallHit
 
@@ -172,16 +172,16 @@ def mem0_tools() -> tuple[PlainTool, ...]:
 
 
 def text_of(value: Any, /) -> str:
-    """Return a JSON value as the text that a model reads."""
+    """Return a JSON value as text for a model."""
     return json.dumps(value, ensure_ascii=False)
 
 
 LISTED_RECENT: Final = 10
 LINE_CHARS: Final = 1_000
-"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
+"""Maximum characters of a memory in a line of a tool's answer; a longer one is cut with an ellipsis."""
 SPEAKERS_NAMED: Final = 12
 TOOLS_LISTED_CHARS: Final = 6_000
-"""Characters of the whole list of tools that a host is shown without asking for more."""
+"""Maximum characters of the whole list of tools shown by default."""
 
 
 ToolText = Annotated[str, Field(min_length=1)]
@@ -239,7 +239,7 @@ class LineTool:
 
     @property
     def adds_only(self) -> bool:
-        """Return whether a call reads or adds, and changes nothing that is stored."""
+        """Return whether a call only reads or adds, and changes nothing stored."""
         return adds_only(by_name(self.operation))
 
 
@@ -302,7 +302,7 @@ def _tell_write(report: MemoryWriteReport) -> str:
 def _tell_search(report: MemoryRecallReport) -> str:
     if report.reason is NothingReason.EMPTY_SPACE:
         return "Nothing has been stored here yet."
-    # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
+    # A model treats lines as answers: it gets none that do not answer, and doubt comes first.
     if report.outcome is RecallOutcome.NOTHING:
         return f"{_loss_line(report.losses)}{_NOTHING}"
     doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
@@ -348,7 +348,7 @@ def _hit_lines(hits: Iterable[RecallHit]) -> str:
 def _hit_line(hit: RecallHit) -> str:
     day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
     head = _join_lines(day, hit.speaker or hit.title or "")
-    # One memory is one line: what a text holds of line ends would look like another memory.
+    # One memory is one line: a line break in a text would look like another memory.
     text = " ".join(hit.text.split())
     if len(text) > LINE_CHARS:
         text = f"{text[: LINE_CHARS - 1]}…"
@@ -400,7 +400,7 @@ _CORE = frozenset(
 
 
 def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[AnyOperation, ...]:
-    """Return the operations that are tools in `sets`, an operator's own only for operators."""
+    """Return the operations that are tools in `sets`, operators' own only for operators."""
     return tuple(
         operation
         for operation in WIRE_OPERATIONS
@@ -416,12 +416,12 @@ def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
 
 
 def adds_only(operation: AnyOperation, /) -> bool:
-    """Return whether a call of `operation` reads or adds, and changes nothing that is stored."""
+    """Return whether a call of `operation` only reads or adds, and changes nothing stored."""
     return not operation.mutates or operation.name == "write"
 
 
 def tool_name(operation: AnyOperation, /) -> str:
-    """Return the name under which an operation is a tool."""
+    """Return the tool name of an operation."""
     return PREFIX + operation.name
 
 
@@ -429,7 +429,7 @@ CONFIRM = "confirm"
 
 
 def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, Any]:
-    """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
+    """Return the request schema of `operation`, with the confirmation that a grave call needs."""
     if operation.grave is None:
         return schema
     requirement = f"Required if the call {operation.grave.value}. Ask the owner of the memory first."
@@ -441,7 +441,7 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
 def require_confirmed(
     operation: AnyOperation, arguments: dict[str, Any], /, *, sets: frozenset[ToolSet]
 ) -> dict[str, Any]:
-    """Return the request in `arguments`. Raises if a grave one is not shown here or not confirmed."""
+    """Return the request in `arguments`. Raises if a grave one is not offered here or not confirmed."""
     if operation.grave is None:
         return arguments
     request = {name: value for name, value in arguments.items() if name != CONFIRM}
@@ -479,7 +479,7 @@ def operation_tool(name: str) -> "types.Tool":
 
 @cache
 def plain_tool(tool: PlainTool) -> "types.Tool":
-    """Return the tool with the schemas of what it takes and gives."""
+    """Return the tool with the schemas of its request and answer."""
     import mcp_types as types
 
     return types.Tool(
@@ -495,7 +495,7 @@ def plain_tool(tool: PlainTool) -> "types.Tool":
 
 @cache
 def line_tool(tool: LineTool) -> "types.Tool":
-    """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
+    """Return the tool without what a model does not need: titles, bounds, and the shape of its answer."""
     import mcp_types as types
 
     schema = tool.request_type.model_json_schema(mode="validation")
@@ -518,7 +518,7 @@ def _brief_field(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
+    """Return `schema` as that of an object, without patterns of Unicode classes, which some clients cannot read."""
     portable = _portable_schema(schema)
     return portable if portable.get("type") == "object" else portable | {"type": "object"}
 
