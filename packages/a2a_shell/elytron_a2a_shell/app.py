@@ -76,7 +76,7 @@ def a2a_app(admission: CallerAdmission, /, *, address: str | None = None, body_b
 
 
 def _late_app(build: Callable[[], "ASGIApp"]) -> "ASGIApp":
-    """Return an application that its first request builds: the SDK is loaded then, and no server waits for it."""
+    """Return an application built on its first request: the SDK is loaded then, and no server waits for it."""
     built: ASGIApp | None = None
 
     async def app(scope: "AsgiScope", receive: "Receive", send: "Send") -> None:
@@ -94,7 +94,7 @@ _JSON: Final = "application/json"
 
 
 def a2a_surfaces(address: str | None, /) -> Family:
-    """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
+    """Return the family that speaks A2A; its card names `address`, or the host of the request."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         served = a2a_app(admission, address=address)

@@ -130,7 +130,7 @@ class PeerCapabilityReport(Value):
 
 
 class FactCandidate(ScopedRequest):
-    """A proposed fact. It counts as coming from outside, also if the peer vouches for it."""
+    """A proposed fact. It counts as coming from outside, even if the peer vouches for it."""
 
     topic: facts.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
@@ -204,7 +204,7 @@ class _PeerUpload:
 
 
 class PeerUploads:
-    """Assembles pieces, separately for each principal, inside `temporary_folder`."""
+    """Assembles archive pieces, separately for each principal, inside `temporary_folder`."""
 
     def __init__(self, *, clock: Clock, ids: IdSource, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> None:
         self._folder: Path | None = None
@@ -215,7 +215,7 @@ class PeerUploads:
 
     @contextmanager
     def temporary_folder(self) -> Generator[None]:
-        """Have a folder for the block; it is gone afterwards with all that is in it."""
+        """Provide a folder during the block; it is removed afterwards with all its contents."""
         with TemporaryDirectory(prefix="elytron-a2a-") as folder:
             self._folder = Path(folder)
             try:
@@ -225,14 +225,14 @@ class PeerUploads:
                 self._waiting.clear()
 
     async def take(self, principal: str, chunk: MigrationChunk, /) -> Path | None:
-        """Keep a piece and return the file of the whole archive after its last one, else None.
+        """Store a piece and return the file of the whole archive after its last one, else None.
 
         A piece that came already is no error. Raises InvalidInput for a piece out of order or a broken archive,
         LimitExceeded.
         """
         whose = principal, chunk.upload
         upload = self._waiting.get(whose) or self._begin(whose, chunk)
-        # Pieces of one archive may arrive at once, so their order is judged under a lock.
+        # Pieces of one archive may arrive concurrently, so their order is checked under a lock.
         async with upload.lock:
             data = _chunk_bytes(chunk)
             if (chunk.count, chunk.sha256) != (upload.count, upload.sha256):
@@ -259,7 +259,7 @@ class PeerUploads:
             return upload.path
 
     def received(self, principal: str, name: str, /) -> int:
-        """Return how many pieces of an archive are here."""
+        """Return how many pieces of an archive have arrived."""
         upload = self._waiting.get((principal, name))
         return upload.received if upload is not None else 0
 
@@ -272,7 +272,7 @@ class PeerUploads:
     def _begin(self, whose: Whose, chunk: MigrationChunk) -> _PeerUpload:
         if chunk.index != 0:
             raise InvalidInput(field="index", problem="is not the next one, 0")
-        # Stale archives go when another begins, which needs no timer.
+        # Stale archives are removed when another begins, which needs no timer.
         oldest = self._clock.now() - A2A_UPLOAD_KEEP_MS
         for stale in [key for key, count in self._waiting.items() if count.touched_ms < oldest]:
             self.drop(*stale)
@@ -281,7 +281,7 @@ class PeerUploads:
             if count >= limit:
                 raise LimitExceeded(what="archives in progress", limit=limit, found=count + 1)
         assert self._folder is not None
-        # The file has a name of ours, because that of the upload comes from outside.
+        # The file gets our own name, because that of the upload comes from outside.
         path = self._folder / self._ids.new()
         upload = _PeerUpload(path, chunk.count, chunk.sha256, self._clock.now())
         self._waiting[whose] = upload
@@ -311,7 +311,7 @@ _PEER = CallSource(kind=SourceKind.PEER)
 
 
 class PeerBridge:
-    """Answers the messages of peers, each as the principal that its credential proved."""
+    """Answers the messages of peers, each as the authenticated principal."""
 
     def __init__(self, admission: CallerAdmission, /, *, uploads: PeerUploads) -> None:
         self._admission = admission
@@ -319,15 +319,15 @@ class PeerBridge:
 
     @property
     def hops(self) -> int:
-        """Return how many runtimes may have handed a message on before this one refuses it."""
+        """Return how many runtimes may have forwarded a message before this one rejects it."""
         return self._admission.dispatcher.runtime.context.profile.budget.hops
 
     async def answer(
         self, principal: Principal, message: PeerMessage, /, *, request_id: str, idempotency_key: str | None = None
     ) -> PeerAnswer:
-        """Do what `message` asks for and say what became of it; what went wrong comes back as Rejected."""
+        """Perform `message` and return the outcome; errors are returned as Rejected."""
         try:
-            # Runtimes that hand messages on to each other could otherwise do so without end.
+            # Otherwise runtimes that forward messages to each other could do so forever.
             if message.hops > self.hops:
                 raise LimitExceeded(what="hops per message", limit=self.hops, found=message.hops)
             payload = await self._perform(
@@ -390,7 +390,7 @@ class PeerBridge:
 
     async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
         chunk = envelope.decode_as(MigrationChunk, _encode_payload(payload))
-        # Judged before a piece is stored.
+        # Checked before a piece is stored.
         word = word_of(principal.kind, chunk.mode)
         archive = await self._uploads.take(principal.id, chunk)
         if archive is None:
@@ -400,7 +400,7 @@ class PeerBridge:
             path=str(archive), mode=chunk.mode, word=word, dry_run=chunk.dry_run, scope=chunk.scope
         )
         try:
-            # In the caller's space alone, and with an operator's right to the server's own file.
+            # Only in the caller's space, but with an operator's right to the server's own file.
             return await self._call(replace(principal, kind=PrincipalKind.OPERATOR), "import", request, request_id)
         finally:
             self._uploads.drop(principal.id, chunk.upload)
@@ -411,7 +411,7 @@ def _encode_payload(payload: dict[str, JsonValue]) -> bytes:
 
 
 def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
-    """Return the write that proposes what a peer does; nothing of it says that a user did.
+    """Return the write that proposes a peer's content; nothing in it claims that a user said it.
 
     A fact comes from outside, so that it is marked and can be set aside.
     """
@@ -435,7 +435,7 @@ def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
 
 
 def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
-    """Return the same of a payload in the form of the protocol's first hosts."""
+    """Return the same from a payload in the form of the protocol's first hosts."""
     request = envelope.decode_as(MemoryWriteRequest, _encode_payload(asked_of("write", payload, space=None).request))
     match request.write:
         case LongTermExtraction() as write:
@@ -453,6 +453,6 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
 
 def _peer_evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
     note = envelope.decode_as(PeerNote, _encode_payload(payload))
-    # Words of a tool count as coming from outside.
+    # A tool's words count as coming from outside.
     turn = TurnDraft(messages=(Message(role=EvidenceRole.TOOL, text=note.text, speaker=note.peer),))
     return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))

@@ -74,7 +74,7 @@ _PRINCIPAL = "principal"
 
 
 class PrincipalContext(DefaultServerCallContextBuilder):
-    """Hands on who was let in."""
+    """Passes on the authenticated principal."""
 
     def build(self, request: Request) -> ServerCallContext:
         """Return the context of a request, with its principal."""
@@ -91,7 +91,7 @@ class PeerRequestHandler(RequestHandler):
         self._ids = ids
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        """Answer a message by a message. What cannot be read as one of ours is invalid params."""
+        """Answer a message with a message. Unreadable messages are invalid params."""
         validate_proto_required_fields(params)
         try:
             message = peer_message(params.message)
@@ -173,7 +173,7 @@ def peer_message(message: Message, /) -> PeerMessage:
 
 
 def _whole_numbers(value: Any) -> Any:
-    """Return `value` with whole numbers as such: protobuf's values know floats alone."""
+    """Return `value` with whole numbers as integers, because protobuf's values only have floats."""
     match value:
         case float() if value.is_integer():
             return int(value)
@@ -195,7 +195,7 @@ _OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 
 
 def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
-    """Return the application that shows the agent card, naming the host that it was asked at."""
+    """Return the application that serves the agent card, naming the host of the request."""
 
     # Bounded, because the host comes from the request.
     @lru_cache(maxsize=_ADDRESSES_KEPT)
@@ -210,7 +210,7 @@ def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
 
 
 def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: str) -> ASGIApp:
-    """Return the application that answers JSON-RPC, of 1.0 and of 0.3 by its methods' names.
+    """Return the application that answers JSON-RPC 1.0 and 0.3, by its methods' names.
 
     What is no strict JSON never reaches the SDK.
     """
@@ -232,7 +232,7 @@ def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: 
 
 
 def message_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int) -> ASGIApp:
-    """Return the application that answers one message in plain JSON; a refused one raises what refused it."""
+    """Return the application that answers one message in plain JSON; a rejected one raises its error."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _require_json(scope)
@@ -253,7 +253,7 @@ def message_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int) -> ASG
 
 
 def _require_json(scope: Scope) -> None:
-    """Raise HTTPException unless the body is said to be JSON: other types a web page may send to any address."""
+    """Raise HTTPException unless the body is declared as JSON: a web page may send other types to any address."""
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _JSON_TYPES:
         raise HTTPException(415, headers={"Accept": "application/json"})
@@ -263,7 +263,7 @@ def _unreadable_answer(body: strict_json.Json) -> Response | None:
     """Return the answer to what the SDK could not read and would repeat, or log; None if it can."""
     if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
-    # In Python True is an int, but it is no id of JSON-RPC.
+    # In Python True is an int, but it is not an id of JSON-RPC.
     raw_id = body.get("id")
     request_id = raw_id if type(raw_id) is int or (isinstance(raw_id, str) and _ID.fullmatch(raw_id)) else None
     if request_id != raw_id or not _is_request(body):
@@ -287,7 +287,7 @@ def _is_request(body: dict[str, strict_json.Json]) -> bool:
 
 
 def _read_call(method: str, body: Any) -> None:
-    """Read `body` as the SDK will. Raises one of several errors where it cannot."""
+    """Parse `body` as the SDK will. Raises one of several errors if it cannot."""
     if (older := _older_methods().get(method)) is not None:
         older_request = older.model_validate(body)
         if method in _OLDER_MESSAGES:
@@ -298,14 +298,14 @@ def _read_call(method: str, body: Any) -> None:
 
 @cache
 def _older_methods() -> dict[str, Any]:
-    # The SDK's modules import each other: this one only behind its routes.
+    # The SDK's modules import each other: this one must follow its routes.
     from a2a.compat.v0_3.jsonrpc_adapter import JSONRPC03Adapter
 
     return JSONRPC03Adapter.METHOD_TO_MODEL
 
 
 async def _read_body(receive: Receive, *, limit: int) -> bytes:
-    """Return the body. Raises PayloadTooLarge at its bound, InvalidInput for one that takes too long."""
+    """Return the body. Raises PayloadTooLarge at its limit, InvalidInput for one that takes too long."""
     try:
         async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
             return await whole_body(receive, limit=limit)
@@ -314,7 +314,7 @@ async def _read_body(receive: Receive, *, limit: int) -> bytes:
 
 
 def agent_card(rpc_url: str, /) -> AgentCard:
-    """Return the card of a memory that answers JSON-RPC at `rpc_url`: a skill for each message.
+    """Return the card of a memory that answers JSON-RPC at `rpc_url`: a skill per message.
 
     Clients of 0.3 look for what they know at the places of their version, which the SDK adds for its interface.
     """

@@ -53,14 +53,15 @@ class Principal:
 
 
 OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
-"""The kinds that may do what is an operator's."""
+"""The kinds with operator rights."""
 
 
 class Authenticator(Protocol):
-    """Tells who holds a credential. Shells hand in what came over the wire and never look inside."""
+    """Authenticates credentials. Shells pass on what came over the wire and never look inside."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
-        """Return whose `Authorization` header value this is. Raises Unauthorized, one and the same for every reason."""
+        """Return the principal of this `Authorization` header value. Raises Unauthorized, identically for every
+        reason."""
         ...
 
 
@@ -68,7 +69,7 @@ DEVELOPER = Principal(id="developer", kind=PrincipalKind.DEVELOPER)
 
 
 class DevelopmentCallers:
-    """Takes every caller for the developer of this machine. For loopback alone, and only if asked for."""
+    """Treats every caller as the developer of this machine. Only for loopback, and only if requested."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - it is not read
         """Return the developer."""
@@ -76,13 +77,13 @@ class DevelopmentCallers:
 
 
 class AnyAuthenticator:
-    """Lets in a caller that one of several authenticators knows."""
+    """Accepts a caller that any of several authenticators accepts."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
         self._authenticators = authenticators
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
-        """Return who the first that knows the credential says it is. Raises Unauthorized."""
+        """Return the principal from the first authenticator that accepts the credential. Raises Unauthorized."""
         for authenticator in self._authenticators:
             try:
                 return await authenticator.authenticate(authorization)
@@ -99,9 +100,9 @@ _NOBODY = "0" * 64
 
 
 class AccessKeyReport(Value):
-    """A key as it is shown: everything but what opens anything. `fingerprint` changes when the key does.
+    """A key as shown: everything except secrets. `fingerprint` changes when the key does.
 
-    `last_used_at` is true to the hour; without it, the key was never used.
+    `last_used_at` is accurate to the hour; None if the key was never used.
     """
 
     id: str
@@ -117,7 +118,7 @@ class AccessKeyReport(Value):
 
 
 class AccessKeyIssued(Value):
-    """A new key. `key` is shown this once; `webhook_secret` signs webhooks under `access.id`.
+    """A new key. `key` is only shown once; `webhook_secret` signs webhooks under `access.id`.
 
     Without a secret outside the store there is none, and `no_webhooks` says how to have one.
     """
@@ -185,7 +186,7 @@ class AccessListRequest(Request):
 
 
 class AccessKeys:
-    """The access keys of a store, and who holds them. A change made elsewhere is seen after two seconds."""
+    """The access keys of a store, and their holders. A change made elsewhere takes effect after two seconds."""
 
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
@@ -195,9 +196,9 @@ class AccessKeys:
         self._noted: LruCache[str, Instant] = LruCache(limits.ACCESS_KEYS_CACHED)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
-        """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
+        """Return the principal of the key in the header. Raises Unauthorized, identically for every reason."""
         scheme, _, credential = (authorization or "").partition(" ")
-        # A header without the form of a key costs no look-up.
+        # A header that is not in the form of a key costs no lookup.
         match = _KEY.fullmatch(credential.strip()) if scheme.lower() == "bearer" else None
         if match is None:
             raise Unauthorized
@@ -212,7 +213,7 @@ class AccessKeys:
         return _key_principal(key)
 
     async def signer(self, key_id: str, /) -> tuple[Principal, tuple[str, ...]]:
-        """Return whose key `key_id` is and the secrets that sign for it. Raises Unauthorized, Unsupported."""
+        """Return the holder of `key_id` and the secrets for its signatures. Raises Unauthorized, Unsupported."""
         record = await self._documents.find_record()
         key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
         if record is None or key is None or key.revoked_at is not None:
@@ -221,7 +222,7 @@ class AccessKeys:
         return _key_principal(key), (_webhook_secret(secret, key), _former_webhook_secret(secret, key))
 
     async def note_use(self, key_id: str, /) -> None:
-        """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
+        """Record the use of a key that was just looked up: once an hour, and only if it can be stored now."""
         cached_key = self._cached_keys.get(key_id)
         if cached_key is None or cached_key[1] is None:
             return
@@ -229,16 +230,16 @@ class AccessKeys:
         if now - max(cached_key[1].last_used_at or 0, self._noted.get(key_id, 0)) < ACCESS_USED_EVERY_MS:
             return
         self._noted[key_id] = now
-        # The note is no condition: a store that is full or away must not keep callers out.
+        # Recording is optional: a store that is full or unavailable must not lock callers out.
         with contextlib.suppress(ElytronError):
             record, key, revision = await self._read_key(key_id)
-            # Another process may have noted a later use meanwhile.
+            # Another process may have recorded a later use meanwhile.
             if (key.last_used_at or 0) < now:
                 await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
 
     @retry_lost_races
     async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
-        """Make a key and show it, this once."""
+        """Create a key and show it, only this once."""
         context = self._context
         record = await self._documents.record()
         key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
@@ -255,7 +256,7 @@ class AccessKeys:
         return self._issued(key, secret, record)
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
-        """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
+        """Give a key a new secret; the old one is invalid from now on. Raises NotFound, also for a revoked one."""
         secret = self._context.ids.secret(_SECRET_BYTES).hex()
 
         def rotated(key: AccessKey, record: SpaceRecord) -> AccessKey:
@@ -269,7 +270,7 @@ class AccessKeys:
         return self._issued(key, secret, record)
 
     async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
-        """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
+        """Revoke a key. A second time changes nothing. Raises NotFound."""
 
         def revoked(key: AccessKey, _: SpaceRecord) -> AccessKey:
             return key if key.revoked_at else key.model_copy(update={"revoked_at": self._context.clock.now()})
@@ -278,7 +279,7 @@ class AccessKeys:
         return _shown_key(key)
 
     async def set_quota(self, request: AccessQuotaRequest, /) -> AccessKeyReport:
-        """Give a key another quota, or none.
+        """Set or remove a key's quota.
 
         Raises NotFound, also for a revoked key, and InvalidInput for an operator's.
         """
@@ -292,18 +293,18 @@ class AccessKeys:
         return _shown_key(key)
 
     async def set_label(self, request: AccessLabelRequest, /) -> AccessKeyReport:
-        """Give a key another label. Raises NotFound, also for a revoked key."""
+        """Change the label of a key. Raises NotFound, also for a revoked key."""
         label = {"label": request.label}
         _, key = await self._change(request.id, lambda key, _: _open_key(key).model_copy(update=label))
         return _shown_key(key)
 
     async def find(self, request: AccessKeyRequest, /) -> AccessKeyReport:
-        """Return one key, also a revoked one. Raises NotFound."""
+        """Return one key, even a revoked one. Raises NotFound."""
         _, key, _ = await self._read_key(request.id)
         return _shown_key(key)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
-        """Return a page of the keys, revoked ones too."""
+        """Return a page of the keys, including revoked ones."""
         query = request or AccessListRequest()
         documents = await self._context.store.scan(
             SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(query.cursor), limit=query.limit
@@ -313,7 +314,7 @@ class AccessKeys:
         return AccessKeyList(items=tuple(map(_shown_key, keys)), next_cursor=more)
 
     async def open_kinds(self) -> frozenset[PrincipalKind]:
-        """Return of which kinds there are keys that open something."""
+        """Return the kinds that have valid keys."""
         page: AccessKeyList | None = None
         kinds: set[PrincipalKind] = set()
         while page is None or page.next_cursor is not None:
@@ -322,7 +323,7 @@ class AccessKeys:
         return frozenset(kinds)
 
     async def refs_of(self, spaces: Collection[str], /) -> tuple[DocumentRef, ...]:
-        """Return where the keys of these spaces are stored, for an erasure that ends them."""
+        """Return the refs of these spaces' keys, for an erasure that ends them."""
         return tuple(
             [one.ref async for one in self._documents.scan() if AccessKey.from_bytes(one.body).space in spaces]
         )
@@ -337,7 +338,7 @@ class AccessKeys:
         )
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
-        """Return the key as it was seen a moment ago, or as it is."""
+        """Return the key from the cache, or as stored now."""
         now = self._context.clock.now()
         cached_key = self._cached_keys.get(key_id)
         # A clock that steps back must not keep an ended key valid.
@@ -361,7 +362,7 @@ class AccessKeys:
     async def _change(
         self, key_id: str, change: Callable[[AccessKey, SpaceRecord], AccessKey], /, *, takes_back: bool = False
     ) -> tuple[SpaceRecord, AccessKey]:
-        """Store what `change` makes of a key, planned again if another change came first. Raises NotFound."""
+        """Store the result of `change` for a key, planned again if another change came first. Raises NotFound."""
         record, key, revision = await self._read_key(key_id)
         changed = change(key, record)
         if changed == key:
@@ -370,20 +371,20 @@ class AccessKeys:
         return record, changed
 
     async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, takes_back: bool = False) -> None:
-        """Commit `key`; with `takes_back` the sessions that it opened end too.
+        """Commit `key`; with `takes_back` its sessions end too.
 
         Raises Conflict if another commit came first; it has to be made again.
         """
         deletes = await removed_sessions(self._sessions, record, key.id) if takes_back else ()
         key_change = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
         await self._documents.commit(record, key_change, deletes=deletes, takes_back=takes_back)
-        # Effective at once here; other processes see it when their cache ends.
+        # Effective immediately here; other processes see it when their cache expires.
         self._cached_keys.pop(key.id, None)
 
 
 @cache
 def _nobodys_key() -> bytes:
-    """Return a key that opens nothing, as it would be kept."""
+    """Return a dummy key that matches nothing, in stored form."""
     at = Instant(limits.LATEST_MS)
     key = AccessKey(
         id="0" * 16,
@@ -403,12 +404,12 @@ def _key_digest(record: SpaceRecord, *parts: str) -> str:
 
 
 def _webhook_secret(secret: bytes, key: AccessKey) -> str:
-    """Return the secret that a key's holder signs webhooks with; derived, so that it is not stored."""
+    """Return the secret with which a key's holder signs webhooks; derived, so that it is not stored."""
     return derived_token(secret, "webhook secret", key.id, str(key.rotations))
 
 
 def _former_webhook_secret(secret: bytes, key: AccessKey) -> str:
-    """Return the secret as earlier builds showed it, in a form that redaction does not know."""
+    """Return the secret as earlier builds showed it, in a form that redaction does not recognise."""
     return strict_json.keyed_tag(secret, "webhook secret", key.id, str(key.rotations), size=64)
 
 

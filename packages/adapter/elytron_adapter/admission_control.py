@@ -30,31 +30,31 @@ CALL_LAG_S: Final = 1.0
 
 _MINUTE_S = 60.0
 _SLACK_S = 0.001
-"""Tolerance of figures with fractions."""
+"""Tolerance for rounding of fractions."""
 
 
 class LoadShedding(Protocol):
-    """Gives each call its place, or refuses it. `running` and `waiting` count calls."""
+    """Gives each call a slot, or rejects it. `running` and `waiting` count calls."""
 
     running: int
     waiting: int
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
-        """Return the place of a call of `principal`, waited for at entering.
+        """Return a slot for a call of `principal`, which is waited for on entering.
 
-        Entering raises RateLimited if the principal called too often, Overloaded if there is no place.
+        Entering raises RateLimited if the principal called too often, Overloaded if there is no slot.
         """
         ...
 
 
 class NoShedding:
-    """Gives a place to every call at once: for a machine of one's own."""
+    """Gives every call a slot immediately: for a machine of one's own."""
 
     running = 0
     waiting = 0
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - any principal
-        """Return a place that is free."""
+        """Return a free slot."""
         return nullcontext()
 
 
@@ -77,22 +77,22 @@ class LoadBounds:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBounds:
-    """Limits of a server's connections. `each` is of one address, and counts only those without a right credential."""
+    """Limits of a server's connections. `each` is per address, and counts only those without a valid credential."""
 
     silent_s: float = HTTP_SILENT_S
     head_s: float = HTTP_HEAD_S
     each: int = CONNECTIONS_EACH
     most: int | None = None
-    """All connections; None: as many as the descriptors of the process allow."""
+    """All connections; None: as many as the process has descriptors for."""
 
 
 class FairPlaces:
-    """A bounded number of calls run at once, in all and of one principal; the others wait, and principals take turns.
+    """A limited number of calls runs at once, in total and per principal; the others wait, and principals take turns.
 
     A principal with a thousand calls therefore waits behind its own calls and does not delay the others.
 
-    Calls that never wait for anything are done one after another and fill no place, in any number: they queue in
-    the event loop. Of those, one turn of the loop does as many as it has time for; the rest is shed.
+    Calls that never wait for anything are run one after another and take no slot, in any number: they queue in the
+    event loop. One iteration of the loop runs as many of those as it has time for; the rest is rejected.
     """
 
     def __init__(self, bounds: LoadBounds | None = None, /) -> None:
@@ -108,7 +108,7 @@ class FairPlaces:
 
     @contextmanager
     def hold_calls(self) -> Generator[None]:
-        """Let calls only queue, or be shed, while this is entered: none of them is begun."""
+        """Only queue or reject calls in this block: none of them starts."""
         self._is_held = True
         try:
             yield
@@ -117,11 +117,11 @@ class FairPlaces:
             self._admit()
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
-        """Return the place of a call of `principal`."""
+        """Return a slot for a call of `principal`."""
         return _HeldPlace(self, principal)
 
     async def take(self, principal: Principal, /) -> None:
-        """Wait for a place. Raises RateLimited, Overloaded."""
+        """Wait for a slot. Raises RateLimited, Overloaded."""
         most = _calls_per_minute(principal, self._bounds.calls_per_minute)
         if most:
             self._rates.count(principal.id, asyncio.get_running_loop().time(), most=most)
@@ -136,7 +136,7 @@ class FairPlaces:
         await self._wait(principal.id)
 
     def leave(self, principal: Principal, /) -> None:
-        """Return a place, and give it to the next in turn."""
+        """Release a slot, and give it to the next in turn."""
         self.running -= 1
         running_calls = self._running[principal.id] - 1
         if running_calls:
@@ -146,7 +146,7 @@ class FairPlaces:
         self._admit()
 
     def _count_in_turn(self) -> None:
-        """Count a call of this turn of the event loop. Raises Overloaded where its time is up."""
+        """Count a call of this iteration of the event loop. Raises Overloaded if its time is used up."""
         loop = asyncio.get_running_loop()
         if self._turn_calls == 0:
             self._turn_began = loop.time()
@@ -162,14 +162,14 @@ class FairPlaces:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, deque()).append(turn)
         self.waiting += 1
-        # The waiting ones may be of principals that have used up their share, so a place can be free.
+        # The waiting ones may be of principals that have used up their share, so a slot can be free.
         self._admit()
         try:
             async with asyncio.timeout(self._bounds.wait_s):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.leave(Principal(id=name, kind=PrincipalKind.USER))  # it was given a place as it gave up
+                self.leave(Principal(id=name, kind=PrincipalKind.USER))  # it was given a slot while it gave up
             else:
                 self._forget(name, turn)
             if isinstance(error, TimeoutError):
@@ -177,8 +177,8 @@ class FairPlaces:
             raise
 
     def _admit(self) -> None:
-        """Start those whose turn it is: one of each principal after another, in the order in which they came."""
-        # A copy, because queues are removed and put back behind the others meanwhile.
+        """Start those whose turn it is: one of each principal in turn, in order of arrival."""
+        # A copy, because queues are removed and appended meanwhile.
         for name in list(self._waiting):
             while self._is_free_for(name) and (queue := self._waiting.get(name)):
                 turn = queue.popleft()
@@ -229,7 +229,7 @@ class _HeldPlace:
 
 
 class _CallRates:
-    """Counts each principal's calls in a sliding minute: those of this one, and what still counts of the one before."""
+    """Counts each principal's calls in a sliding minute: this one's, and the remaining share of the previous one's."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -243,14 +243,14 @@ class _CallRates:
             self._before = self._counts if minute == self._minute + 1 else {}
             self._minute, self._counts = int(minute), {}
         counted, before = self._counts.get(name, 0), self._before.get(name, 0)
-        # The minute before counts by the part of it that is less than sixty seconds ago.
+        # The previous minute counts by the part of it that is less than sixty seconds ago.
         if counted + round(before * (1.0 - within)) >= most:
             raise RateLimited(limit=most, retry_after_s=_wait_s(counted, before, within, most=most))
         self._counts[name] = counted + 1
 
 
 def _wait_s(counted: int, before: int, within: float, *, most: int) -> int:
-    """Return the seconds until one more call is let through, which is when enough of the older ones count no more.
+    """Return the seconds until one more call is allowed, when enough of the older ones have expired.
 
     Where this minute alone is full, that is in the next one, in which its calls are the older ones.
     """
@@ -262,7 +262,7 @@ def _wait_s(counted: int, before: int, within: float, *, most: int) -> int:
 
 
 def _calls_per_minute(principal: Principal, default: int) -> int:
-    """Return how many calls a minute `principal` may make, 0: any number. A quota of its own replaces the default."""
+    """Return how many calls a minute `principal` may make, 0: any number. Its own quota replaces the default."""
     if principal.quota is not None and principal.quota.calls_per_minute is not None:
         return principal.quota.calls_per_minute
     return default if principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE} else 0

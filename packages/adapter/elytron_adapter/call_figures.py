@@ -12,7 +12,7 @@ UNKNOWN = "unknown"
 _NAMES = frozenset(operation.name for operation in OPERATIONS)
 _MINUTE_MS = 60_000
 PROGRAM_DAYS = 10_000
-"""Rows of programs' tokens that are kept; beyond them the oldest goes."""
+"""Maximum rows of programs' tokens; beyond that the oldest is dropped."""
 MODEL_CHARS = 120
 
 
@@ -60,7 +60,7 @@ class CallFigures:
     def count_call(self, transport: str, operation: str, /, *, refused: bool, seconds: float) -> None:
         """Count a call that was answered after `seconds`."""
         self.transports[transport] += 1
-        # A caller may name any operation; only those that there are get a row of their own.
+        # A caller may name any operation; only existing ones get a separate row.
         operation = operation if operation in _NAMES else UNKNOWN
         of_it = self.operations.get(operation)
         if of_it is None:

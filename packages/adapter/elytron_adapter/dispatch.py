@@ -55,13 +55,13 @@ READY_WAIT_S: Final = 2.0
 
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
-"""Returns the reason of a refusal, or None where the call may go on."""
+"""Returns the reason for rejecting a call, or None if it may continue."""
 
 _FOREIGN = "this key opens a single space: leave the scope out, or name that space"
 
 
 def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
-    """Refuse what the caller's kind may not do. Raises Unauthorized for a call from elsewhere without a principal.
+    """Reject what the caller's kind may not do. Raises Unauthorized for a remote call without a principal.
 
     A call from this machine's own user, in process or by the command, may do everything. A role that no credential
     proved is none.
@@ -84,7 +84,7 @@ def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> s
 
 
 def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
-    """Return how far the archive that such a caller sends is believed.
+    """Return how far an archive from such a caller is trusted.
 
     Raises PermissionRefused for a device, and for a member's full restore, which no admission judges.
     """
@@ -149,7 +149,7 @@ _LOCAL = (
 
 
 class OperationDispatcher:
-    """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
+    """Answers envelopes from one runtime, which its opener closes. Many calls may run concurrently."""
 
     def __init__(
         self, runtime: MemoryRuntime, /, *, policy: Policy = by_role, repeat_wait_s: float = limits.IDEMPOTENCY_WAIT_S
@@ -164,7 +164,7 @@ class OperationDispatcher:
         return self._runtime
 
     async def dispatch(self, envelope: Envelope, /) -> Response:
-        """Do what `envelope` asks for and say what became of it; errors come back as Rejected."""
+        """Perform `envelope` and return the outcome; errors are returned as Rejected."""
         try:
             return await self._answer(envelope)
         except ElytronError as error:
@@ -174,7 +174,7 @@ class OperationDispatcher:
             return reject_error(error, request_id=envelope.request_id)
 
     async def unready(self, request_id: str, /) -> RejectedAnswer | None:
-        """Return why nothing can be answered now, or None where the store answers in time and takes commits."""
+        """Return why nothing can be answered now, or None if the store answers in time and accepts commits."""
         try:
             async with asyncio.timeout(READY_WAIT_S):
                 await self._runtime.context.store.probe()
@@ -215,7 +215,7 @@ async def _payload_request(operation: AnyOperation, payload: bytes | Value, spac
 
 
 def _note_call(envelope: Envelope) -> None:
-    """Log a call whose caller gave an id of records or said what it is: reads leave no other trace."""
+    """Log a call whose caller gave an audit id or a source: reads leave no other trace."""
     source = envelope.source.label
     if (envelope.audit_id is None and source is None) or not _audit.isEnabledFor(logging.INFO):
         return
@@ -230,16 +230,16 @@ def _note_call(envelope: Envelope) -> None:
 
 
 def _log_error(error: Exception, envelope: Envelope) -> None:
-    # Not the message: it may repeat what a caller gave. Type and places are enough to find the fault.
+    # Without the message, which may repeat what a caller gave. Type and locations suffice to find the fault.
     places = "".join(traceback.format_tb(error.__traceback__))
     logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)
 
 
 class CallerAdmission:
-    """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
+    """Admits callers, each as the principal of its credential, and answers their calls within the server's limits.
 
-    One is shared by all shells of a process, with the only instance of each registry that caches what is stored (keys,
-    quotas, transports). So a principal's limits, and a change through any surface, hold over all of them.
+    One instance is shared by all shells of a process, with the only instance of each registry that caches stored data
+    (keys, quotas, transports). So a principal's limits, and a change through any surface, apply to all of them.
     """
 
     def __init__(
@@ -254,24 +254,25 @@ class CallerAdmission:
     ) -> None:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
-        """Set when the server begins to end: streams and sockets say goodbye."""
+        """Set when the server starts to shut down, so that streams and sockets close properly."""
         self.end: Callable[[], None] | None = None
-        """Ends the server around this, as a signal does; None if another program serves."""
+        """Shuts down the surrounding server, as a signal does; None if another program serves."""
         self.streams = 0
-        """Number of open streams and sockets; a server that ends closes them first."""
+        """Number of open streams and sockets; a server that shuts down closes them first."""
         self.attempts = attempts or WrongAttempts(dispatcher.runtime.context.clock)
-        """Wrong credentials, for shells to count by the address that they came from."""
+        """Wrong credentials, counted by shells per source address."""
         self.authenticator = authenticator
         own = authenticator if isinstance(authenticator, AccessKeys) else None
         self.keys = keys or own or AccessKeys(dispatcher.runtime.context)
-        """The access keys that `authenticator` reads: a change through them is effective at once on every surface."""
+        """The access keys that `authenticator` reads: a change through them takes effect immediately on every
+        surface."""
         self.shedding = shedding or NoShedding()
         self.transports = TransportSwitches(dispatcher.runtime.context)
         self.figures = CallFigures(dispatcher.runtime.context.clock)
         self.quotas = KeyQuotas(dispatcher.runtime.context)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
-        """Return whose `Authorization` header value this is. Raises Unauthorized.
+        """Return the principal of this `Authorization` header value. Raises Unauthorized.
 
         A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
         """
@@ -287,10 +288,10 @@ class CallerAdmission:
     async def admitted(
         self, principal: Principal, /, *, body: bytes = b"", space: SpaceId | None = None
     ) -> AsyncGenerator[None]:
-        """Hold the place of one call that is no operation, charged to the quota of its key.
+        """Hold the slot of one call that is no operation, charged to its key's quota.
 
-        `body` is the call's body, which was read before: no place waits for a slow sender. `space` is what the call
-        works in, also from memory. Raises RateLimited, Overloaded, SpaceLocked.
+        `body` is the call's body, which was already read, so that no slot waits for a slow sender. `space` is the space
+        that the call uses, even through a cache. Raises RateLimited, Overloaded, SpaceLocked.
         """
         # Charged before it waits, so that a caller beyond its quota fills no queue.
         if principal.quota is not None:
@@ -362,7 +363,7 @@ def acting_as(
 
 @lru_cache(limits.ACCESS_KEYS_CACHED)
 def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> CallAuth:
-    """Return what an envelope says of `principal`."""
+    """Return the envelope's authentication for `principal`."""
     return CallAuth(
         authenticated=True,
         kind=AuthKind.LOCAL if principal.kind is PrincipalKind.DEVELOPER else kind,
@@ -373,7 +374,7 @@ def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Cal
 
 
 class OpenStreams:
-    """Counts the streams of each caller, of which `each` may be open at once."""
+    """Counts the streams of each caller, which may have `each` open at once."""
 
     def __init__(self, admission: CallerAdmission, /, *, each: int) -> None:
         self.admission = admission
@@ -392,5 +393,5 @@ class OpenStreams:
         finally:
             self.admission.streams -= 1
             self._open[principal.id] -= 1
-            # Leaves out the callers that have none open.
+            # Drops the callers that have none open.
             self._open += Counter()

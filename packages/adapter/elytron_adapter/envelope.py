@@ -40,7 +40,7 @@ _WRITES = frozenset({"writes", "extraction", *_FEEDBACK})
 
 
 def seed_key(key: str, /) -> str:
-    """Return the word of the protocol's first hosts, one of eight, for the error `key`."""
+    """Return the name that the protocol's first hosts use, one of eight, for the error `key`."""
     return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
 
 
@@ -52,7 +52,7 @@ class OperationCall(NamedTuple):
 
 
 def is_seed_write(body: Mapping[str, Any], /) -> bool:
-    """Return whether `body` says by its fields, and not by `kind`, what is written."""
+    """Return whether `body` shows by its fields, and not by `kind`, what is written."""
     return not _WRITES.isdisjoint(body)
 
 
@@ -77,7 +77,7 @@ def asked_of(operation: str, body: Mapping[str, Any], /, *, space: str | None) -
 
 
 def _typed_write(body: Mapping[str, Any]) -> Json:
-    """Return a write whose body says by its fields, and not by `kind`, what is written."""
+    """Return a write whose body shows by its fields, and not by `kind`, what is written."""
     if "writes" in body:
         return _wrap_write(body, "procedural", {name: body[name] for name in ("writes", "source") if name in body})
     if isinstance(extraction := body.get("extraction"), dict):
@@ -142,7 +142,7 @@ class CallSource(Value):
 
     @property
     def label(self) -> str | None:
-        """Return what the audit notes of it: its kind and the names that were said; None without a name."""
+        """Return the label for the audit: its kind and the given names; None without a name."""
         names = (("id", self.id), ("agent", self.agent), ("owner", self.owner), ("channel", self.channel))
         parts = [f"{what} {name!r}" for what, name in (*names, ("chat", self.chat)) if name is not None]
         return ", ".join((self.kind, *parts)) if parts else None
@@ -180,7 +180,7 @@ class CallOrigin(NamedTuple):
 
 
 class CallAuth(Value):
-    """The caller as the shell knows it, from a credential alone and never from a payload.
+    """The caller as authenticated by the shell, only from a credential and never from a payload.
 
     `role` says what the caller may do; `space` is the only space that it may use, None: any.
     """
@@ -203,9 +203,9 @@ class Envelope(Request):
     idempotency_key: IdempotencyKey | None = None
     audit_id: Name | None = None
     versions: tuple[str, ...] = ()
-    """One of these must be the version of what is changed; "*": any. None: that is not asked."""
+    """One of these must be the version of what is changed; "*": any. None: not checked."""
     may_disclose: bool = True
-    """Private memories are shown if true; not to a model, unless its host wants that."""
+    """Show private memories; never to a model, unless its host wants that."""
     payload: bytes | Value = b"{}"
 
 
@@ -220,11 +220,11 @@ class AcceptedAnswer(Value):
     request_id: str
     report: Report
     version: str | None = Field(default=None, exclude=True)
-    """Of the one thing that was read, for shells to tell beside the report."""
+    """Version of the one thing that was read, which shells return with the report."""
 
 
 class DuplicatedAnswer(Value):
-    """It had been done before under this idempotency key; nothing was changed, and this is the first answer again."""
+    """It was already done under this idempotency key; nothing was changed, and this repeats the first answer."""
 
     kind: Literal["duplicated"] = "duplicated"
     request_id: str
@@ -232,7 +232,7 @@ class DuplicatedAnswer(Value):
 
 
 class QueuedAnswer(Value):
-    """A part is done; `job` does the rest and can be asked for."""
+    """A part is done; `job` does the rest and can be queried."""
 
     kind: Literal["queued"] = "queued"
     request_id: str
@@ -241,7 +241,7 @@ class QueuedAnswer(Value):
 
 
 class RejectedAnswer(Value):
-    """It was not done. `error_key` is stable; `reason` names no value that was given."""
+    """It was not done. `error_key` is stable; `reason` repeats no given value."""
 
     kind: Literal["rejected"] = "rejected"
     request_id: str
@@ -253,7 +253,7 @@ class RejectedAnswer(Value):
     @computed_field
     @property
     def seed_key(self) -> str:
-        """Return the same in the few words of the protocol's first hosts."""
+        """Return the error in the terms of the protocol's first hosts."""
         return seed_key(self.error_key)
 
 
@@ -267,10 +267,10 @@ RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 
 
 def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, space: str | None = None) -> RequestT:
-    """Return the request of `operation` in `data`; `space` is the caller's own, in which a scope without one is.
+    """Return the request of `operation` in `data`; `space` is the caller's own, the default of a scope without one.
 
-    Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
-    repeats what was given, be it a value or an unknown field's name.
+    Raises InvalidJson for invalid strict JSON, PayloadTooLarge, and InvalidInput that names the field and never repeats
+    what was given, whether a value or an unknown field's name.
     """
     return decode_as(operation.request, data, space=space)
 
@@ -279,10 +279,10 @@ def decode_as(
     model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES, space: str | None = None
 ) -> ValueT:
     """Return the `model` in `data`. Raises as `decode_request` does."""
-    # Read strictly first, because pydantic accepts repeated keys and other ambiguous JSON.
+    # Parsed strictly first, because pydantic accepts repeated keys and other ambiguous JSON.
     parse_json(data, limit=limit)
     try:
-        # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
+        # Filling an instance bypasses a request's own __init__, which would read Python's types, not JSON's.
         return model.__pydantic_validator__.validate_json(
             data, strict=True, context=own_space(space), self_instance=model.__new__(model)
         )
@@ -291,12 +291,13 @@ def decode_as(
 
 
 async def read_aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
-    """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
+    """Return the result of `read` for `size` bytes; large inputs are read in a thread, so that others are answered
+    meanwhile."""
     return read() if size <= DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
 
 
 def encode_value(value: Value, /) -> bytes:
-    """Return `value` as JSON; fields without a value are left out."""
+    """Return `value` as JSON without empty fields."""
     return value.__pydantic_serializer__.to_json(value, exclude_none=True)
 
 
@@ -320,7 +321,7 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class FailureStatus:
-    """An error's HTTP status, JSON-RPC code, exit code, and the title that people read."""
+    """An error's HTTP status, JSON-RPC code, exit code, and the title for people."""
 
     status: int
     rpc: int

@@ -43,13 +43,13 @@ from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, EntryDraft,
 from elytron_core.scope import ChangeReport, ScopedRequest, is_scoped
 
 _NEVER = 1 << 40
-"""A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
+"""A revision that no space record has: a batch that requires it is answered from a receipt or rejected."""
 
 Answer = AcceptedAnswer | DuplicatedAnswer | QueuedAnswer
 
 
 def key_in(header: str | None, /) -> str | None:
-    """Return the key in the header `Idempotency-Key`, which the standard's draft writes in quotes and others do not.
+    """Return the key in the header `Idempotency-Key`, which the standard's draft quotes and others do not.
 
     Raises InvalidInput for a key that is empty or too long.
     """
@@ -62,7 +62,7 @@ def key_in(header: str | None, /) -> str | None:
 
 
 class RepeatedCalls:
-    """Calls operations of one runtime so that a repeat under the same key is answered and not done again."""
+    """Calls operations of one runtime so that a repeat under the same key is answered without being done again."""
 
     def __init__(self, runtime: MemoryRuntime, /, *, wait_s: float = limits.IDEMPOTENCY_WAIT_S) -> None:
         self._runtime = runtime
@@ -72,7 +72,7 @@ class RepeatedCalls:
     async def answer(self, operation: AnyOperation, request: Value, envelope: Envelope, /) -> Answer:
         """Call `operation`, or return its first answer.
 
-        Raises IdempotencyConflict for a key of another request, StillRunning where the first call takes long.
+        Raises IdempotencyConflict for a key of another request, StillRunning if the first call takes long.
         """
         if envelope.idempotency_key is not None and operation.mutates and operation.repeat is RepeatGuard.HARMLESS:
             problem = f"is not supported by {operation.name!r}, which is safe to repeat: leave it out"
@@ -124,7 +124,7 @@ class RepeatedCalls:
                 try:
                     report = await self._perform(operation, request, envelope)
                 except (Conflict, InvalidInput, NotFound):
-                    # Another process may just have done it, so that it cannot be done again.
+                    # Another process may just have done it, so it cannot be done again.
                     stored_answer = await self._look_up(space, name, request)
                     if stored_answer is None:
                         raise
@@ -141,15 +141,15 @@ class RepeatedCalls:
         return self._running.setdefault(call, asyncio.Lock())
 
     async def _look_up(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest) -> bytes | None:
-        """Return the answer kept under `name`, or None. Raises IdempotencyConflict."""
+        """Return the answer stored under `name`, or None. Raises IdempotencyConflict."""
         committed = await self._commit(space, name, request, answer=b"", requires=_NEVER)
         return committed.answer if committed is not None else None
 
     async def _keep(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, report: Value) -> bytes | None:
-        """Keep `report` as the answer of `name`; return the first answer where another process was there before."""
+        """Store `report` as the answer of `name`; return the first answer if another process stored one before."""
         assert isinstance(report, ChangeReport)
         if not report.changed:
-            # Another process may just have done it, so that there was nothing left to change.
+            # Another process may just have done it, so that nothing was left to change.
             return await self._look_up(space, name, request)
         committed = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)
         return committed.answer if committed is not None and committed.replayed else None
@@ -157,7 +157,7 @@ class RepeatedCalls:
     async def _commit(
         self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, *, answer: bytes, requires: int
     ) -> CommitReceipt | None:
-        """Commit a receipt, or meet the one that is there. None where the space is not, or not at that revision."""
+        """Commit a receipt, or find the existing one. None if the space does not exist, or not at that revision."""
         context = self._runtime.context
         try:
             record = await context.spaces.find(space)
@@ -189,14 +189,14 @@ class RepeatedCalls:
 
 
 def _call_answer(report: Value, envelope: Envelope, *, version: str | None = None) -> AcceptedAnswer | QueuedAnswer:
-    """Return the answer of a call that was made now: some leave the rest to a job, and say so."""
+    """Return the answer of a call made now: some leave the rest to a job, and say so."""
     if isinstance(report, PUTTING_OFF) and report.job is not None:
         return QueuedAnswer(request_id=envelope.request_id, report=report, job=report.job)
     return AcceptedAnswer(request_id=envelope.request_id, report=report, version=version)
 
 
 def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:
-    """Return `request` under the key its call came with. A principal's keys are its own and never meet another's."""
+    """Return `request` under its call's key. A principal's keys are its own and never collide with another's."""
     key, within = envelope.idempotency_key, request.idempotency_key
     if key is not None and within is not None and key != within:
         raise InvalidInput(field="idempotency_key", problem="differs from the key in the request: send only one")

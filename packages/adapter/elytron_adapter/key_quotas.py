@@ -28,7 +28,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(slots=True)
 class _KeyCount:
-    """Usage of one key on one day: as it was last read from the store, and what this process added since."""
+    """Usage of one key on one day: as last read from the store, and what this process added since."""
 
     stored: KeyUsage
     stored_at: Instant
@@ -84,7 +84,7 @@ class KeyQuotas:
             try:
                 await self._store(key_id, count, now)
             except ElytronError:
-                # A store that takes no writes refuses the calls that write by itself; reading goes on, counted here.
+                # A store that accepts no writes rejects writing calls itself; reads continue, counted here.
                 count.stored_at = now
             finally:
                 count.is_storing = False
@@ -100,7 +100,8 @@ class KeyQuotas:
 
     @retry_lost_races
     async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
-        """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
+        """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile are left to the next
+        time."""
         record = await self._documents.record()
         day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
         base, revision = await self._read(key_id, day)
@@ -123,14 +124,14 @@ def _require_room(quota: KeyQuota, count: _KeyCount, size_bytes: int, now: Insta
 
 _MINUTE_MS = 60_000
 _V6_PLACE_BITS = 64
-"""Prefix of the IPv6 addresses that one customer of a network has."""
+"""Prefix of the IPv6 addresses of one customer of a network."""
 
 
 class WrongAttempts:
-    """Counts wrong credentials by the place that they came from, of a bounded number of places; `most` 0: any number.
+    """Counts wrong credentials by source, for a limited number of sources; `most` 0: any number.
 
-    Right ones are let in from every place, also after wrong ones:
-    behind a proxy all callers come from one place. Guessing is kept hopeless by the length of keys, not by this.
+    Valid credentials are accepted from every source, also after wrong ones, because behind a proxy all callers share
+    one source. The length of keys, not this, makes guessing hopeless.
     """
 
     def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
@@ -153,7 +154,7 @@ class WrongAttempts:
 
 
 def place_of(address: str | None, /) -> str:
-    """Return the place of an address: itself, or its network in IPv6; one for all that have none."""
+    """Return the source of an address: itself, or its network in IPv6; one for all without an address."""
     try:
         number = ipaddress.ip_address(address or "")
     except ValueError:

@@ -19,22 +19,22 @@ _PAGE_TOKEN_DIGITS = 48
 
 @dataclass(frozen=True, slots=True)
 class SessionCookie:
-    """The cookie of one kind of session: its name, its path, its lifetime, and how many are open at once."""
+    """The cookie of one kind of session: its name, its path, its lifetime, and the maximum number open at once."""
 
     name: str
     path: str
     lifetime_s: float
     most: int
     each: int
-    """Sessions of one holder; the holder's oldest makes room for another."""
+    """Maximum sessions per holder; the oldest is removed for another."""
 
 
 class CookieSessions:
-    """Sessions of one kind of cookie. The store contains no cookie and no key that opens anything.
+    """Sessions of one kind of cookie. The store contains no cookie and no usable key.
 
     A session is stored under a keyed digest of its cookie, and the holder's credential under a mask that only the
     cookie gives. So whoever reads the store can use neither, and a session ends with its credential. Each holder has a
-    bounded number, so that one cannot push out those of others.
+    limited number, so that one cannot displace those of others.
     """
 
     def __init__(self, context: OperationContext, cookie: SessionCookie, /) -> None:
@@ -44,7 +44,8 @@ class CookieSessions:
 
     @retry_lost_races
     async def open(self, holder: str, authorization: str, /) -> str:
-        """Return a new cookie for the holder of `authorization`; the holder's oldest session makes room."""
+        """Return a new cookie for the holder of `authorization`; the holder's oldest session is removed if
+        necessary."""
         token = issued_token(self._context.ids.secret(TOKEN_BYTES))
         masked = self._mask(token, authorization.encode("latin-1", "replace")).hex()
         record, now = await self._documents.record(), self._context.clock.now()
@@ -55,7 +56,7 @@ class CookieSessions:
         surplus = await self._surplus(session.holder, now)
         session_change = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
         deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
-        # In a full store too: its operator signs in to make room.
+        # Even in a full store: its operator signs in to make room.
         await self._documents.commit(record, session_change, deletes=deletes, takes_back=True)
         return token
 
@@ -85,11 +86,11 @@ class CookieSessions:
         return self._mask(token, bytes.fromhex(session.masked)).decode("latin-1") if session is not None else None
 
     async def is_open(self, headers: Mapping[str, str], /) -> bool:
-        """Return whether the cookie of a request, if it has one, opens a session."""
+        """Return whether a request's cookie, if it has one, opens a session."""
         return await self._session(self.token(headers)) is not None
 
     async def page_token(self, cookie: str | None, /) -> str:
-        """Return what pages of the session that `cookie` opens repeat, the same on every server of the store.
+        """Return the token that pages of `cookie`'s session send back, the same on every server of the store.
 
         It is derived under the store's secret, so that a program that received the cookie does not have it.
         """
@@ -97,7 +98,7 @@ class CookieSessions:
         return keyed_tag(secret, "page token", self.cookie.name, cookie or "", size=_PAGE_TOKEN_DIGITS)
 
     async def _surplus(self, holder: str, now: Instant) -> list[Document]:
-        """Return the sessions that make room for one more of `holder`: expired ones, then the oldest."""
+        """Return the sessions to remove for one more of `holder`: expired ones, then the oldest."""
         surplus: list[Document] = []
         active: list[tuple[Instant, Document, str]] = []
         async for document in self._documents.scan():
@@ -118,7 +119,7 @@ class CookieSessions:
         return session if session is not None and session.until > self._context.clock.now() else None
 
     async def _find(self, token: str | None) -> tuple[SpaceRecord | None, Document | None]:
-        # A cookie without the form of one costs no look-up.
+        # A value that is not in the form of a cookie costs no lookup.
         record = await self._documents.find_record() if token is not None and len(token) == _TOKEN_DIGITS else None
         if record is None or token is None:
             return None, None
@@ -128,7 +129,7 @@ class CookieSessions:
         return keyed_tag(bytes.fromhex(record.secret), "session", self.cookie.name, token, size=64)
 
     def _mask(self, token: str, data: bytes) -> bytes:
-        """Return `data` under the mask of a cookie, or without it. A cookie masks one credential only."""
+        """Return `data` masked by a cookie, or unmasked. A cookie masks only one credential."""
         mask = hashlib.shake_256(self.cookie.name.encode() + b"\0" + token.encode()).digest(len(data))
         return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 

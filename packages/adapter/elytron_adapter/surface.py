@@ -28,15 +28,15 @@ class SurfaceAccess(StrEnum):
     """Access to a surface."""
 
     PUBLIC = "public"
-    """Every caller: nothing of a memory is shown."""
+    """Every caller: no memory content is shown."""
     SIGNED = "signed"
-    """The signer of the body; the handler checks that."""
+    """The signer of the body; the handler verifies that."""
     CREDENTIALS = "credentials"
-    """A caller whose name and key are in the request itself; the handler checks that."""
+    """A caller whose name and key are in the request itself; the handler verifies that."""
     MEMBER = "member"
-    """Every principal; the operation decides what it may do there."""
+    """Every principal; the operation decides what it may do."""
     OWNER = "owner"
-    """Every principal but devices, which take nothing away in bulk."""
+    """Every principal except devices, which export nothing in bulk."""
     OPERATOR = "operator"
     """Operators, and the developer of a server in development mode."""
 
@@ -47,15 +47,15 @@ class SurfaceProtocol(StrEnum):
     HTTP = "http"
     WEBSOCKET = "websocket"
     MOUNT = "mount"
-    """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
+    """Every path below its own, over HTTP or WebSocket, belongs to the mounted application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[HandlerT_co]):
     """One route of a server: how it is called, what answers it, and its OpenAPI description.
 
-    `request` and `answer` are models, or media types of bytes. What a `handler` takes is up to the package that
-    declares the route: it says how to answer by it when it builds the surfaces (`build_surfaces`).
+    `request` and `answer` are models, or media types of bytes. What a `handler` takes is defined by the package that
+    declares the route, when it builds the surfaces (`build_surfaces`).
     """
 
     method: str
@@ -69,27 +69,27 @@ class Route(Generic[HandlerT_co]):
     headers: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
     outcome: str = "Done."
-    """Description of the answer to a request that succeeded."""
+    """Description of a successful answer."""
     group: str = "server"
     """Its tag, under which pages list it."""
     status: int = 200
-    """Status of a request that succeeded."""
+    """Status of a successful request."""
     other_statuses: tuple[int, ...] = ()
-    """Statuses that a protocol's own library answers in its own way."""
+    """Statuses that a protocol's own library answers itself."""
     is_repeatable: bool = False
-    """True if a second call changes nothing more: an idempotency key is harmless then."""
+    """True if a second call changes nothing more, so that an idempotency key is harmless."""
     protocol: SurfaceProtocol = SurfaceProtocol.HTTP
-    """A socket or a mount describes itself: of its row only the path, the access and the handler count."""
+    """A socket or a mount describes itself: only the path, the access and the handler of its row count."""
 
 
 class SurfaceFigure(NamedTuple):
-    """One figure that a surface brings. A histogram has its sum as `value`."""
+    """One metric of a surface. A histogram has its sum as `value`."""
 
     name: str
     text: str
     value: float
     buckets: tuple[tuple[str, float], ...] = ()
-    """The upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
+    """The upper bound of each bucket as text, with the count up to it; empty if it is no histogram."""
 
 
 class ValueHistogram:
@@ -106,13 +106,13 @@ class ValueHistogram:
         self._total += value
 
     def figure(self, name: str, text: str, /) -> SurfaceFigure:
-        """Return the figure as it is now."""
+        """Return the current metric."""
         buckets = zip((*map(str, self._bounds), "+Inf"), accumulate(self._counts), strict=True)
         return SurfaceFigure(name, text, self._total, tuple(buckets))
 
 
 Figures = Callable[[], Iterable[SurfaceFigure]]
-"""Gives the figures as they are now."""
+"""Returns the current metrics."""
 CredentialFinder = Callable[[Mapping[str, str]], Awaitable[str | None]]
 """Finds the caller's credential in a request's headers."""
 
@@ -124,7 +124,7 @@ async def bearer_token(headers: Mapping[str, str], /) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A route with the ASGI application that serves it, as the server shows it.
+    """A route with the ASGI application that serves it, as the server exposes it.
 
     `running` is entered when the server starts and left when it ends. `credential` finds the caller's credential: an
     `Authorization` header, or its replacement.
@@ -135,15 +135,15 @@ class Surface:
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
     credential: CredentialFinder = bearer_token
     figures: Figures | None = None
-    """Metrics of it at `/metrics`, beside the server's own."""
+    """Its metrics at `/metrics`, in addition to the server's own."""
     transport: str | None = None
-    """The transport that it belongs to, which an operator may switch off; None: it always answers."""
+    """The transport that it belongs to, which an operator may disable; None: it always answers."""
     metadata: Callable[[MutableMapping[str, Any]], str] | None = None
-    """Address of the resource metadata (RFC 9728) that a caller without a valid key is pointed to."""
+    """Address of the resource metadata (RFC 9728) sent to a caller without a valid key."""
 
 
 Family = Callable[[CallerAdmission], Iterable[Surface]]
-"""Gives the surfaces of one package for the server's way in."""
+"""Returns the surfaces of one package for the server's entrance."""
 
 
 def own_app(route: Route[AsgiApp], /) -> AsgiApp:
@@ -162,7 +162,7 @@ def build_surfaces(
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     figures: Figures | None = None,
 ) -> tuple[Surface, ...]:
-    """Return the surfaces of `routes`, of which there is one or more, each served by what `app_of` makes of its route.
+    """Return the surfaces of `routes`, at least one, each served by the result of `app_of` for its route.
 
     `group` is the tag of all of them, in place of their own. `running` and `figures` belong to all of them; the first
     surface brings them.

@@ -42,7 +42,7 @@ async def commit_documents(
     once: BatchKey | None = None,
     takes_back: bool = False,
 ) -> None:
-    """Apply the changes as a whole under the record that their tags and digests were made with; under `once`, one time.
+    """Apply the changes atomically under the record that keyed their tags and digests; with `once`, one time.
 
     With `takes_back`, a store that is full takes them too. Raises Conflict if a revision is no longer current, or the
     space was erased meanwhile; they have to be planned again, with the record.
@@ -70,7 +70,7 @@ async def _commit_batch(ctx: OperationContext, batch: Batch) -> None:
     try:
         await ctx.store.commit(batch)
     except Conflict:
-        # Another process may have made or erased the space: its record is then read again.
+        # Another process may have created or erased the space: its record is then read again.
         ctx.spaces.forget(batch.space)
         raise
 
@@ -83,11 +83,11 @@ class SystemDocuments:
         self._collection = collection
 
     def ref(self, key: str, /) -> DocumentRef:
-        """Return the place of the document `key`."""
+        """Return the ref of the document `key`."""
         return DocumentRef(self._collection, key)
 
     async def record(self) -> SpaceRecord:
-        """Return the record of the system space; the first call stores it, also in a full store, for a sign-in."""
+        """Return the record of the system space; the first call stores it, even in a full store, for a sign-in."""
         return await record_of(self._context, SYSTEM_SPACE, takes_back=True)
 
     async def find_record(self) -> SpaceRecord | None:
@@ -106,7 +106,7 @@ class SystemDocuments:
     async def commit(
         self, record: SpaceRecord, /, *puts: PutChange, deletes: Iterable[DeleteChange] = (), takes_back: bool = False
     ) -> None:
-        """Apply the changes as a whole, under the record that their tags and digests were made with.
+        """Apply the changes atomically, under the record that keyed their tags and digests.
 
         Raises Conflict if a revision is no longer current; they have to be planned again, with the record.
         """

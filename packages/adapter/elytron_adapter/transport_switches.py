@@ -24,7 +24,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class TransportSwitches:
-    """The transports that one server shows, by name, and their endpoints. What is switched off is stored.
+    """The transports that one server exposes, by name, and their endpoints. Disabled ones are stored.
 
     Other servers of the same store read it when they start, and every second while they run.
     """
@@ -34,41 +34,41 @@ class TransportSwitches:
         self._paths: dict[str, list[str]] = defaultdict(list)
         self._off: frozenset[str] = frozenset()
         self.endpoints: Mapping[str, str] = {}
-        """The address at which clients reach a transport, where an operator set one."""
+        """The address at which clients reach a transport, if an operator set one."""
         self.served: tuple[Route[Any], ...] = ()
-        """Every route over HTTP that this server shows and describes."""
+        """Every HTTP route that this server exposes and describes."""
 
     @property
     def paths(self) -> Mapping[str, list[str]]:
-        """Return the paths of each transport that this server shows."""
+        """Return the paths of each exposed transport."""
         return self._paths
 
     def show(self, paths: Iterable[tuple[str, str]], /) -> None:
-        """Note that this server shows these transports, each at its path."""
+        """Record that this server exposes these transports, each at its path."""
         for name, path in paths:
             if path not in self._paths[name]:
                 self._paths[name].append(path)
 
     def is_on(self, name: str, /) -> bool:
-        """Return whether the transport answers."""
+        """Return whether the transport is enabled."""
         return name not in self._off
 
     def require_on(self, name: str, /) -> None:
-        """Raise TransportOff if the transport is switched off."""
+        """Raise TransportOff if the transport is disabled."""
         if name in self._off:
             raise TransportOff(transport=name)
 
     async def load(self) -> None:
-        """Switch off what is stored as switched off, and read the endpoints."""
+        """Load which transports are disabled, and the endpoints."""
         closed, _ = await self._stored(ClosedTransports, _SWITCHES)
         stored_endpoints, _ = await self._stored(TransportEndpoints, _ENDPOINTS)
         self._off, self.endpoints = frozenset(closed.names), stored_endpoints.endpoints
 
     @asynccontextmanager
     async def followed(self, *, pause_s: float = limits.EVENTS_POLL_S) -> AsyncGenerator[None]:
-        """Load what is stored, and take over what other servers of the store switch while this is entered.
+        """Load what is stored, and follow other servers' changes during the block.
 
-        A store that is away for a moment is waited for: nothing answers before it is known what is off.
+        A briefly unavailable store is waited for: nothing answers before it is known what is disabled.
         """
         await self._load_first(pause_s)
         following = asyncio.create_task(self._follow(pause_s))
@@ -84,17 +84,17 @@ class TransportSwitches:
                 return await self.load()
             except StoreUnavailable:
                 await asyncio.sleep(pause_s)
-        # The last attempt raises the reason why the store is away.
+        # The last attempt raises the reason why the store is unavailable.
         return await self.load()
 
     async def _follow(self, pause_s: float) -> None:
         while True:
             await asyncio.sleep(pause_s)
-            with suppress(ElytronError):  # a store that is away is read again later
+            with suppress(ElytronError):  # an unavailable store is read again later
                 await self.load()
 
     async def switch(self, name: str, /, *, on: bool) -> None:
-        """Store whether the transport answers, and let it be so from now on."""
+        """Store whether the transport is enabled, and apply it."""
 
         def switched(closed: ClosedTransports) -> ClosedTransports:
             names = frozenset(closed.names) - {name} if on else frozenset(closed.names) | {name}
@@ -113,7 +113,7 @@ class TransportSwitches:
 
     @retry_lost_races
     async def _change(self, model: type[ValueT], key: str, change: Callable[[ValueT], ValueT]) -> ValueT:
-        """Store what `change` makes of a document, planned again if another change came first, and return it.
+        """Store the result of `change` for a document, planned again if another change came first, and return it.
 
         The caller takes it over only then, so that a failed commit switches nothing here.
         """

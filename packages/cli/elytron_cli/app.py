@@ -28,7 +28,7 @@ TERMINATED = 143
 
 
 def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
-    """Return the exit code of `run`, which returns it or None, and print what it raised."""
+    """Return the exit code of `run`, which returns it or None, and print any error."""
     signals: list[int] = []
     try:
         with _ending_at_sigterm(signals):
@@ -39,7 +39,7 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
         _tell_interrupted("stopped by SIGTERM" if signals else "stopped", as_json=as_json)
         return TERMINATED if signals else INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; the interpreter must not write again at its end.
+        # The reader of our output has gone; the interpreter must not write again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except Exception as error:
@@ -50,13 +50,13 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
 
 @contextmanager
 def _ending_at_sigterm(signals: list[int]) -> Generator[None]:
-    """Have the first SIGTERM end the block as Ctrl-C does, and be noted in `signals`. Servers have their own way."""
+    """Make the first SIGTERM end the block as Ctrl-C does, recorded in `signals`. Servers have their own handling."""
 
     def end(number: int, frame: FrameType | None) -> None:
         signals.append(number)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one waits for nothing
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
         interrupt = signal.getsignal(signal.SIGINT)
-        if not callable(interrupt):  # ignored, as by a job in the background
+        if not callable(interrupt):  # ignored, as in a background job
             raise KeyboardInterrupt
         interrupt(signal.SIGINT, frame)
 
@@ -80,7 +80,7 @@ def _tell_interrupted(what: str, *, as_json: bool | None) -> None:
 
 
 def _tell_error(error: Exception, *, as_json: bool | None) -> int:
-    # Imported now: a run that goes well, and the help, need none of it.
+    # Imported late: a successful run, and the help, need none of it.
     from elytron_adapter.envelope import failure_of
     from elytron_cli.terminal.output import CommandOutput
 
@@ -112,7 +112,7 @@ _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items(
 
 
 class LazyCommands(PageGroup):
-    """Subcommands that are imported when they are called; what is listed of them needs no import."""
+    """Subcommands that are imported when called; listing them needs no import."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Show the commands in their groups."""
@@ -136,7 +136,7 @@ class LazyCommands(PageGroup):
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - click's signature
         **extra: Any,
     ) -> NoReturn:
-        """Run the command, print what went wrong, and exit with the code that belongs to it."""
+        """Run the command, print any error, and exit with its code."""
         arguments = list(args) if args is not None else sys.argv[1:]
 
         def run() -> object:
@@ -153,7 +153,7 @@ class LazyCommands(PageGroup):
 
 
 def load_command(name: str, /) -> click.Command:
-    """Return the command called `name`, whose module is imported now."""
+    """Return the command called `name`, importing its module."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)

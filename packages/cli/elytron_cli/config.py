@@ -24,7 +24,7 @@ GATEWAY_SECRET_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class FoundSetting:
-    """A value and where it came from. A secret one shows nothing of itself."""
+    """A value and its source. A secret one does not show itself."""
 
     value: str
     origin: str
@@ -55,7 +55,7 @@ class RunSettings:
     """The access key for a server: one that commands call, and one that shares its store."""
     gateway_secret: FoundSetting | None = None
     space_secret: FoundSetting | None = None
-    """The words or the passphrase that the space is under."""
+    """The words or the passphrase of the space."""
     profile: FoundSetting | None = None
     agent: FoundSetting | None = None
     channel: FoundSetting | None = None
@@ -64,7 +64,7 @@ class RunSettings:
 
     @property
     def is_per_repository(self) -> bool:
-        """True if the folder decides about the space. Raises InvalidInput for a word that is neither yes nor no."""
+        """True if the folder decides the space. Raises InvalidInput for anything but yes or no."""
         setting = self.per_repository
         if setting is None or setting.value in NO_WORDS:
             return False
@@ -73,7 +73,7 @@ class RunSettings:
         return True
 
     def explicit_settings(self) -> dict[str, FoundSetting]:
-        """Return what is set, by name."""
+        """Return the explicit settings, by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: setting for name, setting in values.items() if isinstance(setting, FoundSetting)}
 
@@ -91,9 +91,9 @@ OPTIONS = (
     "chat",
     "per_repository",
 )
-"""Settings that an option, the environment or the file gives."""
+"""Settings that may come from an option, the environment or the file."""
 SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret", "space_secret")
-"""Settings that the environment alone gives."""
+"""Settings that only come from the environment."""
 SECRET_VARIABLES = frozenset(f"ELYTRON_{name.upper()}" for name in SECRETS)
 
 OTHER_VARIABLES = {
@@ -105,11 +105,11 @@ OTHER_VARIABLES = {
     "ELYTRON_STATE_DIR": "folder for what hooks and installers record; default: the system's place for a user's state",
     "ELYTRON_DEBUG": "1 shows the traceback of an internal error",
 }
-"""Variables of single commands, and what they say."""
+"""Variables of single commands, with their descriptions."""
 
 
 def ways_to_set(name: str, /) -> str:
-    """Return how a setting is given."""
+    """Return the ways to give a setting."""
     variable = f"ELYTRON_{name.upper()}"
     if name in SECRETS:
         return variable
@@ -117,7 +117,7 @@ def ways_to_set(name: str, /) -> str:
 
 
 ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
-"""Variables of other names that mean the same, and count where ours is not set."""
+"""Other variables with the same meaning, used if ours is not set."""
 
 
 def resolve_settings(
@@ -156,7 +156,7 @@ def resolve_settings(
 
 
 def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) -> str:
-    """Return what starts this program again from `folder`: uv, its name if the path finds it, else its own path.
+    """Return what starts this program again from `folder`: uv, its name if it is on the path, else its own path.
 
     uv puts its environment on the path of what it starts, and the caller's shell does not have it there.
     """
@@ -172,7 +172,7 @@ def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) 
 
 
 def program_path(program: str, /) -> str:
-    """Return the absolute path of this command: other programs start it without the path of the user's shell."""
+    """Return the absolute path of this command, for other programs without the user's shell path."""
     started = Path(program)
     folders = [started.parent] if started.stem == "elytron" and started.is_absolute() else []
     search = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
@@ -181,14 +181,14 @@ def program_path(program: str, /) -> str:
 
 
 def default_store() -> Path:
-    """Return the store of a user who names none: a database in the system's place for a user's data."""
+    """Return the default store: a database in the system's place for a user's data."""
     from platformdirs import user_data_path
 
     return user_data_path("elytron", appauthor=False) / "memory.db"
 
 
 def state_folder(environment: Mapping[str, str], /) -> Path:
-    """Return the folder for what hooks and installers record of themselves; no file in a project can choose it."""
+    """Return the folder for the records of hooks and installers; no file in a project can choose it."""
     from platformdirs import user_state_path
 
     folder = environment.get("ELYTRON_STATE_DIR")

@@ -27,12 +27,12 @@ def pages_of(name: str, command: "click.Command", parent: "click.Context", /) ->
 
 
 def text_of(pages: Iterator[Page], /) -> str:
-    """Return `pages` as the text of one kept file."""
+    """Return `pages` as the text of one stored file."""
     return f"\n{PARTING}".join(f"{words}\n{page}" for words, page in pages) + "\n"
 
 
 def every_text() -> dict[str, str]:
-    """Return what must be kept: the text of each file by its name."""
+    """Return the text of each stored file by its name."""
     import click
 
     from elytron_cli.app import elytron_group
@@ -43,7 +43,7 @@ def every_text() -> dict[str, str]:
 
 
 def keep_pages(where: str = FOLDER, /) -> None:
-    """Write every page to the folder `where`; pages of commands that are gone are removed from it."""
+    """Write every page to the folder `where`, and remove those of former commands."""
     from pathlib import Path
 
     folder = Path(where)

@@ -16,7 +16,7 @@ def run_command_line() -> None:
         try:
             print(page, flush=True)
         except BrokenPipeError:
-            # The reader has gone; the interpreter must not write again at its end.
+            # The reader has gone; the interpreter must not write again when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
@@ -38,12 +38,12 @@ def run_command_line() -> None:
 
 
 def use_utf8() -> None:
-    """Have the standard streams and the arguments be UTF-8, whatever the code page or locale is.
+    """Make the standard streams and the arguments UTF-8, whatever the code page or locale is.
 
     A stored text may have any character, and in a Windows code page or the POSIX locale it could not be printed.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # A host, or a test, may have put another object in their place.
+        # A host, or a test, may have replaced them with another object.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
     if sys.getfilesystemencoding() != "utf-8":
@@ -51,7 +51,7 @@ def use_utf8() -> None:
 
 
 def _asked_page(arguments: Sequence[str]) -> str | None:
-    """Return the page that is asked for. Asked often, so answered without the library that reads command lines."""
+    """Return the requested help page. This is common, so it is answered without the command line library."""
     if not arguments or arguments[-1] not in _HELP:
         return None
     if len(arguments) == 1:

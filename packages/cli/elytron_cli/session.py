@@ -78,11 +78,11 @@ class CommandSession:
 
     @property
     def scope(self) -> Scope | None:
-        """Return the scope of requests that name none."""
+        """Return the default scope of requests."""
         return self._dispatcher.runtime.scope
 
     async def call(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Return what the operation that takes `request` reports. Raises OperationRefused."""
+        """Return the report of the operation that takes `request`. Raises OperationRefused."""
         operation = by_request(request)
         envelope = Envelope(
             request_id=self._ids.new(),
@@ -154,7 +154,7 @@ async def open_session(
 
 
 async def _unlock_space(runtime: MemoryRuntime, settings: RunSettings) -> None:
-    """Open the space with the secret of the settings, if it is under one. Raises SecretRefused, WordsInvalid."""
+    """Open the space with the secret in the settings, if it is under one. Raises SecretRefused, WordsInvalid."""
     if settings.space_secret is None:
         return
     without_core_dumps()
@@ -167,7 +167,7 @@ async def _unlock_space(runtime: MemoryRuntime, settings: RunSettings) -> None:
 
 
 def require_own_store(settings: RunSettings, /) -> None:
-    """Raise StoreUrlInvalid if the store is another server's: that one shares no space but its callers' own."""
+    """Raise StoreUrlInvalid if the store is another server's, which only shares its callers' own spaces."""
     from elytron_store import parse_url
 
     if parse_url(settings.store.value).engine == "gateway":
@@ -194,7 +194,7 @@ def embedder_of(settings: RunSettings, /) -> Embedder | None:
 
 
 def model_of(settings: RunSettings, /) -> "ModelClient | None":
-    """Return the language model that the settings name, or None; nothing is asked of it yet.
+    """Return the language model in the settings, or None; nothing is sent to it yet.
 
     Raises InvalidInput, MissingExtra.
     """
@@ -207,7 +207,7 @@ def model_of(settings: RunSettings, /) -> "ModelClient | None":
 
 
 def text_model_of(client: "ModelClient | None", /) -> LanguageModel | None:
-    """Return the model at `client` as what maintenance asks."""
+    """Return the model at `client` in the form for maintenance."""
     if client is None:
         return None
     from elytron_models import TextModel
@@ -231,10 +231,10 @@ def keys_of(settings: RunSettings, /) -> KeyProvider | None:
 
 
 def without_core_dumps() -> None:
-    """Have a crash of this process leave no copy of its memory, keys and content included, on a disk."""
+    """Prevent core dumps of this process, which would write keys and content to a disk."""
     try:
         import resource
-    except ImportError:  # Windows keeps none by itself
+    except ImportError:  # Windows writes none by itself
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
@@ -272,7 +272,7 @@ def run_settings(place: Path | None = None) -> RunSettings:
 
 
 def stated_settings(*, with_file: bool = True) -> RunSettings:
-    """Return the settings of this run as they are stated: no store is opened to find the space of a repository.
+    """Return the settings of this run as stated: no store is opened to find a repository's space.
 
     Without the file, or with `--per-repository`, what a repository carries decides nothing. Nor does then the
     environment of a command that names its store, secrets apart: assistants pass on variables that a repository sets.
@@ -286,14 +286,14 @@ def stated_settings(*, with_file: bool = True) -> RunSettings:
 
 
 def person_space(settings: RunSettings, /) -> str:
-    """Return the space of what holds in all projects: the one that the user names, no file in a project."""
+    """Return the space for all projects: the one that the user names, not a file in a project."""
     from elytron_assistants.registry import PERSON_SPACE
 
     return PERSON_SPACE if settings.space.origin in {"default", FILE} else settings.space.value
 
 
 async def project_labels(session: CommandSession, /) -> dict[str, str]:
-    """Return the labels of projects by their spaces; none if the registry cannot be read."""
+    """Return the labels of projects by their spaces; none if the registry is unreadable."""
     from elytron_assistants.registry import read_registry
 
     with suppress(ElytronError):
@@ -309,13 +309,13 @@ async def _project_space(settings: RunSettings, place: Path | None) -> str:
     async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
         home = await project_memory(session.runtime, folder, person=person_space(settings))
         if await session.runtime.context.spaces.find(SpaceId(home.spaces[0])) is not None:
-            with suppress(StoreError):  # one that is only read has no label
+            with suppress(StoreError):  # a read-only one has no label
                 await note_project(session.runtime, home)
         return home.spaces[0]
 
 
 def run_output() -> CommandOutput:
-    """Return where this run prints."""
+    """Return the output of this run."""
     return CommandOutput(as_json(click.get_current_context()))
 
 
@@ -327,7 +327,7 @@ def run_work(
     hints: bool = True,
     progress: str | None = None,
 ) -> int | None:
-    """Open the store, do `work`, close; return its exit code. Raises StoreMissing.
+    """Open the store, run `work`, close; return its exit code. Raises StoreMissing.
 
     A command that only reads gives a hint if its space is empty and the store has others. `progress` is the text of a
     bar that is shown at once; without it one is shown if an index is built.
@@ -341,7 +341,7 @@ def run_work(
                 settings, when_missing=when_missing, progress=bar.at, loads_search=False
             ) as session:
                 session.runtime.context.entries.add("cli")
-                # Looked for before the work, which may write, and shown behind its output.
+                # Checked before the work, which may write, and shown after its output.
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
                 code = await work(session, out)
                 if hint is not None:
@@ -359,7 +359,7 @@ def answer_request(
     code: Callable[[ReportT], int | None] | None = None,
     when_missing: WhenMissing = WhenMissing.REFUSE,
 ) -> int | None:
-    """Perform `request` and print its report, which `show` does at a terminal; return the exit code it has by `code`.
+    """Perform `request` and print its report, with `show` at a terminal; return its exit code by `code`.
 
     Raises StoreMissing.
     """
@@ -373,13 +373,13 @@ def answer_request(
 
 
 def scope_of(conversation: str | None, /) -> Scope:
-    """Return the scope of this run, in the conversation that is named."""
+    """Return the scope of this run, in the named conversation."""
     conversation_fields = {"conversation": conversation, "chat": None} if conversation is not None else {}
     return valid_value(Scope, **(scope_fields(run_settings()) | conversation_fields))
 
 
 def storing_missing(*, dry_run: bool) -> WhenMissing:
-    """Return how a command that writes opens a missing store: it makes one, and a dry run only pretends to."""
+    """Return how a writing command opens a missing store: it creates one, and a dry run only simulates that."""
     return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
 
 
@@ -390,7 +390,7 @@ async def _other_spaces(session: CommandSession) -> str | None:
         if session.scope is None or await context.spaces.find(session.scope.space) is not None:
             return None
     except (StoreCorrupt, SpaceLocked, SpaceIncomplete, KeyDestroyed):
-        return None  # the command says so itself, or is one that needs not read it
+        return None  # the command says so itself, or need not read it
     # One more for the space of the system, and one that shows whether there are others.
     spaces = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not spaces:
@@ -399,7 +399,7 @@ async def _other_spaces(session: CommandSession) -> str | None:
     if losses_of(space, await context.losses.read(is_logged=False)) or await context.store.journal(
         space, after=0, limit=1
     ):
-        return None  # it was not empty: damage took what was there
+        return None  # it was not empty: damage removed its content
     names = ", ".join(repr(space) for space in spaces[:SPACES_NAMED])
     more = " and others (`elytron spaces`)" if len(spaces) > SPACES_NAMED else ""
     return f"the space {space!r} is empty; this store has {names}{more}: choose one with --space"

@@ -18,7 +18,7 @@ from elytron_core.scope import Name, Space
 
 
 class DeviceReport(Value):
-    """An access key as lists show it: its fingerprint, never the key."""
+    """An access key as listed: its fingerprint, never the key."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -66,7 +66,7 @@ class DeviceChange(OperationRequest):
 
 
 def device_report(key: AccessKeyReport, /) -> DeviceReport:
-    """Return a key as lists show it."""
+    """Return a key as listed."""
     return DeviceReport(
         id=key.id,
         kind=key.kind,
@@ -89,7 +89,7 @@ def issued_device(issued: AccessKeyIssued, /) -> DeviceIssued:
 async def change_device(keys: AccessKeys, key_id: str, change: DeviceChange, /) -> DeviceReport:
     """Set the label of a key or revoke it, and return it. Raises InvalidInput for another state, NotFound."""
     access_key = await keys.find(AccessKeyRequest(id=key_id))
-    # Refused before the label is changed.
+    # Rejected before the label is changed.
     if change.state not in {None, "active", "revoked"}:
         raise InvalidInput(field="state", problem="must be active or revoked")
     if change.state == "active" and access_key.revoked_at is not None:

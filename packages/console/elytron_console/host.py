@@ -24,7 +24,7 @@ SMOKE_RUNS: Final = 2
 
 
 class StorageReport(Value):
-    """Size of the store on this machine, and the room on its device. What is not known is left out."""
+    """Size of the store on this machine, and the room on its device. Unknown values are omitted."""
 
     store_bytes: int | None = None
     free_bytes: int | None = None
@@ -73,7 +73,7 @@ class ModelSettings(Protocol):
     """The model settings of the serving program."""
 
     def read(self) -> ModelConfig:
-        """Return the settings as the next start reads them."""
+        """Return the settings that the next start will read."""
         ...
 
     def change(self, change: ModelConfigChange, /) -> None:
@@ -92,20 +92,20 @@ class SmokeCheck:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleHost:
-    """Parts of the serving program that its console may show. Each may be missing: the console then says so."""
+    """Parts of the serving program that its console may show. If one is missing, the console says so."""
 
     store: str = ""
-    """The store as people read it, without passwords."""
+    """The store in readable form, without passwords."""
     protocols: tuple[str, ...] = ()
     storage: Callable[[], StorageReport] | None = None
     models: ModelSettings | None = None
     command: tuple[str, ...] = ()
-    """Start of the command line's program; without it there are no smoke checks."""
+    """Command that starts this program; without it there are no smoke checks."""
     checks: tuple[SmokeCheck, ...] = ()
     rule_commands: tuple[str, ...] = ()
     """Commands that export rules for agents, for people to copy."""
     agents: Family | None = None
-    """The routes of agents, if the program serves them; they are the same surfaces at each call."""
+    """The routes of agents, if the program serves them; every call returns the same surfaces."""
 
 
 _READ_BYTES = 65_536
@@ -135,11 +135,11 @@ class SmokeRunner:
 
     @property
     def checks(self) -> Mapping[str, SmokeCheck]:
-        """Return the checks that there are, by id."""
+        """Return the available checks, by id."""
         return self._checks
 
     async def run(self, check_id: str, /) -> SmokeCheckReport:
-        """Run the check of this id. Raises NotFound for another, Overloaded if enough run already."""
+        """Run the check of this id. Raises NotFound for another, Overloaded if too many are running."""
         check = self._checks.get(check_id)
         if check is None:
             raise NotFound(what="smoke check", name=check_id)
@@ -160,7 +160,7 @@ class SmokeRunner:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                # In a session of its own, so that it can be ended with what it started.
+                # In a separate session, so that it can be ended with its child processes.
                 start_new_session=True,
                 env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
             )
@@ -168,12 +168,12 @@ class SmokeRunner:
             raise StoreUnavailable(f"the check could not be started: {error.strerror}") from error
         assert process.stdout is not None
         assert process.stderr is not None
-        # Both at once, since a check blocks at an output that is full.
+        # Both concurrently, since a check blocks on a full output.
         reading = asyncio.gather(_last_bytes(process.stdout), _last_bytes(process.stderr))
         timed_out = False
         try:
             async with asyncio.timeout(self._deadline_s):
-                # Its output until the deadline is shown, so that reading goes on beyond it.
+                # Its output until the deadline is shown, so reading continues after it.
                 await asyncio.shield(reading)
                 await process.wait()
         except TimeoutError:
@@ -195,7 +195,7 @@ class SmokeRunner:
 
 
 def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """End the check with what it started, which may hold its outputs open."""
+    """Kill the check with its child processes, which may hold its outputs open."""
     with suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -204,7 +204,7 @@ def _kill_group(process: asyncio.subprocess.Process) -> None:
 
 
 async def _last_bytes(stream: asyncio.StreamReader) -> tuple[str, bool]:
-    """Return the end of what a stream says, and whether more came before."""
+    """Return the end of a stream's output, and whether more came before."""
     tail, is_clipped = b"", False
     while piece := await stream.read(_READ_BYTES):
         tail += piece

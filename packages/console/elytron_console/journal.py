@@ -47,7 +47,7 @@ class SpaceContents(Value):
     work: WorkHealth = WorkHealth.IDLE
     jobs: dict[str, int] = {}
     compared_model: str | None = None
-    """The model whose vectors recall compares; None: it compares none of a model."""
+    """The model whose vectors recall compares; None: no vectors are compared."""
     unembedded_units: int = 0
     losses: tuple[SpaceLoss, ...] = ()
     """What repairs could not save of the space, until an operator acknowledges it."""
@@ -84,7 +84,7 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
 
 
 class JournalRow(JournalEvent):
-    """An entry, and who made it, if that is known: the principal of the call, and the label of its key."""
+    """An entry and its caller, if known: the principal of the call, and the label of its key."""
 
     by: str | None = None
     label: str | None = None
@@ -136,7 +136,7 @@ class JournalReader:
         end = min(sequence, before - 1) if before is not None else sequence
         rows_found: list[JournalEntry] = []
         looked = 0
-        # Entries of a rare action may be far apart, so the look back is bounded.
+        # Entries of a rare action may be far apart, so the search is bounded.
         while end > 0 and len(rows_found) < limit and looked < JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
             # A page that is read from `start` may go beyond `end`.
@@ -158,7 +158,7 @@ class JournalReader:
         return JournalPage(space=space, items=rows, sequence=sequence, next_before=end + 1 if end > 0 else None)
 
     async def _rows(self, space: SpaceId, entries: Sequence[JournalEntry], /) -> tuple[JournalRow, ...]:
-        """Return entries with their callers: from the trails of control calls, and of what this process committed.
+        """Return entries with their callers: from the trails of control calls, and of this process's commits.
 
         A trail is stored, and erased with what it is about. Who stored a memory is known until the server ends.
         """
@@ -178,11 +178,11 @@ class JournalReader:
         return tuple(rows)
 
     async def contents(self, space: SpaceId, /) -> SpaceContents:
-        """Return the contents of a space as figures."""
+        """Return the contents of a space as counts."""
         return await space_contents(self._context, space)
 
     async def conversations(self, space: SpaceId, /) -> ConversationPage:
-        """Return the latest conversations, as their heads know them; no turn is read."""
+        """Return the latest conversations from their heads; no turn is read."""
         store = self._context.store
         heads = [head async for head in read_heads(store, space)]
         latest = sorted(heads, key=lambda head: (-(head.last_at or 0), head.channel, head.conversation))
@@ -207,7 +207,7 @@ class JournalReader:
             entries = [entry for entry in read if entry.sequence <= end]
             todays = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= since]
             changes.update(todays)
-            # The page reaches into yesterday.
+            # The page extends into yesterday.
             if len(todays) < len(entries):
                 break
             end = start
@@ -223,7 +223,7 @@ class JournalReader:
 
 
 def _caller_of(entry: JournalEntry, runs: Sequence[WrittenRun]) -> str | None:
-    """Return the caller of the run that has the entry; a space that was erased and begun again has other moments."""
+    """Return the caller of the run that contains the entry; a recreated space has other times."""
     for run in runs:
         if run.first <= entry.sequence <= run.last and run.at == entry.at:
             return run.caller
@@ -231,7 +231,7 @@ def _caller_of(entry: JournalEntry, runs: Sequence[WrittenRun]) -> str | None:
 
 
 def _controller_of(entry: JournalEntry, trail: AuditTrail | None) -> str | None:
-    """Return the caller of the control call whose entry this is: it is noted just before it is committed."""
+    """Return the caller of the control call for this entry, which is recorded just before its commit."""
     for event in reversed(trail.events if trail is not None else ()):
         if 0 <= entry.at - event.at < AUDIT_TO_COMMIT_MS:
             return event.by
@@ -239,7 +239,7 @@ def _controller_of(entry: JournalEntry, trail: AuditTrail | None) -> str | None:
 
 
 async def label_of(keys: AccessKeys, principal: str, /) -> str:
-    """Return the label of the key of `principal`; empty if it has none, as a gateway's user has."""
+    """Return the label of the key of `principal`; empty without one, as for a gateway's user."""
     try:
         return (await keys.find(AccessKeyRequest(id=principal))).label
     except (ElytronError, ValueError):

@@ -38,7 +38,7 @@ _KIB = 1_024
 
 
 class SessionReport(Value):
-    """The caller of a console, and the token that its changes repeat."""
+    """The caller of a console, and the token that its changes must repeat."""
 
     principal: str
     kind: PrincipalKind
@@ -47,9 +47,9 @@ class SessionReport(Value):
     label: str = ""
     operator: bool
     development: bool
-    """True if this server asks for no key, on its own machine alone."""
+    """True if this server requires no key, only on its own machine."""
     default_space: str | None = None
-    """The space to show first: that of calls that name none, or the only one that holds anything."""
+    """The space to show first: the default one, or the only one with content."""
     spaces: tuple[str, ...] = ()
     """Spaces that the caller may use, by name; the first of many."""
     spaces_clipped: bool = False
@@ -85,7 +85,7 @@ class SystemReport(Value):
     machine: str
     cpus: int | None = None
     load: float | None = None
-    """Processes that want a processor, averaged over a minute."""
+    """Processes ready to run, averaged over a minute."""
     memory_bytes: int | None = None
     available_bytes: int | None = None
     process_bytes: int | None = None
@@ -124,7 +124,7 @@ class CallsReport(Value):
 
 
 class KeysReport(Value):
-    """Keys that open something, by kind, and the number of revoked ones."""
+    """Valid keys by kind, and the number of revoked ones."""
 
     open: dict[str, int] = {}
     revoked: int = 0
@@ -151,7 +151,7 @@ class CallerReport(Value):
 
 
 class CallPlaceReport(Value):
-    """The place of calls that name none, as the server was started with it."""
+    """The default scope of calls, as the server was started with it."""
 
     space: str | None = None
     agent: str | None = None
@@ -168,7 +168,7 @@ class SpaceReport(Value):
 
 
 class OverviewReport(Value):
-    """State of a server. Each figure is counted for this answer; nothing of it is kept."""
+    """State of a server. All counts are made for this answer and not stored."""
 
     at: Instant
     runtime: RuntimeShape
@@ -225,7 +225,7 @@ async def session_report(
         clipped = len(space_names) == limits.SPACES_COUNTED
     scope = context.default_scope
     usual = scope.space if scope is not None and is_operator else None
-    # The store lists the spaces that hold anything: where one alone does, it is the one to show.
+    # The store lists the spaces with content: if there is only one, it is shown.
     if usual not in spaces and len(spaces) == 1:
         usual = SpaceId(spaces[0])
     return SessionReport(
@@ -291,7 +291,7 @@ def _system_report(now: Instant) -> SystemReport:
 
 
 def _proc_values(path: str) -> dict[str, int]:
-    """Return the lines of a file of the kernel's that give kibibytes, as bytes; nothing on other systems."""
+    """Return the values in kibibytes of a kernel file as bytes; nothing on other systems."""
     try:
         lines = Path(path).read_text("ascii", "replace").splitlines()
     except OSError:
@@ -367,5 +367,5 @@ def _capability_flags(admission: CallerAdmission) -> dict[str, bool]:
     except ElytronError:
         return {}
     flags = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
-    # A name that Python reserves has `_` behind it.
+    # A name that Python reserves has `_` appended.
     return {name.rstrip("_"): is_there for name, is_there in flags.items()}

@@ -47,7 +47,7 @@ _PASSED: Final = (
 _CONNECTION_HEADERS: Final = frozenset(
     {"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"}
 )
-"""Headers of an answer that are of its own connection."""
+"""Headers of an answer that belong to its own connection."""
 _SECURE: Final = "secure"
 
 
@@ -65,7 +65,8 @@ Sender = Callable[[str, str, Mapping[str, str], bytes], Awaitable[UpstreamAnswer
 
 
 def console_relay(url: str, send: Sender, /) -> ASGIApp:
-    """Return the application that relays the console of the server at `url`. Raises InvalidInput for no address."""
+    """Return the application that relays the console of the server at `url`. Raises InvalidInput for an invalid
+    address."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
         raise InvalidInput(field="--url", problem="is not the address of a server: write http://HOST:PORT")
@@ -86,7 +87,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         except PayloadTooLarge as error:
             return _relay_problem(413, error.key, error.message)
         passed = {name: headers[name] for name in _PASSED if name in headers}
-        # The server knows its own origin alone. That of this page was checked above.
+        # The server only knows its own origin. That of this page was checked above.
         if "origin" in headers:
             passed["origin"] = origin
         query = f"?{request.url.query}" if request.url.query else ""
@@ -112,7 +113,7 @@ def _relayed_response(answer: UpstreamAnswer) -> Response:
 
 
 def _plain_cookie(value: str) -> str:
-    """Return a cookie that a browser sends without TLS, which is not there between it and this relay."""
+    """Return a cookie that a browser sends without TLS, which is not used between it and this relay."""
     return "; ".join(part for part in value.split("; ") if part.lower() != _SECURE)
 
 

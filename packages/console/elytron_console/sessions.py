@@ -18,17 +18,17 @@ SESSIONS_EACH: Final = 16
 ROOT: Final = "/console"
 COOKIE: Final = "elytron_console"
 TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
-"""Header in which a page of the console repeats what its session gave it; a foreign page cannot read that."""
+"""Header in which a console page repeats its session's token, which a foreign page cannot read."""
 _REFUSED: Final = (
     "changes are accepted only from a page of this console: sign in again, and let no proxy change Origin or the token"
 )
 
 
 class ConsoleGuard:
-    """Guards the routes of a console: each takes a cookie with its session's token, and a change the origin too.
+    """Guards the routes of a console: each requires a cookie with its session's token, and a change also the origin.
 
-    A cookie is sent to every port of its host, so that a program on another port may get it. The token is kept by pages
-    of this origin alone. A caller with an `Authorization` header of its own is no page, and needs neither.
+    A cookie is sent to every port of its host, so a program on another port may get it. Only pages of this origin store
+    the token. A caller with its own `Authorization` header is no page, and needs neither.
     """
 
     def __init__(self, admission: CallerAdmission, /) -> None:
@@ -40,7 +40,7 @@ class ConsoleGuard:
         return await self.sessions.page_token(self.sessions.token(heads_of(scope)))
 
     async def require_own(self, scope: Scope) -> None:
-        """Raise PermissionRefused for a change that another site may have made a browser ask for.
+        """Raise PermissionRefused for a change that another site may have made a browser request.
 
         Raises Unauthorized for a reader with a cookie alone. In development mode no session is open, and reading is
         free.

@@ -17,7 +17,7 @@ SPENDING_SPACES: Final = 50
 
 
 class SpentDay(Value):
-    """Usage of a day, in UTC; `held_calls` and `held_tokens` are reserved for calls that run."""
+    """Usage of a day, in UTC; `held_calls` and `held_tokens` are reserved for running calls."""
 
     at: Instant
     spent: ModelUsage
@@ -36,13 +36,13 @@ class ProgramSpending(Value):
 
 
 class SpendingReport(Value):
-    """Usage of models for a space: by its maintenance, on the days on which models were asked, and by programs."""
+    """Model usage for a space: by its maintenance, on days with model calls, and by programs."""
 
     space: str
     today: Instant
     budget: SpendingBudget
     model: str | None = None
-    """The model that maintenance asks; None: it works by rules."""
+    """The model that maintenance calls; None: it works with rules."""
     days: tuple[SpentDay, ...] = ()
     programs: tuple[ProgramSpending, ...] = ()
     """Answers of models to programs that asked for this space, which named their tokens: since `programs_since`."""
@@ -58,7 +58,7 @@ class SpaceSpending(Value):
 
 
 class StoreSpending(Value):
-    """The spaces that asked models, those with the most tokens first; the first of many are counted."""
+    """The spaces with model usage, those with the most tokens first; the first of many are counted."""
 
     items: tuple[SpaceSpending, ...]
     counted: int

@@ -46,7 +46,7 @@ _INDEX: Final = "index.html"
 
 
 def page_surfaces() -> tuple[Surface, ...]:
-    """Return the page and its parts. They are public: what is stored is behind the routes that they ask."""
+    """Return the page and its assets. They are public: stored data is behind the routes that they call."""
     public = SurfaceAccess.PUBLIC
     pages = (
         Route("GET", ROOT, _index_page, "console", "Serve the console.", None, "text/html", public,

@@ -36,13 +36,13 @@ class TransportReport(Value):
     enabled: bool
     paths: tuple[str, ...]
     endpoint: str | None = None
-    """The address at which clients reach it, where an operator set one."""
+    """The address at which clients reach it, if an operator set one."""
     calls: int | None = None
-    """Operations that it asked for since the start; None if it asks for none."""
+    """Operations requested through it since the start; None if it requests none."""
 
 
 class TransportList(Value):
-    """The transports that this server shows. The console itself is none of them."""
+    """The transports that this server exposes, without the console itself."""
 
     items: tuple[TransportReport, ...]
 
@@ -63,13 +63,13 @@ class TransportChange(OperationRequest):
 
 
 class GatewayEndpoint(Value):
-    """A way in for programs that speak with models."""
+    """An endpoint for programs that use models."""
 
     title: str
     path: str
     enabled: bool
     endpoint: str | None = None
-    """The address at which clients reach it, where an operator set one."""
+    """The address at which clients reach it, if an operator set one."""
 
 
 class SmokeCheckShown(Value):
@@ -81,7 +81,7 @@ class SmokeCheckShown(Value):
 
 
 class LlmGatewayReport(Value):
-    """Ways in for models' programs, commands that export rules for agents, and smoke checks."""
+    """Endpoints for programs that use models, commands that export rules for agents, and smoke checks."""
 
     endpoints: tuple[GatewayEndpoint, ...]
     rule_commands: tuple[str, ...]
@@ -106,7 +106,8 @@ def transport_reports(admission: CallerAdmission, /) -> tuple[TransportReport, .
 
 
 async def change_transport(admission: CallerAdmission, name: str, change: TransportChange, /) -> TransportReport:
-    """Switch a transport or set its endpoint, and return it. Raises InvalidInput for the console, NotFound."""
+    """Enable or disable a transport or set its endpoint, and return it. Raises InvalidInput for the console,
+    NotFound."""
     if name == _CONSOLE:
         raise InvalidInput(field="id", problem="is the console, which cannot disable itself")
     if name not in admission.transports.paths:
@@ -120,7 +121,7 @@ async def change_transport(admission: CallerAdmission, name: str, change: Transp
 
 
 def gateway_report(admission: CallerAdmission, host: ConsoleHost, runner: SmokeRunner, /) -> LlmGatewayReport:
-    """Return the ways in for models' programs, and what can be exported and checked for them."""
+    """Return the endpoints for programs that use models, and what can be exported and checked for them."""
     transports = admission.transports
     return LlmGatewayReport(
         endpoints=tuple(

@@ -17,7 +17,7 @@ _LEAP_SECOND = re.compile(r"(?<=[Tt ]\d\d:\d\d:)60")
 
 @runtime_checkable
 class Clock(Protocol):
-    """The source of the time."""
+    """Source of the current time."""
 
     def now(self, /) -> Instant:
         """Return the present moment."""
@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class FrozenClock:
-    """A clock that moves only by `advance`, or by `step_ms` at each look."""
+    """A clock that moves only through `advance`, or by `step_ms` on every read."""
 
     def __init__(self, at: Instant = Instant(1_767_225_600_000), /, *, step_ms: int = 0) -> None:
         self._at = at
@@ -65,7 +65,7 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
 
 
 def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:
-    """Return when a memory was recorded if it claims a later time; None for every other memory."""
+    """Return when a memory was recorded if it claims a later time; None otherwise."""
     is_ahead = claimed is not None and claimed > recorded_at + limits.CLOCK_SKEW_MS
     return recorded_at if is_ahead else None
 
@@ -89,11 +89,11 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         value = round(aware.timestamp() * 1000)
     try:
-        # NaN compares as False and is refused with the years that are too far.
+        # NaN compares as False, so it is rejected together with out-of-range years.
         is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
     except TypeError:
         is_near = None
-    # In Python True is a number, but it is no time.
+    # In Python, True is an int, but it is not a time.
     if is_near is None or isinstance(value, bool):
         raise InvalidInput(field=field, problem="is not a datetime, milliseconds or ISO 8601 text")
     if not is_near:
@@ -102,7 +102,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
 
 
 def _parse_datetime(text: str) -> datetime:
-    # RFC 3339 allows a small `z`, which `fromisoformat` refuses.
+    # RFC 3339 allows a lower-case `z`, which `fromisoformat` rejects.
     if text.endswith("z"):
         text = f"{text[:-1]}Z"
     plain, leaps = _LEAP_SECOND.subn("59", text)
@@ -110,7 +110,7 @@ def _parse_datetime(text: str) -> datetime:
 
 
 def format_instant(at: Instant, /) -> str:
-    """Return `at` as ISO 8601 text in UTC, to the second if it has no fraction."""
+    """Return `at` as ISO 8601 text in UTC, without fractional seconds if there are none."""
     moment = as_datetime(at)
     return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
 

@@ -19,15 +19,15 @@ EVENT_ID_CHARS: Final = 40
 
 EVENT_ID_PATTERN = r"^[0-9]{1,16}(-[0-9]{1,16})?$"
 EventId = Annotated[str, Field(max_length=EVENT_ID_CHARS, pattern=EVENT_ID_PATTERN)]
-"""`<sequence>-<milliseconds>` of an entry. The second part shows a journal that was erased and begun again; a bare
-sequence is taken too, unchecked. `0` is before the first entry."""
+"""`<sequence>-<milliseconds>` of an entry. The second part reveals a journal that was erased and started again; a bare
+sequence is accepted too, but not checked. `0` is before the first entry."""
 
 EventAction = Literal["write", "merge", "delete", "erase", "maintenance", "projection", "lifecycle", "operator"]
 """The actions of journal entries, as the store port names them."""
 
 
 class JournalEvent(Value):
-    """One entry of a space's journal: which document was touched and how, never what it says."""
+    """One entry of a space's journal: which document was changed and how, never its content."""
 
     type: Literal["entry"] = "entry"
     id: EventId
@@ -40,23 +40,23 @@ class JournalEvent(Value):
     """The plane that the collection belongs to."""
     key: str
     conversation: str | None = None
-    """The keyed tag of the conversation that the document belongs to, if it belongs to one; never its name."""
+    """The keyed tag of the document's conversation, if it has one; never its name."""
     digest: str = ""
 
 
 class GapReason(StrEnum):
-    """Why entries cannot be sent again."""
+    """Why entries cannot be resent."""
 
     ERASED = "erased"
-    """The space was erased and may have begun again: what was known of it is void."""
+    """The space was erased and may have started again: discard what was known of it."""
     COMPACTED = "compacted"
-    """The journal no longer holds them."""
+    """The journal no longer contains them."""
     RETENTION = "retention"
-    """The reader is further behind than is streamed."""
+    """The reader is too far behind for streaming."""
 
 
 class EventGap(Value):
-    """Entries `first` to `last` are not sent; the stream goes on behind `last`. Read the space again."""
+    """Entries `first` to `last` are not sent; the stream continues after `last`. Read the space again."""
 
     type: Literal["gap"] = "gap"
     space: str
@@ -69,23 +69,23 @@ StreamItem = Annotated[JournalEvent | EventGap, Field(discriminator="type")]
 
 
 def event_position(event_id: EventId, /) -> tuple[int, int | None]:
-    """Return the sequence that `event_id` names, and the moment of that entry where it says so."""
+    """Return the sequence in `event_id`, and the entry's time if the id has one."""
     sequence, _, at = event_id.partition("-")
     return int(sequence), int(at) if at else None
 
 
 class CloseCode(IntEnum):
-    """Why a server ends a WebSocket."""
+    """Why a server closes a WebSocket."""
 
     GOING_AWAY = 1001
-    """The server stops; what was accepted is done. Connect again."""
+    """The server shuts down; accepted work is done. Reconnect."""
     FRAME_TOO_BIG = 1009
-    """A frame was larger than the budget (`frame_budget_exceeded` was sent before)."""
+    """A frame exceeded the budget (`frame_budget_exceeded` was sent before)."""
     INTERNAL = 1011
     SLOW_READER = 1013
-    """More waited to be read than the budget allows. Connect again and resume."""
+    """The backlog exceeded the budget. Reconnect and resume."""
     UNAUTHORIZED = 4401
-    """The credential holds no longer."""
+    """The credential is no longer valid."""
 
 
 class StreamKind(StrEnum):
@@ -100,7 +100,7 @@ class StreamKind(StrEnum):
 
 
 class FrameError(StrEnum):
-    """Errors of frames, beside the errors of operations."""
+    """Errors of frames, in addition to the errors of operations."""
 
     FRAME_BUDGET_EXCEEDED = "frame_budget_exceeded"
     SUBSCRIPTION_BUDGET_EXCEEDED = "subscription_budget_exceeded"
@@ -108,7 +108,7 @@ class FrameError(StrEnum):
 
 
 FrameId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=r"^[A-Za-z0-9._:-]+$")]
-"""A client's name for a command or subscription, unique among those it has open; answers bear it."""
+"""A client's name for a command or subscription, unique among its open ones; answers carry it."""
 
 
 class InFrame(Value):
@@ -131,14 +131,15 @@ class EventProblem(Value):
 
     code: str
     seed_key: str | None = None
-    """The same in the few words of the protocol's first hosts; None for what is wrong with a frame."""
+    """The same error as the protocol's first hosts call it; None for frame errors."""
     detail: str
     retryable: bool = False
     details: dict[str, str | int] = {}
 
 
 class ReportEvent(Value):
-    """A report: the answer of a command, or a subscription's next. `sequence` is what a subscription has covered."""
+    """A report: the answer to a command, or the next one of a subscription. `sequence` is what a subscription has
+    covered."""
 
     type: Literal["event.report"] = "event.report"
     id: str
@@ -150,7 +151,7 @@ class ReportEvent(Value):
 
 
 class ErrorEvent(Value):
-    """A command was not done, or a subscription or frame was refused; `id` is empty where the frame's is unknown."""
+    """A command failed, or a subscription or frame was rejected; `id` is empty if the frame's is unknown."""
 
     type: Literal["event.error"] = "event.error"
     id: str = ""

@@ -25,7 +25,7 @@ ROLE_WORDS: Final[Mapping[str, EvidenceRole]] = {role.value: role for role in Ev
 }
 """Role of a message by the word that programs have for it."""
 TEXT_PARTS: Final = frozenset({"input_text", "output_text", "text"})
-"""Kinds of parts of a message that are words, in the dialects of model APIs."""
+"""Kinds of message parts that are text, in the dialects of model APIs."""
 
 
 class EvidenceAuthority(StrEnum):
@@ -52,13 +52,13 @@ class TrustLevel(StrEnum):
     OUTSIDE = "outside"
     """From outside: a tool, a page, a document, an archive. No caller here vouches for it."""
     DRAWN = "drawn"
-    """Said or drawn by a model: an assistant's words, what was extracted, summaries and notes."""
+    """Said or derived by a model: an assistant's words, extractions, summaries and notes."""
     VOUCHED = "vouched"
     """The user said it, or the operator, the program or the runtime vouches for it."""
 
     @property
     def rank(self) -> int:
-        """Return its place from 1 on; more is relied on further."""
+        """Return the position from 1 on; a higher one is trusted more."""
         return _RANKS[self]
 
     def is_at_least(self, other: "TrustLevel | None", /) -> bool:
@@ -68,7 +68,7 @@ class TrustLevel(StrEnum):
 _RANKS = {trust: place for place, trust in enumerate(TrustLevel, 1)}
 
 PRIVATE = frozenset({EvidenceAuthority.SOUL_GOVERNANCE, EvidenceAuthority.PRIVATE_GARDEN_INTERNAL})
-"""Planes that only the owner sees: the private garden, and the inner life."""
+"""Planes that only the owner sees: the private garden and the inner life."""
 RESTRICTED = PRIVATE | {EvidenceAuthority.OPERATOR_DIAGNOSTIC}
 """Planes that are never recalled, projected or shown in a conversation."""
 
@@ -117,13 +117,13 @@ def trust_of_authority(authority: EvidenceAuthority, /) -> TrustLevel:
 PRIVATE_FLAG: Final = "private"
 """True in a private conversation."""
 STORE_FLAG: Final = "store"
-"""False if its request asked that the turn is not stored for memory."""
+"""False if the request asked not to store the turn as memory."""
 FLAGS: Final = (PRIVATE_FLAG, STORE_FLAG)
-"""Metadata that decides who sees a turn: given as anything but true or false, it would decide nothing."""
+"""Metadata that decides who sees a turn. Any value other than true or false would have no effect."""
 
 
 def require_flags(metadata: dict[str, ValueT], /) -> dict[str, ValueT]:
-    """Return `metadata`. Raises ValueError for a flag that is not true or false, or whose name is spelt otherwise."""
+    """Return `metadata`. Raises ValueError for a flag that is not true or false, or whose name is misspelled."""
     for name, value in metadata.items():
         flag = name.strip().casefold()
         if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):

@@ -10,16 +10,16 @@ from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, LimitExceeded
 
 SpaceId = NewType("SpaceId", str)
-"""A memory space: the wall of tenancy, key, index and erasure."""
+"""A memory space: the boundary of tenancy, keys, index and erasure."""
 
 RESERVED = ("elytron:", "elytron.")
-"""Beginnings of the names that the system keeps for itself, in letters of any case."""
+"""Reserved prefixes of names, in any case."""
 SYSTEM_SPACE = SpaceId("elytron:system")
-"""Space of what belongs to no user of a server: its access keys. No request reaches it."""
+"""Space of data that belongs to no user of a server: its access keys. No request reaches it."""
 
 
 def is_reserved(name: str, /) -> bool:
-    """Return True if the system keeps this name of a space, user or agent for itself."""
+    """Return whether the system reserves this name of a space, user or agent."""
     return name.casefold().startswith(RESERVED)
 
 
@@ -28,7 +28,7 @@ MessageId = NewType("MessageId", str)
 FactId = NewType("FactId", str)
 SkillId = NewType("SkillId", str)
 ConversationTag = NewType("ConversationTag", str)
-"""The keyed digest under which a conversation's turns are stored; names no one."""
+"""The keyed digest under which a conversation's turns are stored; it reveals no name."""
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A canonical UUIDv7."""
@@ -36,14 +36,14 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 @runtime_checkable
 class IdSource(Protocol):
-    """The source of fresh names and random bytes."""
+    """Source of new ids and random bytes."""
 
     def new(self, /) -> str:
-        """Return an id that was never given before: a UUIDv7 in lower case; later ones sort after earlier ones."""
+        """Return a new unique id: a lower-case UUIDv7 that sorts after earlier ones."""
         ...
 
     def secret(self, size: int, /) -> bytes:
-        """Return `size` unguessable bytes."""
+        """Return `size` random bytes."""
         ...
 
 
@@ -73,11 +73,11 @@ class RandomIds:
         if now > self._last:
             self._last, self._counter = now, 0
         else:
-            # A clock that stops or steps back borrows from the next millisecond, so that order holds.
+            # If the clock stops or steps back, borrow from the next millisecond to keep the order.
             self._counter += 1
             if self._counter > 0x0FFF:
                 self._last, self._counter = self._last + 1, 0
-        # The tail is random, because other processes count at the same time.
+        # The tail is random because other processes count at the same time.
         return make_uuid7(self._last, self._counter, os.urandom(8))
 
     def secret(self, size: int, /) -> bytes:
@@ -85,7 +85,7 @@ class RandomIds:
 
 
 class SeededIds:
-    """The same ids and secrets at every run: for fixtures and tests, never for real data."""
+    """The same ids and secrets in every run: for fixtures and tests, never for real data."""
 
     def __init__(self, seed: str = "elytron", /) -> None:
         self._seed = seed.encode()
@@ -110,13 +110,13 @@ class SeededIds:
 
 
 NAME_PATTERN: Final = r"^[^\p{C}\p{Z}]+(?: +[^\p{C}\p{Z}]+)*$"
-"""The rule of `require_name` as the expression that pydantic's own engine checks: no controls, inner spaces only."""
+"""The rule of `require_name` as an expression for pydantic's own engine: no controls, inner spaces only."""
 
 _ROLE_NAMES: Final = frozenset(("user", "assistant", "system", "tool", "model", "human", "ai", "agent", "developer"))
 
 
 def is_role_name(name: str, /) -> bool:
-    """Return True if `name` is what transcripts call a role: "user" is no person's name."""
+    """Return whether `name` is a role of transcripts: "user" is no person's name."""
     return name.casefold() in _ROLE_NAMES
 
 

@@ -13,14 +13,14 @@ from types import FrameType
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Return whether `frame` runs `from package import name`, which puts a text of its own for an AttributeError."""
+    """Return whether `frame` runs `from package import name`, which replaces an AttributeError with its own text."""
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def lazy_exports(
     package: str, exports: Mapping[str, str], /
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of `package`: each name comes from its home and then stays in the package.
+    """Return `__getattr__` and `__dir__` for `package`, which import each name from its module on first use.
 
     `exports` has the names that come from each module, with spaces between them, or `*` for all of its `__all__`; a
     name of `package` itself is one of its modules. The package's `__init__.pyi` says the same to type checkers.
@@ -43,9 +43,9 @@ def lazy_exports(
             return names()
         if name == "__version__":
             return import_module("importlib.metadata").version(package)
-        # Python itself asks for many names with two underscores, which no module exports.
+        # Python itself looks up many dunder names, which no module exports.
         home = None if name.startswith("__") else homes().get(name)
-        # Only an unknown name costs the import of the modules that are exported whole.
+        # Only an unknown name requires importing the modules that are exported whole.
         if home is None and not name.startswith("_"):
             home = all_homes().get(name)
         if home is None:

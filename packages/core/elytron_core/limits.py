@@ -3,7 +3,7 @@
 # Names and keys
 SPACE_CHARS = 200
 NAME_CHARS = 200
-"""A scope part, a speaker, a tag, a host's own turn id."""
+"""Limit for a scope part, a speaker, a tag, and a host's own turn id."""
 KEY_CHARS = 96
 COLLECTION_CHARS = 32
 IDEMPOTENCY_KEY_CHARS = 200
@@ -12,9 +12,9 @@ IDEMPOTENCY_KEY_CHARS = 200
 EARLIEST_MS = -2_208_988_800_000
 LATEST_MS = 32_503_679_999_999
 CLOCK_SKEW_MS = 60_000
-"""Difference between two clocks that is not reported."""
+"""Clock difference that is not reported."""
 FUTURE_CLAIMS = 32
-"""Number of claimed times that a report lists because they lie in the future."""
+"""Maximum number of future claims that a report lists."""
 
 # Texts
 MESSAGE_CHARS = 1_000_000
@@ -39,24 +39,24 @@ KEYWORDS = 16
 CITATIONS = 32
 AUDIT_EVENTS = 64
 LAST_CONVERSATIONS = 10_000
-"""Subjects of a runtime whose last conversation it remembers."""
+"""Subjects for which a runtime remembers the last conversation."""
 FACT_USES_KEPT = 10_000
 LEARNING_RULES = 256
 FACT_CITATIONS = 6
 TOOL_OBSERVATIONS = 64
 HOST_REFS = 32
 OPAQUE_ITEMS = 64
-"""Items of its own that a host may keep beside the words of one turn."""
+"""Items that a host may store with the words of one turn."""
 OPAQUE_ITEM_BYTES = 64 * 1024
 OPAQUE_ITEMS_BYTES = 256 * 1024
 ATTRIBUTES = 64
 FILTER_VALUES = 100
 CONDITION_TESTS = 256
-"""Tests in the conditions of one filter, after and, or and not were multiplied out."""
+"""Comparisons in a filter's conditions after expanding and, or and not."""
 CONDITION_CHARS = 1_000
 PAGE_MAX = 1_000
 LEDGER_TURNS = 32
-"""Turns of a conversation's ledger that are shown to a caller who names no number: the last ones."""
+"""Default number of ledger turns to show: the last ones."""
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
 PROJECTED_SCORE = 0.2
@@ -94,14 +94,14 @@ PROFILE_LINES, PROFILE_LINES_MAX = 60, 200
 DOCUMENT_BYTES = 8 * 1024 * 1024
 BATCH_CHANGES = 4_096
 IMPORT_CHANGES, IMPORT_BYTES = 262_144, 512 * 1024 * 1024
-"""Of the one batch that an import is: its changes, and the bytes of its documents."""
+"""Limits of the one batch of an import: its changes, and the bytes of its documents."""
 COMPACTION_RUNS = 1_000
 BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 SCAN_MAX = 2_000
 JOURNAL_MAX = 10_000
 ERASING_MS = 5_000
-"""An open runtime ends an erasure of another process that was begun so long ago and not ended."""
+"""An open runtime completes another process's erasure that is unfinished after this time."""
 IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
 
@@ -117,17 +117,17 @@ IMPORT_SKIPPED, IMPORT_OFFSETS = 100, 8
 HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
-"""Longest time in which a request's body may arrive."""
+"""Maximum time for receiving a request's body."""
 HTTP_IDLE_S = 30
 """Time for which a server keeps an unused connection: far longer than clients do, see
 `elytron_outbound.clients.REMOTE_IDLE_S`."""
 HTTP_ARCHIVE_BYTES = 1024 * 1024 * 1024
-"""An archive that is sent or fetched over HTTP."""
+"""An archive sent or fetched over HTTP."""
 
 # Models and maintenance
 MODEL_ATTEMPTS = 3
 MODEL_ANSWER_CHARS = 200_000
-"""More of an answer than this is not read."""
+"""Maximum bytes read of an answer."""
 MODEL_ANSWER_TOKENS = 1_200
 MODEL_STREAM_S = 1_800.0
 MODEL_STREAM_BYTES = 64 * 1024 * 1024
@@ -136,23 +136,23 @@ MODEL_TOOL_CALLS = 128
 MODEL_ITEMS = 4_096
 """Items, blocks or choices of one answer."""
 EXTRACTION_CHARS = 12_000
-"""Characters of a turn that an extraction is shown; a longer one is cut at its end."""
+"""Characters of a turn shown to an extraction; the rest is cut."""
 SUMMARY_INPUT_CHARS = 40_000
 MAINTAIN_TURNS = 64
-"""Turns that one job, or one call of maintain, looks at."""
+"""Turns that one job, or one call of maintain, processes."""
 JOBS_ACTIVE_OF_KIND = 512
 JOBS_RUN_MAX = 256
 JOB_ATTEMPTS = 8
 JOB_WAIT_MAX_MS = 6 * 3600 * 1000
 JOB_STALL_MS = 30 * 60 * 1000
-"""A job that is due for longer than this is a sign that no worker takes from the queue."""
+"""A job overdue by this long indicates that no worker processes the queue."""
 
 # Index
 INDEX_CACHE_BYTES = 256 * 1024 * 1024
 INDEX_CACHE_SPACES = 65_536
 CLOSE_WAIT_S = 1.5
-"""After this time, a runtime that closes begins no further checkpoint of an index; after a third of it, it no longer
-stores when facts were last used."""
+"""After this time, a closing runtime starts no further checkpoint of an index; after a third of it, it no longer stores
+when facts were last used."""
 VECTOR_DIMENSIONS = 8_192
 
 # Embedding
@@ -161,47 +161,47 @@ EMBED_TEXT_CHARS = 8_000
 EMBED_PASSAGES = 32
 """Passages of a message that may be embedded beside it."""
 EMBED_BATCH_TEXTS = 64
-"""Texts that go to an embedder in one call."""
+"""Texts per call of an embedder."""
 EMBED_TEXTS_PER_CALL = 10_000
-"""Texts that one call of `embed` or `switch_model` may work through; the next one goes on."""
+"""Texts processed by one call of `embed` or `switch_model`; the next call continues."""
 MODEL_PACKAGE_BYTES = 1024 * 1024 * 1024
 """Largest file of a model's package or folder."""
 
 # Serving
 CALLS_PER_MINUTE = 12_000
-"""Of one user or device; operators and developers are not counted."""
+"""Limit per user or device; operators and developers are not counted."""
 WRONG_CREDENTIALS_PER_MINUTE = 60
-"""From one address, or one network of IPv6, before they are answered by when to come again."""
+"""Limit per address, or per IPv6 network, before requests are answered with a retry time."""
 IDEMPOTENCY_WAIT_S = 5.0
-"""Time for which a repeat waits for the first call under its key before it is refused because that one still runs."""
+"""How long a repeat waits for the first call under its key before it is rejected because that one still runs."""
 ACCESS_KEYS_CACHED = 10_000
 SHUTDOWN_S = 20
-"""Time for which a server that ends waits for the calls that it accepted."""
+"""How long a server that shuts down waits for accepted calls."""
 
 # Procedures, agent skills and tools
 SKILLS_COMPARED = 1_000
-"""Skills of its space with which a new one is compared for likeness, and which one pass looks through."""
+"""Skills of the space that a new one is compared with, and that one pass examines."""
 SKILLS_PER_OUTCOME = 32
 OUTCOME_NOTE_CHARS = 160
 TOOL_REGISTRIES = 32
-"""Registries of one space."""
+"""Registries per space."""
 TOOL_REASON_CHARS = 400
 
 # Remote clients
 REMOTE_CONNECT_S = 10.0
 REMOTE_ANSWER_S = 60.0
-"""Time for which a client waits for the next bytes of an answer."""
+"""How long a client waits for the next bytes of an answer."""
 REMOTE_REPORT_BYTES = 64 * 1024 * 1024
 
 # Streams
 FRAME_BYTES = 1024 * 1024
 FRAME_SEND_S = 20.0
-"""Longest time in which one frame may leave before its reader counts as gone."""
+"""Maximum time for sending one frame before its reader is considered gone."""
 SUBSCRIPTIONS = 64
-"""Subscriptions of one WebSocket, unless a profile says otherwise."""
+"""Default subscriptions of one WebSocket; profiles may differ."""
 STREAM_RECHECK_S = 0.9
-"""Interval at which a stream's credential is checked again, so that a revoked one ends it."""
+"""Interval at which a stream's credential is rechecked, so that revoking it ends the stream."""
 EVENTS_POLL_S = 1.0
-"""Interval at which the journal is read for commits of other processes; this one's commits are sent at once."""
+"""Interval at which the journal is read for other processes' commits; this process's own are sent at once."""
 EVENTS_PAGE = 500
 EVENTS_HEARTBEAT_S = 15.0

@@ -14,7 +14,7 @@ _REMEMBERING: Final[WeakSet[Any]] = WeakSet()
 
 
 def remember_answers(most: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], Callable[ArgumentsP, AnswerT]]:
-    """Have a function remember up to `most` answers with what they were asked about, until `forget_answers`."""
+    """Cache up to `most` results of a function with their arguments, until `forget_answers`."""
 
     def wrap(function: Callable[ArgumentsP, AnswerT]) -> Callable[ArgumentsP, AnswerT]:
         remembering = lru_cache(maxsize=most)(function)
@@ -25,13 +25,14 @@ def remember_answers(most: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], 
 
 
 def forget_answers() -> None:
-    """Let go of all answers that functions remember: words of erased texts may be among what they were asked about."""
+    """Clear all caches of `remember_answers`: their arguments may contain words of erased texts."""
     for remembering in tuple(_REMEMBERING):
         remembering.cache_clear()
 
 
 class LruCache(OrderedDict[KeyT, ValueT]):
-    """At most `most` keys. A key that is set, or found by `use`, goes last; other reads leave the order as it is."""
+    """A dict of at most `most` keys. Setting a key, or `use`, moves it to the end; other reads do not change the
+    order."""
 
     def __init__(self, most: int, /) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class LruCache(OrderedDict[KeyT, ValueT]):
             self.popitem(last=False)
 
     def use(self, key: KeyT, /) -> ValueT | None:
-        """Return the value of `key`, None if it is not kept."""
+        """Return the value of `key`, None if it is not cached."""
         if key not in self:
             return None
         self.move_to_end(key)

@@ -19,19 +19,19 @@ from elytron_core.ids import NAME_PATTERN
 JsonSchema = dict[str, Any]
 Place = Sequence[str | int]
 _LIKE = 0.7
-"""Likeness of two names, from 0 to 1, from which one is taken for a slip of the other."""
+"""Similarity of two names, from 0 to 1, from which one is considered a typo of the other."""
 
 
 @cache
 def every_name(model: type[BaseModel], /) -> frozenset[str]:
-    """Return every field name in `model` and what it is made of: words that are ours and may be repeated."""
+    """Return every field name in `model` and its nested types: our own words, which may be repeated in messages."""
     described = model_schema(model)
     parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
     return frozenset(name for part in parts for name in part.get("properties", {}))
 
 
 def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
-    """Return the names of the fields at `place`, a path as validation errors give it; none for an unknown place."""
+    """Return the field names at `place`, a path from a validation error; none for an unknown place."""
     described = model_schema(model)
     parts = [described]
     for step in place:
@@ -46,7 +46,7 @@ def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
 
 
 def nearest_name(name: str, names: Iterable[str], /) -> str | None:
-    """Return the one of `names` that is nearly `name`, in any case and with any underscores; None if there is none."""
+    """Return the one of `names` closest to `name`, ignoring case and underscores; None if none is close."""
     if len(name) > limits.NAME_CHARS:
         return None
     plain = {_plain_name(one): one for one in names}
@@ -60,19 +60,19 @@ def _plain_name(name: str) -> str:
 
 @cache
 def model_schema(model: type[BaseModel], /) -> JsonSchema:
-    """Return the JSON Schema of what `model` is validated from. It is shared, so never changed."""
+    """Return the JSON Schema of the input to `model`. It is shared, so do not change it."""
     return model.model_json_schema(mode="validation")
 
 
 def _schema_forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
-    """Yield `part`, and each form that a value there may have."""
+    """Yield `part`, and each alternative of it."""
     yield part
     for form in part.get("oneOf", part.get("anyOf", ())):
         yield from _schema_forms(described, _resolve_reference(described, form))
 
 
 def _schema_step(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
-    """Return what `part` has at `step`: an item, a field, or the one of its forms with that name."""
+    """Return the part at `step`: an item, a field, or the alternative with that name."""
     if isinstance(step, int):
         parts = [part.get("items")]
     else:
@@ -87,7 +87,7 @@ def _form_label(form: JsonSchema) -> str:
 
 
 def _resolve_reference(described: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """Return `part`, or what it refers to."""
+    """Return `part`, or the definition that it references."""
     while "$ref" in part:
         part = described["$defs"][_form_label(part)]
     return part
@@ -102,13 +102,13 @@ _set_attribute = object.__setattr__
 
 
 class Value(BaseModel):
-    """A frozen value. Unknown fields are errors; validation errors name fields and never echo what was given."""
+    """A frozen value. Unknown fields are errors; validation errors name fields and never echo the input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler, /) -> CoreSchema:
-        """Take numbers and flags for what they are: a text is no number, and True is not 1.
+        """Reject coercion of numbers and flags: text is not a number, and True is not 1.
 
         A list is read up to its first wrong item, so that a long one cannot fill memory with problems.
         """
@@ -117,7 +117,7 @@ class Value(BaseModel):
         return schema
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
+        """Return a copy with the fields in `update`, equal to pydantic's own but faster."""
         # Private attributes need copies of their own, which pydantic makes.
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
@@ -134,7 +134,7 @@ class Value(BaseModel):
             try:
                 return super().__getattr__(name)
             except AttributeError:
-                # Python and pydantic ask for such names on many values, so the answer must be quick.
+                # Python and pydantic look up such names on many values, so the answer must be quick.
                 if name.startswith("_"):
                     raise
             instead = _named_instead(type(self), name)
@@ -155,7 +155,7 @@ class Value(BaseModel):
 
     @classmethod
     def from_bytes(cls, data: bytes, /) -> Self:
-        """Return the value in `data`. Raises InvalidInput if it holds none."""
+        """Return the value in `data`. Raises InvalidInput if it contains none."""
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
@@ -170,7 +170,7 @@ def no_item(value: Value, name: object, /) -> TypeError:
 
 
 def _readable_names(kind: type[Value]) -> frozenset[str]:
-    """Return the names of the fields and properties of a kind of values."""
+    """Return the names of a class's fields and properties."""
     members = (vars(base).items() for base in kind.__mro__ if issubclass(base, Value))
     properties = (name for each in members for name, member in each if isinstance(member, property))
     return frozenset({*kind.model_fields, *properties})
@@ -178,12 +178,12 @@ def _readable_names(kind: type[Value]) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _named_instead(kind: type[Value], name: str) -> str:
-    """Return the field that is meant, for a message; cached, since `getattr` with a default asks on each call."""
+    """Return the intended field for a message; cached, because `getattr` with a default calls it each time."""
     return field_instead(name, _readable_names(kind))
 
 
 def _make_strict(part: Any) -> None:
-    """Make each number and flag in a part of a schema strict, and each list end at its first problem, in place."""
+    """Make numbers and flags in a part of a schema strict, and make each list stop at its first problem, in place."""
     if isinstance(part, dict):
         schema = cast("dict[str, Any]", part)
         kind = schema.get("type")
@@ -191,7 +191,7 @@ def _make_strict(part: Any) -> None:
             schema["strict"] = True
         if kind in _LISTS:
             schema["fail_fast"] = True
-        # A part without a kind is a list by name, of fields for instance, and a field may have any name.
+        # A part without a kind maps names, of fields for instance, and a field may have any name.
         is_schema = isinstance(kind, str)
         for name, inner in schema.items():
             if not is_schema or name not in _NO_SCHEMA:
@@ -205,11 +205,11 @@ ValueT = TypeVar("ValueT", bound=Value)
 ReportT_co = TypeVarWithDefault("ReportT_co", bound=Value, covariant=True, default=Value)
 
 _SHARED = (str, int, float, tuple, Value, type(None))
-"""Defaults of these types are immutable, so that values may share them."""
+"""Defaults of these types are immutable, so values may share them."""
 
 
 def _make_unchecked(kind: type[ValueT], values: dict[str, Any], fields_set: set[str]) -> ValueT:
-    """Return the value of these fields, which nothing checks."""
+    """Return a value with these fields, without validation."""
     value = _blank(kind)
     _set_attribute(value, "__dict__", values)
     _set_attribute(value, "__pydantic_fields_set__", fields_set)
@@ -219,7 +219,7 @@ def _make_unchecked(kind: type[ValueT], values: dict[str, Any], fields_set: set[
 
 
 class VouchedMaker(Generic[ValueT]):
-    """Makes values of `kind` from parts of other values, which nothing has to check again.
+    """Builds values of `kind` from parts of other values, without validation.
 
     The value equals what the class would make of them. The caller vouches for the types, and that no dict among them is
     shared. Fields that are not named have their defaults.
@@ -231,21 +231,21 @@ class VouchedMaker(Generic[ValueT]):
         self._set = set(names)
         defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given_names}
         self._dicts = tuple(name for name, default in defaults.items() if default == {})
-        # In the order of the class, which is that of its JSON.
+        # In the order of the class, which is the order of its JSON.
         self._blank = {name: defaults.get(name) for name in kind.model_fields}
         assert self._given_names <= self._blank.keys()
         assert all(isinstance(default, _SHARED) or name in self._dicts for name, default in defaults.items())
 
     def make(self, **fields: Any) -> ValueT:
-        """Return the value with these fields, all that were said to be given."""
+        """Return a value with these fields, which must be all that were declared."""
         assert fields.keys() == self._given_names
-        # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
+        # One shared set: a copy of a value gets its own, and nothing else changes it.
         return _make_unchecked(
             self._kind, self._blank | {name: dict[str, Any]() for name in self._dicts} | fields, self._set
         )
 
     def again(self, value: ValueT, /, **fields: Any) -> ValueT:
-        """Return what `make` gave before, with these of its fields instead; a dict that is not among them is shared."""
+        """Return a copy of a value from `make` with these fields replaced; any other dict is shared."""
         assert fields.keys() <= self._given_names
         fresh = {name: dict[str, Any]() for name in self._dicts} if self._dicts else {}
         values = {**value.__dict__, **fresh, **fields}
@@ -253,7 +253,7 @@ class VouchedMaker(Generic[ValueT]):
 
 
 class Request(Value):
-    """A request of an operation: what its caller got wrong is an InvalidInput, wherever it was built."""
+    """A request of an operation. Its validation errors are InvalidInput, wherever it is built."""
 
     if not TYPE_CHECKING:
 
@@ -267,18 +267,18 @@ class Request(Value):
 if TYPE_CHECKING:
 
     class OperationRequest(Request, Generic[ReportT_co]):
-        """A request that one operation takes: `OperationRequest[Report]` is the base of one that reports a `Report`."""
+        """A request of one operation: `OperationRequest[Report]` is the base of one that returns a `Report`."""
 
 else:
 
     class OperationRequest(Request):
         def __class_getitem__(cls, report: type[Value] | str, /) -> GenericAlias:
-            # A generic model of pydantic would be one more class for each request, with a name in schemas.
+            # A generic pydantic model would add a class for each request, with a name in schemas.
             return GenericAlias(cls, report)
 
 
 def report_type(request: type[OperationRequest[ReportT_co]], /) -> type[ReportT_co]:
-    """Return the report that a request was declared with; a name is looked up in the module of the request."""
+    """Return the report type that a request declares; a name is resolved in the request's module."""
     report: Any = get_args(vars(request)["__orig_bases__"][0])[0]
     return getattr(sys.modules[request.__module__], report) if isinstance(report, str) else report
 
@@ -294,7 +294,7 @@ def invalid_input(
     """
     problems = error.errors(include_url=False, include_input=False)
     first = _first_problem(problems)
-    # A stranger's field is named by the place that it is in: elsewhere there may be one of that name.
+    # A stranger's field is named by its parent, because elsewhere there may be a field of that name.
     place = first["loc"][:-1] if names is not None and first["type"] == "extra_forbidden" else first["loc"]
     path = [_shown_step(part) for part in place if names is None or isinstance(part, int) or part in names]
     lacking = _missing_beside(problems, first) if first["type"] == "extra_forbidden" else ()
@@ -327,13 +327,13 @@ def _first_problem(problems: list[ErrorDetails]) -> ErrorDetails:
 
 
 def _missing_beside(problems: list[ErrorDetails], first: ErrorDetails) -> tuple[str, ...]:
-    """Return the fields, whose names are ours, that are missing where `first` is."""
+    """Return the missing fields at the level of `first`; their names are our own."""
     place = first["loc"][:-1]
     return tuple(str(one["loc"][-1]) for one in problems if one["type"] == "missing" and one["loc"][:-1] == place)
 
 
 def _intended_field(model: type[BaseModel], place: Place) -> str:
-    """Return what there is instead of the unknown field at `place`, in words of ours alone."""
+    """Return a hint for the unknown field at `place`, using only our own names."""
     *within, name = place
     names = names_at(model, within)
     if not names:
@@ -344,7 +344,7 @@ def _intended_field(model: type[BaseModel], place: Place) -> str:
 
 
 def _shown_step(part: int | str) -> str:
-    """Return a step of a path as a message may show it, also if a stranger chose the name."""
+    """Return a step of a path as a message may show it, even if a stranger chose the name."""
     return "".join(char if char.isprintable() else "?" for char in str(part)[:_NAME_SHOWN])
 
 

@@ -31,28 +31,28 @@ class ProfileName(StrEnum):
 
 
 class StoreCapacity(Value):
-    """Bounds of a store. A write beyond them is refused as a whole."""
+    """Limits of a store. A write beyond them is rejected as a whole."""
 
     records: Count
     events: Count
     blob_bytes: Count
     snapshot_bytes: Count
-    """All documents together, as a snapshot of the store would hold them."""
+    """Total size of all documents, as in a snapshot of the store."""
 
 
 class ErasurePromise(StrEnum):
     """What remains of erased bytes when an erasure returns."""
 
     NO_BYTE = "no_byte"
-    """Nothing, in no file of the store and no remains."""
+    """Nothing, in no file of the store."""
     OF_TABLES = "of_tables"
-    """Nothing in the tables of a database server; each erasure names what its log, replicas and backups may hold."""
+    """Nothing in the tables of a database server; each erasure lists what its log, replicas and backups may contain."""
     OF_SERVER = "of_server"
-    """As the store of the server, which has the bytes."""
+    """Depends on the server's store, which has the bytes."""
 
 
 class ErasurePlace(StrEnum):
-    """Place in which a database server has bytes of what is erased."""
+    """Where a database server has bytes of erased content."""
 
     ROWS = "rows"
     TABLES = "tables"
@@ -65,7 +65,7 @@ class ErasureState(StrEnum):
 
     GONE = "gone"
     PENDING = "pending"
-    """They go with the server's own work."""
+    """They are removed by the server's own maintenance."""
     OUT_OF_REACH = "out_of_reach"
 
 
@@ -86,19 +86,19 @@ class StoreCapabilities(Value):
     """No other process commits to it."""
     erasure: ErasurePromise
     ttl: bool
-    """A document whose time is over can be taken away for good."""
+    """An expired document can be removed for good."""
     sealed: bool = False
     """Bodies and blobs are encrypted before the engine sees them."""
     nodes: bool = False
-    """Other machines write to it too, so what a handle remembers of a space is compared before it is used."""
+    """Other machines write to it too, so what a handle caches of a space is compared before use."""
     queue_index: bool = False
-    """It lists the spaces with unfinished jobs without looking at the others."""
+    """It lists the spaces with unfinished jobs without reading the others."""
     following: bool = True
-    """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
+    """A read shows what other handles have committed, so a waiting reader polls."""
 
 
 class TranscriptGovernanceBudget(Value):
-    """Bounds of a transcript in one report. They shorten lists and never reveal what a view hides."""
+    """Limits of a transcript in one report. They shorten lists and never reveal what a view hides."""
 
     page_turns: Count
     host_refs_per_turn: Count
@@ -114,26 +114,26 @@ class ProfileBudget(Value):
 
     http_body_bytes: Count
     source_chars: Count
-    """Of one text that is written: a message, a fact, a procedure."""
+    """Limit of one written text: a message, a fact, a procedure."""
     render_chars: Count
-    """Of one projected block."""
+    """Limit of one projected block."""
     maintenance_chars: Count
-    """Of one turn, or of the turns together, that maintenance shows a model."""
+    """Limit of one turn, or of the turns together, that maintenance sends to a model."""
     runtimes: Count
-    """Of how many spaces the indexes are held in memory at once; others are read again when they are asked for."""
+    """Number of spaces whose indexes stay in memory; others are reloaded when needed."""
     subscriptions: Count
     hops: Count
     transcript: TranscriptGovernanceBudget
 
 
 class HostProfile(Value):
-    """A kind of place with what it is bounded by. Without `capacity`, the store's device is the bound."""
+    """A kind of host with its limits. Without `capacity`, only the device limits the store."""
 
     name: ProfileName
     budget: ProfileBudget
     capacity: StoreCapacity | None = None
     engines: tuple[str, ...] = ()
-    """The only engines that a store may have here; empty: any."""
+    """The only engines allowed here; empty: any."""
 
     @property
     def is_esp(self) -> bool:
@@ -141,7 +141,7 @@ class HostProfile(Value):
 
 
 class MemoryPressure(StrEnum):
-    """Memory pressure of the host; budgets shrink to 100, 60 and 35 per cent."""
+    """Memory pressure of the host; it reduces budgets to 100, 60 and 35 per cent."""
 
     NORMAL = "normal"
     CAUTIOUS = "cautious"
@@ -149,7 +149,7 @@ class MemoryPressure(StrEnum):
 
 
 class ModeInput(Value):
-    """Mode of the host's device; it decides which memory actions are admitted now."""
+    """Mode of the host's device; it decides which memory actions are admitted."""
 
     booting: bool = False
     pairing_required: bool = False
@@ -185,7 +185,7 @@ class ModeAction(StrEnum):
 
 
 class ActionAdmission(Value):
-    """Admission of an action in a mode, and the reason of a refusal."""
+    """Whether an action is admitted in a mode, and the reason if not."""
 
     action: ModeAction
     admitted: bool
@@ -198,10 +198,10 @@ def count_text(number: int, noun: str, plural: str = "", /) -> str:
 
 
 class SpaceLoss(Value):
-    """What repairs could not save of a space, up to the last of them. Each number is the least that was lost."""
+    """What repairs could not save of a space, up to the last loss. Each number is a lower bound."""
 
     space: str | None
-    """None if it is unknown whose it was."""
+    """None if its owner is unknown."""
     documents: int
     entries: int
     blobs: int

@@ -21,7 +21,7 @@ DEFAULT_CONVERSATION = "default"
 
 
 class OpaqueId:
-    """Mark of a field that holds an id: it is compared and never read, so admission leaves it as it is.
+    """Marks a field as an id: it is compared and never read, so admission leaves it unchanged.
 
     It is written into the field's type, `Annotated[str, Opaque()]`; every other text is searched for credentials.
     """
@@ -32,12 +32,12 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=
 
 
 def tag_form(tag: str, /) -> str:
-    """Return the normal form of `tag`, in which tags are compared: case, width and white space do not count."""
+    """Return the normal form of `tag` for comparison: case, width and white space do not count."""
     return similarity.plain_text(tag)[: limits.NAME_CHARS].rstrip()
 
 
 def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
-    """Return the normal form of each tag once, without those of which nothing is seen."""
+    """Return the normal form of each tag once, without invisible ones."""
     return tuple(dict.fromkeys(form for tag in tags if (form := tag_form(tag))))
 
 
@@ -50,20 +50,20 @@ def _id_form(value: object) -> object:
 
 
 Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trim_id)], ...], Field(max_length=limits.TAGS)]
-"""Tags to store. They get their normal form after admission, which knows some credentials by their capitals."""
+"""Tags to store. They are normalised after admission, which recognises some credentials by their capitals."""
 TagFilter = Annotated[tuple[Annotated[Name, BeforeValidator(_id_form)], ...], Field(max_length=limits.FILTER_VALUES)]
-"""Tags that a filter names, in their normal form."""
+"""Tags in a filter, normalised."""
 
 Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 
 
 def _alias_field(*names: str) -> Any:
-    """Return a field that is also taken under other names."""
+    """Return a field that is also accepted under other names."""
     return Field(validation_alias=AliasChoices(*names))
 
 
 class ConversationKey(NamedTuple):
-    """The channel and the name that a conversation has inside its space."""
+    """A conversation's channel and name within its space."""
 
     channel: str
     conversation: str
@@ -74,7 +74,7 @@ _SPACE_NAMES = ("space", "memory_space_id")
 
 
 def own_space(space: str | None, /) -> dict[str, Any] | None:
-    """Return the context of a validation in which a scope without a space is in `space`."""
+    """Return a validation context in which a scope without a space gets `space`."""
     return None if space is None else {_OWN_SPACE: space}
 
 
@@ -105,14 +105,14 @@ class Scope(Value):
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, value: Any, info: ValidationInfo) -> Any:
-        """Return a scope without a space as one in the caller's own, where there is one (see `own_space`)."""
+        """Fill in the caller's own space if a scope has none (see `own_space`)."""
         context: dict[str, Any] = info.context or {}
         own = context.get(_OWN_SPACE)
         if own is None or not isinstance(value, dict) or not value.keys().isdisjoint(_SPACE_NAMES):
             return value  # pyright: ignore[reportUnknownVariableType]
         return {**value, _SPACE_NAMES[0]: own}  # pyright: ignore[reportUnknownVariableType]
 
-    if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
+    if TYPE_CHECKING:  # hosts identify their users by strings, and need no type of ours
 
         def __init__(
             self,
@@ -128,12 +128,12 @@ class Scope(Value):
 
     @property
     def conversation_key(self) -> ConversationKey:
-        """Return the conversation that writes go to: `conversation`, else the chat alias, else the default one."""
+        """Return the conversation for writes: `conversation`, else the chat alias, else the default one."""
         return ConversationKey(self.channel, self.conversation or self.chat or DEFAULT_CONVERSATION)
 
 
 class ScopedRequest(OperationRequest[ReportT_co]):
-    """A request about one space. Without a scope, the runtime's own is used; if it has none, ScopeMissing.
+    """A request about one space. Defaults to the runtime's scope; if there is none, it raises ScopeMissing.
 
     `min_sequence` is the `sequence` of an earlier report: the answer is of a state that has it, by whichever node it is
     given, or SequenceAhead.
@@ -158,14 +158,14 @@ class ConversationReport(Value):
 
 @runtime_checkable
 class ChangeReport(Protocol):
-    """A report that says whether anything was changed; what changed nothing needs no receipt."""
+    """A report that says whether anything changed; an unchanged result needs no receipt."""
 
     @property
     def changed(self) -> bool: ...
 
 
 class ClipReason(StrEnum):
-    """The bound that cut something."""
+    """The limit that cut something."""
 
     LIMIT = "limit"
     TOKENS = "tokens"
@@ -174,13 +174,13 @@ class ClipReason(StrEnum):
     PROFILE = "profile"
     PRESSURE = "pressure"
     FLOOR = "floor"
-    """The host has little memory left."""
+    """The host is low on memory."""
     PROVIDER = "provider"
-    """The model's provider takes no more."""
+    """The model's provider accepts no more."""
 
 
 class ReportClip(Value):
-    """Something that was left out, and the bound that caused it."""
+    """Something that was left out, and the limit that caused it."""
 
     what: str
     reason: ClipReason
@@ -202,18 +202,18 @@ class FutureClaim(Value):
 
 
 IncludePrivate = bool
-"""Also what is private. A model is never given it, unless the server was started so."""
+"""Include private content. Models never get this unless the server was started with it."""
 ScrubbedCounts = dict[str, int]
-"""Number of credentials and payment numbers of each kind that were blacked out before storing."""
+"""Number of credentials and payment numbers of each kind that were redacted before storing."""
 FutureClaims = tuple[FutureClaim, ...]
-"""Claimed times of the request that lie in the future, the first `limits.FUTURE_CLAIMS` of them."""
+"""Claimed times of the request in the future, the first `limits.FUTURE_CLAIMS` of them."""
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS, validation_alias=AliasChoices("query", "user_query"))]
-"""The query. Hosts of the protocol's first form call it `user_query`."""
+"""The query. Hosts of the protocol's first version call it `user_query`."""
 MaxChars = Annotated[
     int,
     Field(ge=0, le=limits.PROJECTION_CHARS_MAX, validation_alias=AliasChoices("max_chars", "system_max_len")),
 ]
-"""The most characters of a block. Hosts of the protocol's first form call it `system_max_len`."""
+"""Maximum characters of a block. Hosts of the protocol's first version call it `system_max_len`."""
 PageLimit = Annotated[int, Field(ge=1, le=limits.PAGE_MAX)]
 Cursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS)]

@@ -20,18 +20,18 @@ them."""
 
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""The value of a JSON document."""
+"""A value of a JSON document."""
 
 _LARGEST = 2**63
 _SURROGATE_ESCAPE = b"\\ud"
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F](?:[0-9a-fA-F]{2})?)|\\.")
-"""Every escape of a sound document, from left to right: a pair of surrogates, a lone one, any other."""
+"""Every escape of a valid document, from left to right: a surrogate pair, a lone surrogate, any other."""
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
     """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
-    # The bounds on bytes come first, because they need no memory.
+    # The byte limits come first, because they need no memory.
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
     _require_few(data, JSON_VALUES if limit <= limits.JSON_BYTES else limit // 16)
@@ -48,7 +48,7 @@ def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = l
     # A document cannot be deeper than it has opening brackets, so few have to be walked.
     if data.count(b"{") + data.count(b"[") > depth:
         _require_depth(value, depth)
-    # The decoder takes a lone surrogate, which cannot be written back as UTF-8.
+    # The decoder accepts a lone surrogate, which cannot be written back as UTF-8.
     if _SURROGATE_ESCAPE in data.lower():
         _require_pairs(data)
     return value
@@ -58,7 +58,7 @@ def _require_few(data: bytes, most: int) -> None:
     """Raise InvalidJson for more than `most` values, before memory is spent on them."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
         return
-    # Signs within texts separate no values.
+    # Separators inside strings separate no values.
     bare = _TEXT.sub(b"", data)
     if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > most:
         raise InvalidJson(problem=f"has more than {most} values")
@@ -68,7 +68,7 @@ _HALF_ENCODED = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 def mend_surrogates(data: bytes, /) -> bytes:
-    """Return a JSON document or a text in which U+FFFD replaces half a surrogate pair, escaped or encoded."""
+    """Return a JSON document or text in which U+FFFD replaces each lone surrogate, escaped or encoded."""
     data = _HALF_ENCODED.sub("\ufffd".encode(), data) if b"\xed" in data else data
     if _SURROGATE_ESCAPE not in data.lower():
         return data
@@ -105,14 +105,14 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > JSON_KEYS:
         raise InvalidJson(problem=f"has an object with more than {JSON_KEYS} keys")
     members = dict(pairs)
-    # Of a repeated key one parser takes the first value and another the last.
+    # For a repeated key one parser takes the first value and another the last.
     if len(members) != len(pairs):
         raise InvalidJson(problem="has an object with a duplicate key")
     return members
 
 
 def _parse_integer(text: str) -> int:
-    # Counted before it is read: the interpreter refuses thousands of digits with an error of its own.
+    # Counted before parsing: the interpreter rejects thousands of digits with an error of its own.
     if len(text) > 20 or not -_LARGEST <= (number := int(text)) < _LARGEST:
         raise InvalidJson(problem="has an integer beyond 64 bits")
     return number
@@ -153,7 +153,7 @@ def sha256_digest(data: bytes, /) -> str:
 
 
 def frame_checksum(*parts: bytes | memoryview) -> bytes:
-    """Return eight bytes that change with any changed, moved or cut part (BLAKE2b over lengths and bytes)."""
+    """Return eight bytes that change if any part is changed, moved or cut (BLAKE2b over lengths and bytes)."""
     state = hashlib.blake2b(digest_size=8)
     for part in parts:
         state.update(len(part).to_bytes(8, "big"))
@@ -167,18 +167,18 @@ def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> st
     Equal parts give equal tags; the tag of a short or guessable name reveals nothing to an outsider.
     """
     encoded = [part.encode() for part in (purpose, *parts)]
-    # Each length precedes its part, so that parts cut elsewhere give another message.
+    # Each length precedes its part, so that parts divided differently give another message.
     message = b"".join([piece for part in encoded for piece in (len(part).to_bytes(8, "big"), part)])
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 
 
 def keyed_digest(secret: bytes, data: bytes, /) -> str:
-    """Return a digest of `data` that only holders of `secret` can check or guess (keyed BLAKE2b, 32 hex digits)."""
+    """Return a digest of `data` that only holders of `secret` can verify or guess (keyed BLAKE2b, 32 hex digits)."""
     return hashlib.blake2b(data, key=secret, digest_size=16).hexdigest()
 
 
 def keyed_chain(secret: bytes, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
-    """Return a running digest, `size` bytes, of what it is given; only holders of `secret` can make or check it.
+    """Return a running digest of `size` bytes; only holders of `secret` can compute or verify it.
 
     `purpose`, up to 16 bytes, keeps digests of one kind from being taken for another's.
     """

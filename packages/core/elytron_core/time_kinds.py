@@ -13,18 +13,18 @@ from elytron_core.clock import Instant
 
 
 class TimeKind(StrEnum):
-    """Meaning of a time in a request. Every time in a request has one, as a part of its type."""
+    """Meaning of a time in a request. Every time in a request has one in its type."""
 
     CLAIM = "claim"
-    """Its sender says that something was said or observed then. The receiving clock bounds it: see `order_time`."""
+    """The sender says that something was said or observed then. The receiving clock limits it: see `order_time`."""
     VIEW = "view"
-    """A point of view: the request asks about what was so then. It may lie in the future."""
+    """A point of view: the request asks what was true then. It may lie in the future."""
     PLAN = "plan"
     """Something begins, ends or is due then in the world. It may lie in the future."""
 
 
 StatedTime = Annotated[Instant, TimeKind.CLAIM]
-"""A claimed time of another store, of any year."""
+"""A claimed time of another store, in any year."""
 BoundedInstant = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
 ClaimedTime = Annotated[BoundedInstant, TimeKind.CLAIM]
 ViewTime = Annotated[BoundedInstant, TimeKind.VIEW]

@@ -376,7 +376,7 @@ async def _explain_miss(
     """Return why none of the memories `ids` is among the hits; of several, the reason of the one ranked best."""
     if not ids:
         return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
-    explained_request = request.model_copy(update={"why_not": tuple(sorted(ids))[: WHY_NOT_IDS]})
+    explained_request = request.model_copy(update={"why_not": tuple(sorted(ids))[:WHY_NOT_IDS]})
     report: MemoryRecallReport = await memory.operate(explained_request)
     absences = [absence for absence in report.why_not if absence.absence in _REASONS]
     if not absences:

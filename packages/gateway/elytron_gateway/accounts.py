@@ -66,7 +66,7 @@ _KEY_DIGITS: Final = 48
 _SALT_BYTES: Final = 32
 _NOBODY: Final = "elytron:nobody"
 _UPGRADE: Final = "0"
-"""Place of a mark in the collection of keys: former salts are replaced, and not erased yet."""
+"""Key of a mark in the collection of keys: former salts are replaced, but not erased yet."""
 _UPGRADED_AT_ONCE: Final = 500
 _NO_KEY: Final = MappingProxyType({"key_tag": "", "salt": "", "is_computable": False})
 """The fields of a user without a key."""
@@ -78,8 +78,8 @@ Update = Callable[[GatewayUser], Mapping[str, object]]
 class GatewayUsers:
     """The users of a gateway. The store has a tag of each key, never what makes one.
 
-    A key is derived under `secret`, else under the runtime's key for credentials, so that the same one can be given
-    again. Without either it is random, and making an existing user again raises AlreadyExists.
+    A key is derived under `secret`, else under the runtime's key for credentials, so that the same one can be issued
+    again. Without either it is random, and creating an existing user again raises AlreadyExists.
     """
 
     def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
@@ -102,7 +102,7 @@ class GatewayUsers:
         if stored is not None and stored.value.revoked_at is None:
             return stored.value, await self._repeated(stored.value)
         key, fields = await self._new_key(user_id)
-        # A user who comes back keeps the spaces, and the new key keeps former ones ended.
+        # A returning user keeps the spaces, and the new key leaves former ones ended.
         user = (
             GatewayUser.model_validate({"user_id": user_id, "created_at": self._ctx.clock.now(), **fields})
             if stored is None
@@ -113,17 +113,17 @@ class GatewayUsers:
         return user, key
 
     async def authenticate(self, user_id: str, user_key: str, /) -> GatewayUser:
-        """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
+        """Return the user that the key belongs to. Raises Unauthorized, identically for every reason."""
         user = await self.holder(user_key)
         if user.user_id != user_id:
             raise Unauthorized
         return user
 
     async def holder(self, user_key: str, /) -> GatewayUser:
-        """Return the user of this key, without an id. Raises Unauthorized, alike for every reason."""
+        """Return the user of this key, without an id. Raises Unauthorized, identically for every reason."""
         await self.upgrade()
         name = await self._keys.get(SPACE, await self._tag(user_key if user_key.isascii() else ""))
-        # An unknown key goes the same way, with no user, so that the time taken shows nothing.
+        # An unknown key takes the same path, without a user, so that the timing reveals nothing.
         stored = await self._users.get(SPACE, await self._place(name.value.user_id if name is not None else _NOBODY))
         if name is None or stored is None or stored.value.revoked_at is not None:
             raise Unauthorized
@@ -141,7 +141,7 @@ class GatewayUsers:
         await self._change(user_id, lambda _: fields)
 
     async def enters(self, user: GatewayUser, space: SpaceId, /) -> None:
-        """Remember that the user writes to `space`, so that all of the user's spaces can be counted and erased.
+        """Record that the user writes to `space`, so that all of the user's spaces can be counted and erased.
 
         Raises LimitExceeded.
         """
@@ -161,18 +161,19 @@ class GatewayUsers:
             yield stored.value
 
     async def erase(self, user_id: str, /, *refs: DocumentRef) -> None:
-        """Erase the user's record and the documents at `refs`; the spaces are erased before. Raises NotFound."""
+        """Erase the user's record and the documents at `refs`; the spaces were erased before. Raises NotFound."""
         stored = await self._stored(user_id)
         keys = [DocumentRef(KEYS, tag) for tag in await self._key_tags(stored.value)]
         erased_refs = (DocumentRef(USERS, stored.key), *keys, *refs)
         await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=erased_refs))
 
     async def count_computable(self) -> int:
-        """Return how many keys older copies of the store can make: their users need new ones."""
+        """Return how many keys could be computed from older copies of the store: their users need new ones."""
         return sum([user.is_computable async for user in self.all()])
 
     async def upgrade(self) -> None:
-        """Have no key be computable from the store that an earlier build, or a sealed store, made so: once per process.
+        """Ensure that no key is computable from the store, as earlier builds, or sealed stores, allowed: once per
+        process.
 
         The tag of such a key stays, so that it works until it is rotated; what it was derived from is erased for good.
         """
@@ -199,11 +200,11 @@ class GatewayUsers:
             await commit_changes(self._ctx, SPACE, *batch, takes_back=True)
             (unfinished,) = await self._ctx.store.get(SPACE, (marker,))
         if unfinished is not None:
-            # An erasure leaves no byte of what was replaced before it either, which are the former salts here.
+            # An erasure also removes every byte of what was replaced before it, here the former salts.
             await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(marker,)))
 
     async def _upgraded(self, stored: CollectionDocument[GatewayUser]) -> list[PutChange]:
-        """Return the change that leaves a user with the key's tag, and no salt from which this store derives it."""
+        """Return the change that leaves a user with the key's tag, but no salt from which this store derives it."""
         user = stored.value
         own = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
         update: Mapping[str, object] = {} if user.revoked_at is None else _NO_KEY
@@ -214,7 +215,7 @@ class GatewayUsers:
                 update = {"key_tag": tag} | ({"is_computable": True, "salt": ""} if is_computable else {})
                 break
         upgraded = user.model_copy(update=update)
-        # A key under a secret that is not known here stays as it is: nothing in this store makes it.
+        # A key under a secret that is unknown here is unchanged: nothing in this store makes it.
         return [self._users.put(stored.key, upgraded, expects=stored.revision)] if upgraded != user else []
 
     async def _change(self, user_id: str, update: Update) -> GatewayUser:
@@ -231,7 +232,7 @@ class GatewayUsers:
 
     @retry_lost_races
     async def change(self, user_id: str, change: Change, /) -> GatewayUser:
-        """Replace the user by what `change` returns, and return it; called again if another commit came first.
+        """Replace the user by the result of `change`, and return it; `change` is repeated if another commit came first.
 
         Raises NotFound.
         """
@@ -241,7 +242,7 @@ class GatewayUsers:
             return user
         user_change = self._users.put(stored.key, user, expects=stored.revision)
         keys = await self._key_changes(stored.value, user)
-        # Ending a key is what a full store must allow.
+        # Ending a key must be possible even in a full store.
         await commit_changes(self._ctx, SPACE, user_change, *keys, takes_back=bool(keys))
         return user
 
@@ -256,13 +257,13 @@ class GatewayUsers:
         return changes
 
     async def _key_tags(self, user: GatewayUser) -> list[str]:
-        """Return the places of the user's keys; those of an earlier build have to be looked for."""
+        """Return the refs of the user's keys; those of an earlier build have to be searched."""
         if user.key_tag or user.revoked_at is not None:
             return [user.key_tag] if user.key_tag else []
         return [stored.key async for stored in self._keys.all(SPACE) if stored.value.user_id == user.user_id]
 
     async def _repeated(self, user: GatewayUser) -> str:
-        """Return the key of an existing user. Raises AlreadyExists where it cannot be derived again."""
+        """Return the key of an existing user. Raises AlreadyExists if it cannot be derived again."""
         secret = await self._derivation_key()
         if secret is not None and user.salt:
             key = derived_user_key(secret, user)
@@ -274,7 +275,7 @@ class GatewayUsers:
         raise AlreadyExists(what="user", name=user.user_id, problem=problem)
 
     async def _new_key(self, user_id: str) -> tuple[str, dict[str, object]]:
-        """Return a new key of a user, and the fields that the user has with it."""
+        """Return a new key of a user, and the user's fields for it."""
         secret, salt = await self._derivation_key(), ""
         if secret is None:
             key = USER_KEY_PREFIX + _key_text(self._ctx.ids.secret(_KEY_DIGITS // 2))
@@ -304,13 +305,13 @@ def _key_text(data: bytes) -> str:
 
 
 class UserKeys:
-    """Lets holders of a gateway user's key in on every transport, each to the user's own space."""
+    """Authenticates gateway users' keys on every transport, each for the user's own space."""
 
     def __init__(self, users: GatewayUsers, /) -> None:
         self._users = users
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
-        """Return the user whose key the header bears. Raises Unauthorized."""
+        """Return the user whose key is in the header. Raises Unauthorized."""
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not key.startswith(USER_KEY_PREFIX):
             raise Unauthorized
@@ -318,7 +319,7 @@ class UserKeys:
 
 
 def principal_of(user: GatewayUser, /) -> Principal:
-    """Return the user's principal, the same on every transport, so that limits hold over all of them."""
+    """Return the user's principal, the same on every transport, so that limits apply across them."""
     return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))
 
 
@@ -331,7 +332,7 @@ class ErasedUser(Value):
 
 
 class SignedReport(Value):
-    """A report with an Ed25519 signature over its canonical JSON, and the public key that checks it; both in hex.
+    """A report with an Ed25519 signature over its canonical JSON, and the public key that verifies it; both in hex.
 
     Without a secret outside the store it is not signed: `unsigned` says how to have one.
     """
@@ -374,7 +375,7 @@ T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
 
 Room = Callable[[SpaceCounts], Awaitable[None]]
-"""Raises LimitExceeded where a space may not hold as much as this."""
+"""Raises LimitExceeded if a space may not hold this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +392,7 @@ class PlannedChange(Generic[T]):
 
 
 class SpaceCounting:
-    """The counts of every space. What is counted changes through here alone, so that they are exact."""
+    """The counts of every space. Counted content only changes through this class, so that they are exact."""
 
     def __init__(self, ctx: OperationContext, /) -> None:
         self._ctx = ctx
@@ -399,7 +400,7 @@ class SpaceCounting:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, space: SpaceId, /) -> SpaceCounts:
-        """Return what a space holds; one that was never counted is counted for all times."""
+        """Return the counts of a space, which are computed and stored the first time."""
         stored_counts = await self._read_counts(space)
         if not stored_counts.revision and await self._ctx.spaces.find(space) is not None:
             # The commit that came first has stored its own count.
@@ -408,7 +409,7 @@ class SpaceCounting:
         return stored_counts.value
 
     async def renew(self, space: SpaceId, /) -> SpaceCounts:
-        """Write the count of a space again and return it: each unfinished change of it is planned again."""
+        """Rewrite the count of a space and return it, so that each unfinished change of it is planned again."""
         stored_counts = await self._read_counts(space)
         try:
             await commit_changes(
@@ -420,18 +421,18 @@ class SpaceCounting:
         return stored_counts.value
 
     async def change(self, space: SpaceId, plan: Callable[[SpaceCounts], Awaitable[PlannedChange[T]]], /) -> T:
-        """Do the change that `plan` makes of the space's size, as a whole, and return its result.
+        """Apply the change of the space's size that `plan` makes, atomically, and return its result.
 
         `plan` is called again if another process changed the space meanwhile; it raises to refuse.
         """
-        # One user's changes take turns here, so that they do not run into each other in the store.
+        # One user's changes are serialised here, so that they do not conflict in the store.
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
             race = LostRaces()
             while True:
                 stored_counts = await self._read_counts(space)
                 planned = await plan(stored_counts.value)
                 changes = planned.changes
-                # A first count is stored even if unchanged, so that no later call goes through the space.
+                # A first count is stored even if unchanged, so that no later call walks the space.
                 if planned.counts != stored_counts.value or not stored_counts.revision:
                     changes = (*changes, self._repository.put(KEY, planned.counts, expects=stored_counts.revision))
                 if not changes:
@@ -450,7 +451,7 @@ class SpaceCounting:
         return stored_counts if stored_counts is not None else CollectionDocument(KEY, await self._counted(space), 0)
 
     async def _counted(self, space: SpaceId) -> SpaceCounts:
-        """Go through a space that has no counts yet."""
+        """Count a space that has no counts yet."""
         resources = await self._all(space, RESOURCES, UploadedResource)
         waiting = await self._all(space, BACKLOG, WaitingAddition)
         return SpaceCounts(
@@ -467,7 +468,7 @@ class SpaceCounting:
 
 
 SHARES = 16
-"""A space is allotted this share of the quota more than it needs, if there is room."""
+"""A space is allotted this additional share of the quota, if there is room."""
 
 
 class UserQuotas:
@@ -479,7 +480,7 @@ class UserQuotas:
         self._most = most
 
     def room(self, owner: MemoryOwner, of: QuotaQuantity, /) -> Room:
-        """Return what refuses the owner's space to hold more than is left of the owner's quota."""
+        """Return a check that refuses to let the owner's space exceed the rest of the owner's quota."""
         limit = self._most.get(of)
 
         async def room(counts: SpaceCounts) -> None:
@@ -501,13 +502,13 @@ class UserQuotas:
         async def plan(user: GatewayUser) -> GatewayUser:
             others = [SpaceId(space) for space in user.spaces if space != owner.space]
             counts = {space: held_amount(await self._counting.of(space), of) for space in others}
-            # The counts decide here, for unused parts can be taken back.
+            # The counts decide here, because unused parts can be reclaimed.
             if sum(counts.values()) + amount > limit:
                 raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
             parts = parts_of(user, of)
             for space in others:
                 part = parts.get(space)
-                # Lowered in the round before. With the count written again, its rest is free.
+                # Lowered in the previous round. With the count rewritten, its rest is free.
                 if part is not None and part.may_hold < part.set_aside:
                     counts[space] = held_amount(await self._counting.renew(space), of)
                     parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
@@ -516,7 +517,7 @@ class UserQuotas:
             if amount <= available:
                 parts[owner.space] = _allotment_part(owner.space, of, min(available, amount + limit // SHARES))
             else:
-                # No room yet: the limits of the others become their counts, and the next round takes the rest.
+                # No room yet: the limits of the others are lowered to their counts, and the next round takes the rest.
                 parts |= {
                     space: parts[space].model_copy(update={"may_hold": min(counts[space], aside[space])})
                     for space in others
@@ -543,7 +544,7 @@ def held_amount(counts: SpaceCounts, of: QuotaQuantity, /) -> int:
 
 
 def parts_of(user: GatewayUser, of: QuotaQuantity, /) -> dict[str, QuotaShare]:
-    """Return what of a quantity the user's spaces are allotted."""
+    """Return the user's spaces' allotments of a quantity."""
     return {part.space: part for part in user.allotted if part.of is of}
 
 

@@ -25,7 +25,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class CollectionDocument(Generic[ValueT]):
-    """A document as read: its key, its value, and the revision that a change has to name."""
+    """A document as read: its key, its value, and the revision that a change must name."""
 
     key: str
     value: ValueT
@@ -50,7 +50,7 @@ class CollectionRepository(Generic[ValueT]):
         )
 
     async def among(self, space: SpaceId, keys: Sequence[str], /) -> dict[str, ValueT]:
-        """Return those of `keys` that are there."""
+        """Return the existing ones of `keys`."""
         refs = [DocumentRef(self.collection, key) for key in keys]
         values = await values_at(self._ctx.store, space, refs, self._kind)
         return {ref.key: value for ref, value in values.items()}
@@ -61,14 +61,14 @@ class CollectionRepository(Generic[ValueT]):
             yield CollectionDocument(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
     def admit(self, value: ValueT, /) -> ValueT:
-        """Return `value` as it may be stored: no text in it holds a credential or this memory's own output.
+        """Return `value` ready to be stored: no text in it contains a credential or this memory's own output.
 
         Raises InvalidInput for a text of nothing but own output.
         """
         return scrub_value(value)[0]
 
     def put(self, key: str, value: ValueT, /, *, expects: int) -> PutChange:
-        """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none).
+        """Return the change that puts `value` at `key`, which must be at revision `expects` (0: absent).
 
         What `admit` would black out is blacked out here too, so that nothing else is stored.
         """
@@ -77,7 +77,7 @@ class CollectionRepository(Generic[ValueT]):
         )
 
     def remove(self, document: CollectionDocument[ValueT], /) -> DeleteChange:
-        """Return the change that takes a document away."""
+        """Return the change that deletes a document."""
         return DeleteChange(DocumentRef(self.collection, document.key), document.revision)
 
 
@@ -89,7 +89,7 @@ async def commit_changes(
     once: BatchKey | None = None,
     takes_back: bool = False,
 ) -> None:
-    """Apply the changes as a whole in a space that has a record; under `once`, one time.
+    """Apply the changes atomically in a space that has a record; with `once`, one time.
 
     With `takes_back`, a store that is full takes them too.
 
@@ -105,7 +105,7 @@ def new_key(ctx: OperationContext, /) -> str:
 
 
 async def keep_blob(ctx: OperationContext, space: SpaceId, key: str, data: bytes, /) -> None:
-    """Store `data`, whole and durable, as the blob `key`."""
+    """Store `data`, atomically and durably, as the blob `key`."""
     await ctx.store.write_blob(space, key, _data_pieces(data))
 
 

@@ -5,7 +5,7 @@ ITEMS = 100
 TOP_K = 100
 TOP_K_DEFAULT = 8
 SEARCH_CHARS = 1_000_000
-"""Characters of all results of one search."""
+"""Total characters of one search's results."""
 UPSTREAM_ANSWER_BYTES = 16 * 1024 * 1024
 RESOURCE_BYTES = 50 * 1024 * 1024
 TIMEOUT_S = 120.0

@@ -31,7 +31,7 @@ _PREFIX = "a_"
 
 @dataclass(frozen=True, slots=True)
 class MessageUpload:
-    """A file that came beside the messages."""
+    """A file sent with the messages."""
 
     name: str
     mime: str
@@ -50,7 +50,7 @@ class MessageFile:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message ready for the upstream, and the files that came with it."""
+    """A message ready for the upstream, and its files."""
 
     message: UpstreamMessage
     files: tuple[MessageFile, ...]
@@ -60,7 +60,7 @@ class ParsedMessage:
 
 @dataclass(slots=True)
 class _ReachableFiles:
-    """The files that items may mean: those that came along, and `remaining_bytes` of those in allowed folders."""
+    """The files that items may refer to: those sent along, and `remaining_bytes` of those in allowed folders."""
 
     uploads: Mapping[str, MessageUpload]
     allowed: AllowedSources
@@ -98,12 +98,12 @@ async def parse_messages(
 
 
 def mark_message(parsed: ParsedMessage, /, *, tags: tuple[str, ...], is_outside: bool) -> ParsedMessage:
-    """Return a message with the tags that its session has, marked where it rests on what came from outside."""
+    """Return a message with its session's tags, marked if it is based on content from outside."""
     return replace(parsed, message=replace(parsed.message, tags=(*parsed.message.tags, *tags), is_outside=is_outside))
 
 
 def require_call_ids(messages: Sequence[WireMessage], /) -> None:
-    """Raise InvalidInput for an answer of a tool that names no call: an upstream takes none without."""
+    """Raise InvalidInput for a tool's answer that names no call, because upstreams reject it."""
     for number, message in enumerate(messages):
         if message.role == "tool" and not message.tool_call_id:
             raise InvalidInput(field=f"messages.{number}.tool_call_id", problem="is required by the upstream")
@@ -151,7 +151,7 @@ async def keep_files(
 async def drop_files(
     ctx: OperationContext, owner: MemoryOwner, records: Sequence[tuple[str, MessageAttachment]], /
 ) -> None:
-    """Remove files that were kept for messages that were refused."""
+    """Remove files stored for messages that were rejected."""
     repository = CollectionRepository(ctx, ATTACHMENTS, MessageAttachment)
     for attachment_id, _ in records:
         document = await repository.get(owner.space, attachment_id.removeprefix(_PREFIX))
@@ -247,7 +247,7 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
 
 
 async def _text_of(file: MessageFile, extraction: FileExtraction) -> str:
-    """Return the text in the place of a file: its text if it can be read, else a note that it was there."""
+    """Return the text that represents a file: its text if readable, otherwise a note that it was there."""
     note = _file_name(file)
     name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:

@@ -17,7 +17,7 @@ SESSION_CHARS: Final = 180
 
 
 ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
-"""Letters, digits and `_.@-`, not beginning with a dot; so none can look like a path or hold a separator."""
+"""Letters, digits and `_.@-`, not beginning with a dot, so that none resembles a path or contains a separator."""
 Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS, pattern=ID_PATTERN)]
 SessionId = Annotated[Name, Field(min_length=3, max_length=SESSION_CHARS)]
 ConversationId = Annotated[Name, Field(max_length=SESSION_CHARS - len("chat:"))]
@@ -32,7 +32,7 @@ _RESOURCE_NAME = re.compile(r"r_[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class MemoryOwner:
-    """A user in one app and project. Each has its own memory space, so nothing is read across."""
+    """A user in one app and project. Each has its own memory space, so nothing is read across them."""
 
     user: str
     app: str = DEFAULT
@@ -117,7 +117,7 @@ def _is_conversation(name: str) -> bool:
 
 
 def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
-    """Return the parts of a session that is `owner`'s. Raises PermissionRefused if it names another user.
+    """Return the parts of a session of `owner`. Raises PermissionRefused if it names another user.
 
     A chat's id names no user: each owner has the chats that it wrote to, and no id reaches another owner's.
     """
@@ -128,7 +128,7 @@ def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
 
 
 def require_user_id(user_id: str, /) -> str:
-    """Return `user_id`. Raises InvalidInput if it is not an id, or is one of the system's own names."""
+    """Return `user_id`. Raises InvalidInput if it is not an id, or is a reserved name."""
     if not _ID.fullmatch(user_id) or len(user_id) > ID_CHARS:
         problem = f"must be 1 to {ID_CHARS} letters, digits and _.@-, not beginning with .@"
         raise InvalidInput(field="user_id", problem=problem)

@@ -25,7 +25,7 @@ _UNDO_FIRST: Final = "the memory is hidden, and overriding its text does not res
 
 
 def edit_tag(session_id: str, /) -> str:
-    """Return the tag of what corrects memories of a session; those of resources share one."""
+    """Return the tag of a session's edits; those of resources share one."""
     return RESOURCE_TAG if session_id.startswith("resource:") else f"edits:{session_id}"
 
 
@@ -35,9 +35,9 @@ RESOURCE_TAG = "resource"
 class MemoryEdits:
     """The edits of every owner.
 
-    An override's text is kept in the owner's `memory_edit` session, so that it is found by its own words; the memory
-    beneath is hidden wherever the upstream can do that, and comes back when the edit is undone. Its words find the
-    override too.
+    An override's text is stored in the owner's `memory_edit` session, so that it is found by its own words; the memory
+    beneath is hidden where the upstream can do that, and returns when the edit is undone. Its words find the override
+    too.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MemoryEdits:
         return {places[key]: edit for key, edit in edits.items()}
 
     async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> list[FoundMemory]:
-        """Return the memories that answer `query` by words that overrides hide here."""
+        """Return the memories that answer `query` by words that overrides hide."""
         scores = await self._local.beneath(owner, query, where, limit=limit)
         edits = await self._repository.among(owner.space, tuple(scores))
         memories = [
@@ -83,11 +83,11 @@ class MemoryEdits:
         )
 
     async def override(self, owner: MemoryOwner, memory_id: str, session_id: str, text: str, /) -> MemoryOverride:
-        """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
+        """Make search show `text` for a memory. Raises NotFound if the session has no such memory.
 
-        Raises AlreadyExists for a hidden memory, which only `undo` brings back.
+        Raises AlreadyExists for a hidden memory, which only `undo` restores.
 
-        Raises InvalidInput, with nothing done, for a text without a visible character, or of nothing but own output.
+        Raises InvalidInput, with nothing done, for a text without a visible character, or with only own output.
         """
         now = self._ctx.clock.now()
         edit = self._repository.admit(
@@ -108,7 +108,7 @@ class MemoryEdits:
     async def add_tombstone(
         self, owner: MemoryOwner, memory_id: str, session_id: str, reason: str, /
     ) -> MemoryOverride:
-        """Let search no longer show a memory. Raises NotFound where the session has no such memory."""
+        """Hide a memory from search. Raises NotFound if the session has no such memory."""
         await self._require(owner, memory_id, session_id)
         now = self._ctx.clock.now()
         edit = MemoryOverride(
@@ -126,9 +126,9 @@ class MemoryEdits:
         return edit
 
     async def purge(self, owner: MemoryOwner, memory_id: str, session_id: str, /) -> bool:
-        """Erase a memory and its override for good; return whether there was one."""
+        """Permanently erase a memory and its override; return whether there was one."""
         await self._require(owner, memory_id, session_id)
-        # The memory first: broken off here, its edit still hides it.
+        # The memory first: if interrupted here, its edit still hides it.
         erased_count = await self._upstream.erase(owner, (memory_id,))
         await self._take_off(owner, memory_id)
         return erased_count > 0
@@ -140,7 +140,7 @@ class MemoryEdits:
                 await self.undo(owner, edit.memory_id, session_id)
 
     async def _lay(self, owner: MemoryOwner, edit: MemoryOverride) -> MemoryOverride:
-        """Store `edit` for its memory in place of the previous one."""
+        """Store `edit` for its memory, replacing the previous one."""
         key = await self._place(owner, edit.memory_id)
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
@@ -181,7 +181,7 @@ class MemoryEdits:
         return edit
 
     async def _lift(self, owner: MemoryOwner, edit: MemoryOverride) -> None:
-        """Remove the text that an override brought."""
+        """Remove the text of an override."""
         if edit.told_by is not None:
             await self._local.erase(owner, (edit.told_by,))
 

@@ -69,7 +69,7 @@ class UploadedFile:
 
 
 class OwnedResources:
-    """The resources of every owner. Equal content of one app and project is kept once."""
+    """The resources of every owner. Equal content within one app and project is stored once."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class OwnedResources:
         self._types = types & readable if types else readable
 
     async def take(self, owner: MemoryOwner, file: UploadedFile, /, *, room: Room) -> UploadedResource:
-        """Take a file in and make its text searchable; equal content gives the resource that is there.
+        """Store a file and make its text searchable; equal content returns the existing resource.
 
-        An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
-        PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
+        An unreadable file is stored with status failed and the reason; another upload retries. Raises PayloadTooLarge,
+        UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is stored.
         """
         if len(file.data) > self.max_bytes:
             raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
@@ -125,7 +125,7 @@ class OwnedResources:
         return sorted(resources, key=lambda resource: (resource.created_at, resource.resource_id))
 
     async def extracted(self, owner: MemoryOwner, resource_ids: Sequence[str], /) -> dict[str, UploadedResource]:
-        """Return those of `resource_ids` that are the owner's and whose text can be found, by id."""
+        """Return those of `resource_ids` that belong to the owner and have searchable text, by id."""
         keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
         if not keys or await self._ctx.spaces.find(owner.space) is None:
             return {}
@@ -138,8 +138,8 @@ class OwnedResources:
         return document.value if document is not None else None
 
     async def delete(self, owner: MemoryOwner, resource_id: str, /) -> None:
-        """Remove a resource with its text and bytes, for good. Raises NotFound."""
-        # Search leaves the text out from here on, should the rest be interrupted.
+        """Permanently remove a resource with its text and bytes. Raises NotFound."""
+        # Search excludes the text from here on, even if the rest is interrupted.
         key = await self._pend(owner, resource_id)
         await self._clear(owner, resource_id)
         await collection.remove_blobs(self._ctx, owner.space, key)
@@ -148,7 +148,7 @@ class OwnedResources:
 
     @retry_lost_races
     async def _pend(self, owner: MemoryOwner, resource_id: str) -> str:
-        """Let a resource's text be found no more, and return its key. Raises NotFound."""
+        """Hide a resource's text, and return its key. Raises NotFound."""
         resource = await self._require(owner, resource_id)
         now = self._ctx.clock.now()
         pending = resource.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
@@ -160,7 +160,7 @@ class OwnedResources:
     async def _register(
         self, owner: MemoryOwner, file: UploadedFile, mime: str, room: Room
     ) -> CollectionDocument[UploadedResource]:
-        """Return the record of a content, made if there is none."""
+        """Return the record of a content, created if there is none."""
         place = await self._duplicate_place(owner, file.data)
         new_document = self._new(file, mime, place)
 
@@ -182,11 +182,11 @@ class OwnedResources:
             return PlannedChange(new_document, more, changes)
 
         document = await self._counting.change(owner.space, plan)
-        # A record that was just put has revision 1, and the plan holds it with 0.
+        # A newly put record has revision 1; the plan has it with 0.
         return CollectionDocument(document.key, document.value, max(document.revision, 1))
 
     async def _remove(self, owner: MemoryOwner, key: str) -> None:
-        """Let go of a resource's record, and of the look-up that leads to it."""
+        """Remove a resource's record, and its lookup entry."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             document = await self._repository.get(owner.space, key)
@@ -194,7 +194,7 @@ class OwnedResources:
                 return PlannedChange(None, counts)
             deletions = [self._repository.remove(document)]
             twin = await self._twins.get(owner.space, document.value.twin)
-            # The look-up may lead to another resource by now.
+            # The lookup entry may refer to another resource by now.
             if twin is not None and twin.value.resource_id == document.value.resource_id:
                 deletions.append(self._twins.remove(twin))
             size = counts.resource_bytes - document.value.size
@@ -228,7 +228,7 @@ class OwnedResources:
         session = names.resource_session(owner.user, document.value.resource_id)
         try:
             chunk_messages = await self._read(owner, document.value, data)
-            # An attempt that was interrupted may have left a part of the text.
+            # An interrupted attempt may have left a part of the text.
             await self._clear(owner, document.value.resource_id)
             await self._upstream.add(owner, session, chunk_messages)
             await self._upstream.flush(owner, session)
@@ -239,7 +239,7 @@ class OwnedResources:
         return await self._settle(owner, document, ResourceStatus.EXTRACTED, chunks=len(chunk_messages))
 
     async def _read(self, owner: MemoryOwner, resource: UploadedResource, data: bytes) -> list[UpstreamMessage]:
-        """Return what is sent upstream: the text in chunks, or the file itself if it is a picture or a sound."""
+        """Return what is sent upstream: the text in chunks, or the file itself if it is an image or a sound."""
         if resource.mime in MEDIA:
             return [_whole_document(resource, owner, data)]
         chunks = await self._extraction.chunks(data, resource.mime)
@@ -267,7 +267,7 @@ class OwnedResources:
                 self._ctx, owner.space, self._repository.put(document.key, settled, expects=document.revision)
             )
         except Conflict:
-            # Another request took the same content in, or removed it; what it says holds.
+            # Another request stored the same content, or removed it; its result applies.
             now = await self._read_resource(owner, document.value.resource_id)
             if now is None:
                 raise NotFound(what="resource", name=document.value.resource_id) from None
@@ -329,7 +329,7 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class AllowedSources:
-    """Sources that external resources may be read from. None by default."""
+    """Allowed sources of external resources. None by default."""
 
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
@@ -358,7 +358,7 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
     if host not in {"", "localhost"}:
         raise refusal
     try:
-        # Links are followed before the file's folder is checked.
+        # Links are resolved before the file's folder is checked.
         real = Path(path).resolve(strict=True)
     except (OSError, ValueError):
         raise refusal from None
@@ -378,13 +378,13 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> Upload
     async with http_client(settings) as client:
         import httpx
 
-        # Each redirect's address is judged like the first.
+        # Each redirect's address is checked like the first.
         for _ in range(REDIRECTS + 1):
             url, host_header, host = await _checked_address(address, allowed)
-            # Only what can be unpacked within the bound.
+            # Only encodings that can be unpacked within the limit.
             headers = {"Host": host_header, "Accept-Encoding": "gzip"}
             try:
-                # It connects to the number that was judged; the certificate is still checked by the name.
+                # It connects to the checked IP; the certificate is still verified by the name.
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
                 response = await client.send(request, stream=True)
                 try:
@@ -402,7 +402,7 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> Upload
 
 
 async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> UploadedFile:
-    """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
+    """Return the body, counting decompressed bytes as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
         raise Unreachable("the content at this address may only be compressed once, with gzip")
@@ -425,7 +425,7 @@ async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:
     try:
         address = urlsplit(uri)
         is_odd = address.port == 0 or address.username is not None
-    except ValueError:  # an odd bracket or port, also where another server leads on to it
+    except ValueError:  # an odd bracket or port, also after a redirect
         raise refusal from None
     host = address.hostname or ""
     if host not in allowed.hosts or address.scheme not in {"http", "https"} or is_odd:
@@ -434,7 +434,7 @@ async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:
 
 
 def _is_number(host: str) -> bool:
-    """Return whether a host is an address number; one that an operator allows by its number may be private."""
+    """Return whether a host is an IP; one that an operator allows explicitly may be private."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -16,7 +16,7 @@ from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchW
 from elytron_gateway.wire import GatewaySearchRequest, Scope, SearchAnswer, SearchResult
 
 EXTRA = 16
-"""Memories asked for beyond `top_k`, so that hidden ones leave no hole."""
+"""Memories requested beyond `top_k`, so that hidden ones leave no hole."""
 
 
 class MemorySearch:
@@ -41,16 +41,16 @@ class MemorySearch:
         self._counting = counting
 
     async def search(self, owner: MemoryOwner, request: GatewaySearchRequest, /) -> SearchAnswer:
-        """Return the best `top_k` of all scopes; a memory that several scopes found is listed once, under its first."""
+        """Return the best `top_k` of all scopes; a memory found in several scopes is listed once, under the first."""
         merged: dict[str, SearchResult] = {}
         scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
-        # At once, so that an upstream that is slow is waited for as long as for one scope.
+        # Concurrently, so that a slow upstream takes no longer than for one scope.
         lists = await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]
         for scope_results in lists:
             for result in scope_results:
                 merged.setdefault(result.id, result)
         results: Iterable[SearchResult] = merged.values()
-        # Scores of a single list compare already.
+        # Scores of a single list are already comparable.
         if sum(map(bool, lists)) > 1 and self._upstream is self._local:
             common = await self._common_scores(owner, request, count=len(merged))
             results = [_at_common_score(result, common) for result in results]
@@ -60,7 +60,8 @@ class MemorySearch:
     async def _common_scores(
         self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
     ) -> dict[str, float]:
-        """Return the scores of one recall over all of the owner's memory, by id: scores compare within a recall."""
+        """Return the scores of one recall over all of the owner's memory, by id: only scores of one recall are
+        comparable."""
         scored_results, _ = await self._best_results(
             owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA
         )
@@ -70,7 +71,7 @@ class MemorySearch:
         where = await self._where(owner, request, scope)
         if where is None:
             return []
-        # The runtime here hides what is edited by itself, so that what it gives seldom has holes.
+        # The runtime here hides edited memories itself, so its results seldom have holes.
         if self._upstream is self._local:
             results, is_all = await self._best_results(owner, request, scope, where, limit=request.top_k)
             if is_all or len(results) >= request.top_k:
@@ -81,14 +82,14 @@ class MemorySearch:
     async def _best_results(
         self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
-        """Return what of the best `limit` memories is shown, and whether there are no more than these."""
+        """Return what is shown of the best `limit` memories, and whether there are no more than these."""
         memories = list(await self._upstream.search(owner, request.query, where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
-        # The text of an override is in a session of its own, which a search of one chat leaves out.
+        # The text of an override is in a separate session, which a search of one chat excludes.
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
             texts = await self._local.search(owner, request.query, SearchWhere(tag=edited), limit=limit)
-            # Tags of sessions whose names differ in case alone are one.
+            # Tags of sessions whose names differ only in case are equal.
             memories += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
         is_all = len(memories) < limit
         if has_edits and self._upstream is self._local:
@@ -103,7 +104,7 @@ class MemorySearch:
             result = _search_result(visible_hit, scope, resources, owner, edit=edits.get(_hit_target(item)))
             if EDIT_OF in item.metadata:
                 result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, memories)})
-            # An override is found by its own words and by those beneath it: as good as the better of the two.
+            # An override is found by its own words and by those beneath it: it gets the better score.
             if result.id not in results or result.score > results[result.id].score:
                 results[result.id] = result
         return list(results.values()), is_all
@@ -135,7 +136,7 @@ class MemorySearch:
 
 
 def _at_common_score(result: SearchResult, common: dict[str, float]) -> SearchResult:
-    """Return the result with its score in the common recall; behind all of that recall, if it is not among its best."""
+    """Return the result with its score in the common recall; behind all of that recall if it is not among its best."""
     least = min(common.values(), default=0.0)
     return result.model_copy(update={"score": common.get(result.id, min(result.score, least))})
 
@@ -154,10 +155,10 @@ def _resource_of(item: FoundMemory) -> str:
 
 
 def _shown_hit(item: FoundMemory, edit: MemoryOverride | None) -> FoundMemory | None:
-    """Return what search shows of a memory: itself, an override in its place, or nothing."""
+    """Return what search shows for a memory: itself, its override, or nothing."""
     is_edit = EDIT_OF in item.metadata
     if edit is None:
-        # The text of an override that was undone or replaced may still be on its way out.
+        # The text of an override that was undone or replaced may not be removed yet.
         return None if is_edit else item
     match edit.kind:
         case EditKind.TOMBSTONE:

@@ -57,21 +57,21 @@ class QuotaSettings:
     resource_bytes: int | None = None
 
     def most(self) -> dict[QuotaQuantity, int]:
-        """Return the bounds that there are."""
+        """Return the limits that are set."""
         bounds = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
         return {of: most for of, most in bounds.items() if most is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """Settings of a gateway. Users' keys are derived from `secret`, else from the secret that the runtime has."""
+    """Settings of a gateway. Users' keys are derived from `secret`, else from the runtime's secret."""
 
     secret: bytes | None = None
     allowed: AllowedSources = field(default_factory=AllowedSources)
     quota: QuotaSettings = field(default_factory=QuotaSettings)
     resource_bytes: int = gateway_limits.RESOURCE_BYTES
     resource_types: frozenset[str] = frozenset()
-    """The media types of files that are taken in; without any, all that can be read here or by the upstream."""
+    """The media types of accepted files; by default, all that can be read here or by the upstream."""
 
 
 class MemoryGateway:
@@ -116,10 +116,10 @@ class MemoryGateway:
         self.users = GatewayUsers(ctx, secret=self._options.secret)
         self._quotas = UserQuotas(self.users, self._counting, self._options.quota.most())
         self.proven: GatewayUser | None = None
-        """The only account whose requests it takes as proven."""
+        """The only account whose requests count as authenticated."""
 
     def of(self, user: GatewayUser, /) -> Self:
-        """Return this gateway for a user whose key was just checked: it is not checked again."""
+        """Return this gateway for a user whose key was just verified, so that it is not verified again."""
         served = copy(self)
         served.proven = user
         return served
@@ -135,7 +135,7 @@ class MemoryGateway:
         )
 
     async def drain(self) -> wire.DrainAnswer:
-        """Send the upstream what it missed or refused, without waiting for its next try. Raises Unreachable."""
+        """Send the upstream what it missed or rejected, without waiting for the next retry. Raises Unreachable."""
         if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
         await self._upstream.resume()
@@ -144,11 +144,12 @@ class MemoryGateway:
         return wire.DrainAnswer(told=sent_count, backlog=await self._backlog.count())
 
     async def catch_up(self) -> int:
-        """Tell an upstream that answers again what waits for it; return how much. Raises Unreachable."""
+        """Send waiting additions to an upstream that is available again; return their number. Raises Unreachable."""
         return await self._backlog.drain_all() if self._backlog is not None else 0
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
-        """Make a user, or give the key of an existing one, whose caller may. Raises AlreadyExists if it cannot be."""
+        """Create a user, or return an existing one's key, if the caller may. Raises AlreadyExists if it cannot be
+        derived."""
         user, key = await self.users.create(request.user_id)
         return wire.UserAnswer(user_id=user.user_id, user_key=key)
 
@@ -160,7 +161,7 @@ class MemoryGateway:
         uploads: Mapping[str, MessageUpload] | None = None,
         idempotency_key: str | None = None,
     ) -> wire.AddAnswer:
-        """Add messages to a session, with the files that came beside them; under a key, once, however often it is sent.
+        """Add messages to a session, with their files; with a key, once, however often they are sent.
 
         Raises PermissionRefused, LimitExceeded, and TurnConflict for a key that was used with other messages.
         """
@@ -182,11 +183,11 @@ class MemoryGateway:
         upstream_messages = [one.message for one in parsed]
         before: list[list[tuple[str, MessageAttachment]]] = []
         async with AsyncExitStack() as failed:
-            # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
+            # Counted before, so that no quota is exceeded; with a key, a repeat has the same count.
             if idempotency_key is None:
                 failed.push_async_callback(self._sessions.shrink, owner, session, messages=len(parsed))
             if self._backlog is not None:
-                # Kept before, too: what waits for an upstream finds its files there.
+                # Stored before, too: additions that wait for an upstream find their files there.
                 before = [await messages.keep_files(ctx, owner, session, one, UNKNOWN) for one in parsed]
                 upstream_messages = [messages.with_items(one, files) for one, files in zip(parsed, before, strict=True)]
                 if idempotency_key is None:
@@ -208,22 +209,23 @@ class MemoryGateway:
         )
 
     async def flush(self, request: wire.FlushRequest, /) -> wire.FlushAnswer:
-        """Hand what is new in a session to extraction; a second call finds nothing new. Raises PermissionRefused."""
+        """Pass the new messages of a session to extraction; a second call finds nothing new. Raises
+        PermissionRefused."""
         owner = await self._owner(request, is_writing=True)
         await self._sessions.require(owner, request.session_id)
         session = await self._sessions.find(owner, request.session_id)
         if session is None:
             return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
         flush = await (self._backlog or self._upstream).flush(owner, request.session_id)
-        # Noted behind it, so that a flush that an upstream could not do is done by the next.
+        # Recorded afterwards, so that the next flush repeats one that an upstream could not do.
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
         is_new = flush.extracted if flush.extracted is not None else session.flushed < session.messages
-        # Of several flushes at once, one may note the turns from which another drew the facts.
+        # Of several concurrent flushes, one may record the turns whose facts another extracted.
         status = "extracted" if is_new or flush.memories else "no_extraction"
         return wire.FlushAnswer(session_id=request.session_id, status=status, memories=flush.memories)
 
     async def search(self, request: wire.GatewaySearchRequest, /) -> wire.SearchAnswer:
-        """Find memories in the scopes asked for, edits applied, best first."""
+        """Find memories in the requested scopes, edits applied, best first."""
         return await self._searching.search(await self._owner(request), request)
 
     async def override(self, request: wire.OverrideRequest, /) -> wire.EditAnswer:
@@ -234,7 +236,7 @@ class MemoryGateway:
         return _edit_answer(edit)
 
     async def delete(self, request: wire.DeleteRequest, /) -> wire.EditAnswer:
-        """Let search no longer show a memory, or erase it for good. Raises PermissionRefused, NotFound."""
+        """Hide a memory from search, or permanently erase it. Raises PermissionRefused, NotFound."""
         owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         if not request.purge:
@@ -251,13 +253,13 @@ class MemoryGateway:
         return wire.EditsAnswer(edits=tuple(_edit_answer(edit) for edit in await self._edits.all(owner)))
 
     async def undo(self, request: wire.EditRequest, /) -> wire.EditAnswer:
-        """Take the edit off a memory. Raises PermissionRefused, NotFound."""
+        """Undo the edit of a memory. Raises PermissionRefused, NotFound."""
         owner = await self._owner(request, is_writing=True)
         names.owned_session(request.session_id, owner)
         return _edit_answer(await self._edits.undo(owner, request.memory_id, request.session_id))
 
     async def upload(self, request: wire.PlacedRequest, file: UploadedFile, /) -> wire.ResourceAnswer:
-        """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
+        """Store a file. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._owner(request, is_writing=True)
         return _resource_answer(
             owner, await self._resources.take(owner, file, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
@@ -292,22 +294,22 @@ class MemoryGateway:
         return wire.ResourcesAnswer(resources=(_resource_answer(owner, record),) if record is not None else ())
 
     async def retry_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourceAnswer:
-        """Read a resource's bytes again, where its text could not be taken in. Raises NotFound."""
+        """Read a resource's bytes again, if its text could not be extracted. Raises NotFound."""
         owner = await self._owner(request, is_writing=True)
         return _resource_answer(owner, await self._resources.retry(owner, resource_id))
 
     async def delete_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.DeletedAnswer:
-        """Remove a resource for good. Raises NotFound."""
+        """Permanently remove a resource. Raises NotFound."""
         owner = await self._owner(request, is_writing=True)
         await self._resources.delete(owner, resource_id)
         return wire.DeletedAnswer(resource_id=resource_id)
 
     async def usage(self, user_id: str, /) -> wire.UsageAnswer:
-        """Say what a user holds. An operator's. Raises NotFound."""
+        """Return a user's usage. For operators. Raises NotFound."""
         return await self._usage(await self.users.find(user_id))
 
     async def erase_user(self, user_id: str, /) -> SignedReport:
-        """Erase a user with all of the user's spaces and keys; return a signed report. An operator's. Raises NotFound.
+        """Erase a user with all of the user's spaces and keys; return a signed report. For operators. Raises NotFound.
 
         The keys end first, so that nothing is written while spaces are erased. Access keys for these spaces end too.
         """
@@ -332,7 +334,7 @@ class MemoryGateway:
         return [await self._backlog.mark_of(owner) for owner in owners]
 
     async def _tags(self, owner: MemoryOwner, name: names.SessionName) -> tuple[str, ...]:
-        """Return what a session's messages are found under. Raises NotFound for a resource that is not there."""
+        """Return the tags of a session's messages. Raises NotFound for a missing resource."""
         if name.kind is not names.SessionKind.RESOURCE:
             return ()
         resource = await self._resources.find(owner, name.name)
@@ -352,7 +354,7 @@ class MemoryGateway:
         return await self.users.authenticate(request.user_id, request.user_key)
 
     async def _owner(self, request: wire.PlacedRequest, *, is_writing: bool = False) -> MemoryOwner:
-        """Return whose memory a request is about; where a write goes is remembered."""
+        """Return whose memory a request is about; for a write, the place is recorded."""
         user = await self._user(request)
         owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
         if is_writing:
@@ -408,7 +410,7 @@ sync_logger = logging.getLogger(__name__)
 
 
 class UpstreamCatchUp:
-    """One task that looks again and again whether something waits, from `start` to `stop`."""
+    """A task that repeatedly checks whether additions wait, from `start` to `stop`."""
 
     def __init__(self, gateway: MemoryGateway, /, *, pause_s: float = CATCH_UP_S) -> None:
         self._gateway = gateway
@@ -416,11 +418,11 @@ class UpstreamCatchUp:
         self._background = BackgroundTask(self._work, name="elytron-gateway-catching-up")
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start checking."""
         self._background.start()
 
     async def stop(self) -> None:
-        """End; an addition that is being sent is sent again later, under the same key."""
+        """Stop; an addition that is being sent is sent again later, under the same key."""
         await self._background.stop()
 
     async def _work(self) -> None:
@@ -429,6 +431,6 @@ class UpstreamCatchUp:
                 if sent_count := await self._gateway.catch_up():
                     sync_logger.info("the upstream received %d queued additions", sent_count)
             except ElytronError as error:
-                # It is looked again in a while; what waits is kept.
+                # It is checked again after a while; waiting additions stay stored.
                 sync_logger.info("queued additions cannot be sent to the upstream: %s", error.key)
             await asyncio.sleep(self._pause_s)

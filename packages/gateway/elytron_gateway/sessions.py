@@ -37,7 +37,7 @@ class OwnerSessions:
             raise PermissionRefused(names.FOREIGN)
 
     async def grow(self, owner: MemoryOwner, session_id: str, /, *, messages: int, room: Room, key: str | None) -> None:
-        """Count messages that are about to be added to the session, which begins with the first; under a key, once.
+        """Count messages that are about to be added to the session, which starts with the first; with a key, once.
 
         Raises what `room` raises if there is no room for them.
         """
@@ -54,7 +54,8 @@ class OwnerSessions:
         await self._counting.change(owner.space, plan)
 
     async def shrink(self, owner: MemoryOwner, session_id: str, /, *, messages: int | None) -> None:
-        """Subtract messages that were not added or are gone, None for all; the record of an empty session goes too."""
+        """Subtract messages that were not added or are gone, None for all; the record of an empty session is
+        removed."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             document = await self._read_session(owner, session_id)
@@ -69,7 +70,7 @@ class OwnerSessions:
         await self._counting.change(owner.space, plan)
 
     async def flushed(self, owner: MemoryOwner, session_id: str, /, *, through: int) -> None:
-        """Count the messages up to `through` as handed to extraction."""
+        """Count the messages up to `through` as passed to extraction."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             document = await self._read_session(owner, session_id)

@@ -85,7 +85,7 @@ Items = Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=gatewa
 
 
 def _content_form(content: object) -> Literal["text", "items"]:
-    """Tell which of its two forms a content has, so that what is wrong with an item is said of that item."""
+    """Tell which of its two forms a content has, so that an item's errors are reported for that item."""
     return "text" if isinstance(content, str) else "items"
 
 
@@ -161,7 +161,7 @@ class GatewaySearchRequest(PlacedRequest):
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
     conversation_id: ConversationId | Literal[""] | None = None
-    """A client that has none may say so by null or an empty text."""
+    """A client without one may send null or an empty text."""
     scope: Annotated[tuple[Scope, ...], Field(max_length=3)] | None = None
     top_k: Annotated[int, Field(ge=1, le=gateway_limits.TOP_K)] = gateway_limits.TOP_K_DEFAULT
 
@@ -176,7 +176,7 @@ class GatewaySearchRequest(PlacedRequest):
         """Return the scopes to search, each once."""
         if self.scope:
             return tuple(dict.fromkeys(self.scope))
-        # What resources say is found under their own scope first, as hosts expect it.
+        # Resources are searched under their own scope first, as hosts expect it.
         return ("current_chat", "resources") if self.conversation_id else ("resources", "all_user_memory")
 
 

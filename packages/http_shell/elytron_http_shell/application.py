@@ -60,7 +60,7 @@ _LENGTH = b"content-length"
 
 
 def surface_route(surface: Surface, admission: CallerAdmission, /) -> BaseRoute:
-    """Return the route to `surface`, with the check of its caller before it."""
+    """Return the route to `surface`, with authentication before it."""
     route, endpoint = surface.route, SurfaceEndpoint(surface, admission=admission)
     match route.protocol:
         case SurfaceProtocol.HTTP:
@@ -72,7 +72,7 @@ def surface_route(surface: Surface, admission: CallerAdmission, /) -> BaseRoute:
 
 
 class SurfaceEndpoint:
-    """Lets a request on with its principal, or turns it away before anything of it is read."""
+    """Admits a request with its principal, or rejects it before anything of it is read."""
 
     def __init__(self, surface: Surface, /, *, admission: CallerAdmission) -> None:
         route = surface.route
@@ -127,14 +127,15 @@ class SurfaceEndpoint:
                 assert_never(self.access)
 
     async def _while_it_holds(self, guard: StreamGuard, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; an answer in many parts ends soon after there is a reason to end it, and no part follows that."""
+        """Answer; a reason to end soon ends an answer in many parts, and no part follows it."""
         watch: asyncio.Task[None] | None = None
         is_sized = False
         loop = asyncio.get_running_loop()
 
         async def ended() -> None:
             if await guard.ended() is not None:
-                # A stream that asks the guard itself sends no more events, says why it ends, and is cut only if stuck.
+                # A stream that asks the guard itself sends no more events, reports why it ends, and is cut only if
+                # stuck.
                 deadline.reschedule(loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
 
         async def answer(message: Message) -> None:
@@ -156,7 +157,7 @@ class SurfaceEndpoint:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            if not is_sized:  # else too few bytes, and the connection's end, say that it was cut
+            if not is_sized:  # otherwise too few bytes, and the connection's end, show that it was cut
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             if watch is not None:
@@ -164,7 +165,7 @@ class SurfaceEndpoint:
                 await asyncio.gather(watch, return_exceptions=True)
 
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the handler judge the credential, and count what it says was wrong."""
+        """Let the handler judge the credential, and count wrong ones."""
         refused: RateLimited | None = None
 
         async def answer(message: Message) -> None:
@@ -183,7 +184,7 @@ class SurfaceEndpoint:
             await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
 
     def _too_many(self, scope: Scope) -> RateLimited | None:
-        """Count a wrong credential, and return what to answer if there were too many from the same place."""
+        """Count a wrong credential, and return the answer if there were too many from the same source."""
         attempts, client = self._admission.attempts, scope.get("client")
         wait_s = attempts.failed(client[0] if client else None)
         if wait_s is None:
@@ -197,7 +198,7 @@ class SurfaceEndpoint:
         try:
             principal = await self._admission.authenticate(credential)
         except Unauthorized:
-            # A request without a credential guesses none.
+            # A request without a credential is not a guess.
             if credential is not None and (refused := self._too_many(scope)):
                 raise refused from None
             raise
@@ -214,14 +215,14 @@ class SurfaceEndpoint:
         )
 
     def _require_heard(self, scope: Scope) -> None:
-        """Raise InvalidInput for an idempotency key where a repeat would act again."""
+        """Raise InvalidInput for an idempotency key if a repeat would act again."""
         if self._takes_keys or scope.get("method", "GET") in SAFE_METHODS or IDEMPOTENCY_KEY not in heads_of(scope):
             return
         problem = "is not supported at this path, where a repeated request acts again: omit the header"
         raise InvalidInput(field="idempotency_key", problem=problem)
 
     def _require_known(self, query: QueryParams) -> None:
-        """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""
+        """Raise InvalidInput for an unknown parameter, which would otherwise be silently ignored."""
         if self._query is not None and not query.keys() <= {*self._query}:
             there = f"use {', '.join(self._query)}" if self._query else "this path accepts no query parameters"
             raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
@@ -240,7 +241,7 @@ _OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
 
 
 class HostGuard:
-    """Lets a request on where its host and origin are ours, under an id that the answer bears too."""
+    """Admits a request whose host and origin are ours, under an id that the answer carries too."""
 
     def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: IdSource, is_development: bool = False) -> None:
         self._app = app
@@ -259,7 +260,7 @@ class HostGuard:
 
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
-                # Values that an application gives these headers are replaced, so that none is sent twice.
+                # An application's own values of these headers are replaced, so that none is sent twice.
                 others = _other_headers(message.get("headers", ()))
                 message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
@@ -311,7 +312,7 @@ def _is_told_twice(headers: Headers) -> bool:
 
 
 def standing_headers(request_id: str, /) -> dict[str, str]:
-    """Return the headers of every answer: its id, no caching and no guessing of its type."""
+    """Return the headers of every answer: its id, no caching and no type sniffing."""
     return {REQUEST_ID: request_id, **_PRIVATE}
 
 
@@ -320,9 +321,10 @@ def _other_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, 
 
 
 class DirectRouter:
-    """Stands before a router of `routes` and goes where it would go, by method and path; the rest is the router's.
+    """Routes by method and path directly to the route that the router of `routes` would choose; the router gets the
+    rest.
 
-    So the router itself answers for a path that is known under other methods only, or that is below a mount.
+    So the router itself answers for a path that is known only with other methods, or that is below a mount.
     """
 
     def __init__(self, app: ASGIApp, /, *, routes: Sequence[BaseRoute]) -> None:
@@ -331,13 +333,13 @@ class DirectRouter:
         for place, each in enumerate(routes):
             if isinstance(each, StarletteRoute) and not each.param_convertors:
                 for method in each.methods or ():
-                    # The router would choose an earlier route that takes the same path.
+                    # The router would choose an earlier route that matches the same path.
                     if not any(_takes_path(earlier, method, each.path) for earlier in routes[:place]):
                         self._routes[method, each.path] = each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
-        # Below a mount the path has another beginning, which only the router knows.
+        # Below a mount the path has another prefix, which only the router knows.
         if scope["type"] == "http" and not scope.get("root_path"):
             route = self._routes.get((scope["method"], scope["path"]))
         if route is None:
@@ -386,7 +388,7 @@ async def _gone_client(_request: Request, _error: Exception) -> Response:
 
 
 async def _unknown_error(request: Request, error: Exception) -> Response:
-    # Starlette answers these outside the guard, which so cannot add its headers.
+    # Starlette answers these outside the guard, which therefore cannot add its headers.
     request_id = request_id_of(request.scope)
     return refused_response(reject_error(error, request_id=request_id), headers=standing_headers(request_id))
 
@@ -400,10 +402,10 @@ HANDLERS: dict[Any, Any] = {
 
 
 WATCHED = frozenset({"/livez", "/readyz", "/metrics"})
-"""The paths of what watches a server that shows another application."""
+"""The monitoring paths of a server with another application."""
 
 FAMILIES: tuple[Family, ...] = (stream_surfaces,)
-"""The families of this shell that every application has."""
+"""The surface families that every application has."""
 
 
 def build_application(
@@ -417,7 +419,8 @@ def build_application(
     is_described_to_all: bool = False,
     figures: Sequence[Figures] = (),
 ) -> Starlette:
-    """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
+    """Return the application with a route for each operation, those that describe and monitor it, and `further`
+    ones."""
     metrics = ServerMetrics(admission, figures=figures)
     description_access = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
     memory_routes = (
@@ -430,7 +433,7 @@ def build_application(
     families = (surface for family in (*FAMILIES, *further) for surface in family(admission))
     surfaces = [
         *(_switched_surface(surface) for surface in memory_routes),
-        # Surfaces that end keys or the server, or watch it, always answer.
+        # Surfaces that end keys or the server, or monitor it, always answer.
         *access_surfaces(admission.keys, body_bytes=body_bytes),
         *shutdown_surfaces(admission),
         *watching_surfaces(admission, metrics, access=description_access),
@@ -467,12 +470,12 @@ def build_application(
 
 
 def _switched_surface(surface: Surface) -> Surface:
-    """Return a surface as that of a transport that can be switched off: HTTP if it names no other."""
+    """Return a surface as part of a transport that can be disabled: HTTP if it names no other."""
     return surface if surface.transport is not None else replace(surface, transport=CallTransport.HTTP.value)
 
 
 class WatchedApplication:
-    """An application with what says how its server is before it: its pulse, and its figures for operators."""
+    """An application with monitoring in front of it: its health, and its metrics for operators."""
 
     def __init__(
         self, app: ASGIApp, admission: CallerAdmission, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()

@@ -30,9 +30,9 @@ except ImportError:  # Windows has no such limit
 logger = logging.getLogger(__name__)
 
 _LOOKS = 4
-"""Looks at the deadlines in the time of the shortest."""
+"""Checks of the deadlines within the shortest one."""
 _SPARE_DESCRIPTORS = 64
-"""Descriptors that are left for the store and for calls of other servers; a quarter, if that is more."""
+"""Descriptors reserved for the store and for calls of other servers; a quarter, if that is more."""
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -51,7 +51,7 @@ class PeerConnection:
         self.is_admitted = False
 
     def admit(self) -> None:
-        """Note that a right credential came over the connection."""
+        """Record that the connection has a valid credential."""
         if not self.is_admitted:
             self.is_admitted = True
             self.table.forget(self)
@@ -59,21 +59,21 @@ class PeerConnection:
             self.deadline = None
 
     def begin_head(self) -> None:
-        """Note that bytes came where a head begins or goes on."""
+        """Record that bytes of a head arrived."""
         if not self.is_answering and (self.deadline is None or not self.has_spoken):
             self.deadline = time.monotonic() + self.table.bounds.head_s
         self.has_spoken = True
 
     def end_head(self) -> None:
-        """Note that a request's head is whole, and that its answer is being made."""
+        """Record that a request's head is complete, and that its answer is being made."""
         self.is_answering, self.deadline = True, None
 
     def end_answer(self) -> None:
-        """Note that all requests that came are answered."""
+        """Record that all received requests are answered."""
         self.is_answering = False
 
     def expire(self) -> None:
-        """Close the connection whose deadline has passed."""
+        """Close the connection, whose deadline has passed."""
         if self.has_spoken and not self.is_answering:
             self.transport.write(_TOO_SLOW)
         self.transport.close()
@@ -104,19 +104,19 @@ class ConnectionTable:
         return connection
 
     def remove(self, connection: PeerConnection, /) -> None:
-        """Forget a connection that is closed."""
+        """Forget a closed connection."""
         self._open.pop(connection, None)
         self.forget(connection)
 
     def forget(self, connection: PeerConnection, /) -> None:
-        """Count the connection no more among those that no credential came over."""
+        """Do not count the connection as unauthenticated any more."""
         siblings = self._unadmitted.get(connection.place, {})
         siblings.pop(connection, None)
         if not siblings:
             self._unadmitted.pop(connection.place, None)
 
     def look(self) -> None:
-        """Close the connections whose deadlines have passed, and forget those that are closed."""
+        """Close the connections whose deadlines have passed, and forget closed ones."""
         now = time.monotonic()
         for connection in tuple(self._open):
             if connection.transport.is_closing():
@@ -125,14 +125,14 @@ class ConnectionTable:
                 connection.expire()
 
     async def watch(self) -> None:
-        """Look at the deadlines for as long as the server runs."""
+        """Check the deadlines as long as the server runs."""
         pause_s = min(self.bounds.silent_s, self.bounds.head_s) / _LOOKS
         while True:
             await asyncio.sleep(pause_s)
             self.look()
 
     def _close_oldest(self, connections: dict[PeerConnection, None], what: str, most: int) -> None:
-        """Close the oldest of the connections, if possible one over which no answer is under way.
+        """Close the oldest of the connections, if possible one without a running answer.
 
         The newest may be a caller whose credential has not been read yet, so it is closed only if there is no other.
         """
@@ -143,7 +143,7 @@ class ConnectionTable:
         oldest.transport.abort()
 
     def _is_trusted(self, address: str | None) -> bool:
-        """Return whether the address is that of a trusted proxy, whose connections are those of many peers."""
+        """Return whether the address is that of a trusted proxy, whose connections belong to many peers."""
         try:
             number = ipaddress.ip_address(address or "")
         except ValueError:
@@ -162,10 +162,10 @@ def _descriptor_room() -> int:
 
 
 def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
-    """Return the protocol of HTTP whose connections are in `table`."""
+    """Return the HTTP protocol class whose connections are in `table`."""
 
     class BoundedProtocol(HttpToolsProtocol):
-        """Tells the table where each connection is, and applications how to say that its peer is admitted."""
+        """Reports each connection's state to the table, and lets applications report that its peer is authenticated."""
 
         connection: PeerConnection
         answering: RequestResponseCycle | None = None
@@ -177,7 +177,7 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             table.remove(self.connection)
-            # uvicorn tells only the latest request, but a stream may be open that others are pipelined behind.
+            # uvicorn knows only the latest request, but a stream may be open before pipelined ones.
             for cycle in (self.answering, *(cycle for cycle, _ in self.pipeline)):
                 if cycle is not None and not cycle.response_complete:
                     logger.debug("connection lost in an answer", exc_info=exc)
@@ -196,7 +196,7 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
                 self.answering = self.cycle
 
         def handle_websocket_upgrade(self) -> None:
-            # Until its caller is admitted, a socket has the time of another head.
+            # Until its caller is authenticated, a socket has the time of another head.
             self.connection.deadline = time.monotonic() + table.bounds.head_s
             super().handle_websocket_upgrade()
 

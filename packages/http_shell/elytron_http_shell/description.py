@@ -56,7 +56,7 @@ _PAGES = {
 def watching_surfaces(
     admission: CallerAdmission, metrics: ServerMetrics, /, *, access: SurfaceAccess
 ) -> tuple[Surface, ...]:
-    """Return the surfaces of the server's health; its abilities are shown to callers of this `access`."""
+    """Return the surfaces of the server's health; callers with this `access` see its capabilities."""
 
     async def ready(request: Request) -> Response:
         problem = await admission.dispatcher.unready(request_id_of(request.scope))
@@ -83,7 +83,7 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess
 
     @cache
     def body(make: Callable[[Iterable[Surface]], dict[str, Any]]) -> bytes:
-        # Made when it is first asked for: it takes longer than everything else that a server does to start.
+        # Built on first use, because it takes longer than everything else at the start of a server.
         return json.dumps(make([*surfaces, *own]), separators=(",", ":"), ensure_ascii=False).encode()
 
     async def show_document(make: Callable[[Iterable[Surface]], dict[str, Any]], request: Request) -> Response:
@@ -148,7 +148,7 @@ Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
 _NO_CONTENT = frozenset({204, 307})
 _REFS = f"{REF}{{model}}"
 _BESIDE = frozenset({"console", "gateway", "pages", "paths that hosts know", "protocols", "webhooks"})
-"""Groups that speak what others have laid down, or say once more what operations do: no client is generated of them."""
+"""Groups of foreign protocols, or that repeat operations in another form: no client is generated from them."""
 _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}
 OPENAPI_BYTES = 150 * 1024
@@ -200,7 +200,7 @@ _PROBLEM = "Problem"
 
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
-    """Return the document that clients are generated from: operations of members, without those of operators."""
+    """Return the document for generating clients: members' operations, without operators'."""
     return openapi_document(
         (
             surface
@@ -212,7 +212,7 @@ def client_document(surfaces: Iterable[Surface], /) -> Json:
 
 
 def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
-    """Return the document of all the HTTP surfaces, with the bounds and words of requests if it `is_whole`."""
+    """Return the document of all HTTP surfaces, with the limits and descriptions of requests if it `is_whole`."""
     routes = [surface.route for surface in surfaces if surface.route.protocol is SurfaceProtocol.HTTP]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ProblemDocument, "serialization")]
     for route in routes:
@@ -252,7 +252,8 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
 
 @lru_cache(maxsize=8)
 def _model_schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> tuple[Refs, Json]:
-    """Return the references and schemas of `models`, which all servers of a process share: they take the longest."""
+    """Return the references and schemas of `models`, shared by all servers of a process, because they take the
+    longest."""
     refs, schemas = models_json_schema(models, ref_template=_REFS)
     return refs, schemas["$defs"]
 
@@ -311,7 +312,7 @@ def _answer_schema(route: Route[Any], refs: Refs) -> Json:
 
 
 def _bytes_schema(media_type: str) -> Json:
-    """Return the schema of what is no JSON of ours."""
+    """Return the schema of a body that is not our JSON."""
     match media_type.partition("/"):
         case ("text", _, _):
             return {"schema": {"type": "string"}}

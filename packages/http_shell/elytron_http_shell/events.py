@@ -67,7 +67,7 @@ REPORTS: dict[StreamKind, str] = {
 }
 """The operation whose report a kind of subscription sends."""
 QUIET = frozenset({"projection"})
-"""Actions that change nothing which a report shows: a note that something was shown must not show it again."""
+"""Actions that change nothing in a report: recording that something was shown must not show it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class StreamBounds:
 
 
 class ServerStreams:
-    """State that the streams of one server share: the entrance, the journals, and a count per principal."""
+    """State shared by the streams of one server: the entrance, the journals, and a count per principal."""
 
     def __init__(self, admission: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> None:
         context = admission.dispatcher.runtime.context
@@ -107,7 +107,7 @@ class ReportedState:
 
 
 def operation_of(kind: StreamKind, /) -> str | None:
-    """Return the operation of `kind`, or None where this server has none."""
+    """Return the operation of `kind`, or None if this server has none."""
     operation_name = REPORTS.get(kind)
     return operation_name if any(operation.name == operation_name for operation in WIRE_OPERATIONS) else None
 
@@ -122,18 +122,18 @@ async def subscribed_reports(
     request_id: str,
     after: int,
 ) -> AsyncIterator[ReportedState | RejectedAnswer]:
-    """Yield the report of `operation` now, where the journal is beyond `after`, and each time it has grown.
+    """Yield the report of `operation` now, if the journal is beyond `after`, and each time it has grown.
 
     A refusal is the last that is yielded.
     """
     admission = streams.admission
     follower = streams.journals.follow(admission.space_of(principal, payload_scope(payload, space=principal.space)))
     await follower.begin(None)
-    # A space that nothing was written to yet has its report too.
+    # A space without any writes has a report too.
     is_due = follower.sequence > after or after == 0
     while True:
         if is_due:
-            # The place first, then the report: it may know more than it is said to cover, never less.
+            # The position first, then the report: it may know more than it claims to cover, never less.
             covered = follower.sequence
             answer = await admission.call(
                 principal,
@@ -161,7 +161,7 @@ async def subscribed_reports(
 async def follower_entries(
     follower: JournalFollower, gap: EventGap | None, /
 ) -> AsyncGenerator[JournalEvent | EventGap]:
-    """Yield the entries behind the place of a reader that has begun, and the gaps; `gap` opened as it began."""
+    """Yield the entries after the position of an open reader, and the gaps; `gap` opened as it began."""
     async for page in entry_pages(follower, gap):
         if isinstance(page, EventGap):
             yield page
@@ -171,7 +171,7 @@ async def follower_entries(
 
 
 def payload_scope(payload: dict[str, JsonValue], /, *, space: str | None) -> Scope | None:
-    """Return the scope in the request of a report by a caller of `space`, None without one. Raises InvalidInput."""
+    """Return the scope in a report's request by a caller of `space`, None without one. Raises InvalidInput."""
     if payload.get("scope") is None:
         return None
     try:
@@ -185,7 +185,7 @@ def _says_something(report: Value) -> bool:
 
 
 def _next_request(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
-    """Return the next request: a replay goes on behind the last turn that was sent."""
+    """Return the next request: a replay continues after the last sent turn."""
     if isinstance(report, MemoryReplayReport) and report.turns:
         return {**payload, "cursor": cast("str", report.turns[-1].id), "order": LedgerOrder.FIRST.value}
     return payload
@@ -193,14 +193,14 @@ def _next_request(payload: dict[str, JsonValue], report: Value) -> dict[str, Jso
 
 COOKIE = "elytron_events"
 PATH = "/v1/events"
-# A proxy such as nginx would otherwise hold events back until a buffer is full.
+# A proxy such as nginx would otherwise buffer events.
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 SESSION_COOKIE = SessionCookie(COOKIE, PATH, EVENT_SESSION_S, EVENT_SESSIONS, EVENT_SESSIONS_EACH)
 _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 
 def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
-    """Return the stream of events, and the session that lets an EventSource in."""
+    """Return the stream of events, and the session that lets an EventSource connect."""
     sessions = CookieSessions(streams.admission.dispatcher.runtime.context, SESSION_COOKIE)
 
     async def session(request: Request) -> Response:
@@ -234,7 +234,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
 
 
 class EventStream:
-    """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
+    """Answers with the journal after `Last-Event-ID` (or `?after=`), and then with new entries."""
 
     def __init__(self, streams: ServerStreams, /) -> None:
         self._streams = streams
@@ -244,7 +244,7 @@ class EventStream:
         after = _begin_after(request)
         space = self._streams.admission.space_of(principal_of(scope), query_scope(request.query_params))
         with self._streams.place(principal_of(scope)):
-            # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
+            # Started before anything is answered: a client that sees the stream open misses nothing from then on.
             follower = self._streams.journals.follow(space)
             items = follower_entries(follower, await follower.begin(after))
             place = after or follower.place
@@ -267,7 +267,7 @@ class EventStream:
                 await items.aclose()
 
     async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
-        """Send `data`. Raises TimeoutError where the reader takes nothing for too long."""
+        """Send `data`. Raises TimeoutError if the reader accepts nothing for too long."""
         async with asyncio.timeout(self._streams.bounds.send_s):
             if begins:
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -275,7 +275,7 @@ class EventStream:
 
 
 def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_id: str) -> bytes:
-    """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
+    """Return `item` as an event; its data is JSON on one line, so nothing in it can end the event."""
     match item:
         case None:
             return b": still here\n\n"
@@ -285,7 +285,7 @@ def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_
         case JournalEvent():
             return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
         case EventGap():
-            # After a gap, a reader who comes again goes on behind it.
+            # After a gap, a returning reader continues after it.
             behind = 0 if item.reason is GapReason.ERASED else item.last
             return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode_value(item))
         case _:
@@ -293,7 +293,7 @@ def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_
 
 
 def _begin_after(request: Request) -> str | None:
-    """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
+    """Return where to begin: the browser's last event, else what the page requests, else now."""
     event_id = request.headers.get("last-event-id") or request.query_params.get("after")
     if event_id is not None and not _EVENT_ID.fullmatch(event_id):
         raise InvalidInput(field="after", problem="is not the id of an event")

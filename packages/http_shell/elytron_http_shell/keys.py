@@ -92,7 +92,7 @@ def shutdown_surfaces(admission: CallerAdmission, /) -> tuple[Surface, ...]:
         if admission.end is None:
             raise Unsupported("this memory is served by another program: stop that program")
         answer = value_response(ShutdownReport(pid=os.getpid(), reason=shutdown.reason))
-        # The server ends behind its answer, so that the caller hears of it.
+        # The server shuts down after its answer, so that the caller receives it.
         answer.background = BackgroundTask(admission.end)
         return answer
 
@@ -104,12 +104,12 @@ def shutdown_surfaces(admission: CallerAdmission, /) -> tuple[Surface, ...]:
 
 
 def _require_local(request: Request) -> None:
-    """Raise PermissionRefused for a caller of another machine, or one behind a proxy."""
+    """Raise PermissionRefused for a caller from another machine, or behind a proxy."""
     address = request.client.host if request.client is not None else ""
     try:
         is_here = ipaddress.ip_address(address).is_loopback
     except ValueError:
         is_here = False
-    # Behind a proxy each caller seems to be on this machine.
+    # Behind a proxy every caller seems to be on this machine.
     if not is_here or any(name in request.headers for name in _FORWARDED):
         raise PermissionRefused("a server can be shut down only from its own machine, not through a proxy")

@@ -41,12 +41,12 @@ _STRONG = re.compile(r'"[!#-~]{1,200}"')
 
 
 def path_of(operation: AnyOperation, /) -> str:
-    """Return the path under which `operation` is posted."""
+    """Return the path to which `operation` is posted."""
     return f"/v1/{operation.name}"
 
 
 def operation_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
-    """Return a surface for each operation; what is an operator's is so before its body is read."""
+    """Return a surface per operation; operators' are restricted before their body is read."""
     calls = _OperationCalls(admission, body_bytes)
     return build_surfaces(
         [_operation_route(operation, calls.typed, path_of(operation)) for operation in WIRE_OPERATIONS], own_app
@@ -54,13 +54,13 @@ def operation_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tup
 
 
 def flat_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
-    """Return a surface for each flat call."""
+    """Return a surface per flat call."""
     calls = _OperationCalls(admission, body_bytes)
     return build_surfaces([calls.flat_route(call) for call in FLAT_CALLS], own_app, group="flat")
 
 
 def seed_surfaces(admission: CallerAdmission, /, *, body_bytes: int) -> tuple[Surface, ...]:
-    """Return a surface for each path of an operation that the protocol's first hosts know."""
+    """Return a surface per path of an operation that the protocol's first hosts know."""
     calls = _OperationCalls(admission, body_bytes)
     routes = [*map(calls.seed_route, _POSTED), *map(calls.named_route, NAMED_CALLS)]
     return build_surfaces(routes, own_app, group="paths that hosts know")
@@ -77,29 +77,29 @@ def _operation_route(
 
 
 def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
-    """Return the headers that `operation` looks at."""
+    """Return the headers that `operation` uses."""
     keyed = () if operation.repeat is RepeatGuard.HARMLESS else (IDEMPOTENCY_KEY,)
     return (AUDIT_ID, *keyed, *((IF_MATCH,) if operation.request in CHANGES else ()))
 
 
 def is_repeatable(operation: AnyOperation, /) -> bool:
-    """Return whether the route of `operation` may be called with an idempotency key; the operation itself judges it."""
+    """Return whether the route of `operation` accepts an idempotency key; the operation itself judges it."""
     return not operation.mutates or operation.repeat is not RepeatGuard.HARMLESS
 
 
 def access_of(operation: AnyOperation, /) -> SurfaceAccess:
-    """Return who is let in to `operation`."""
+    """Return who may call `operation`."""
     return SurfaceAccess.OPERATOR if operation.role is CallerRole.OPERATOR else SurfaceAccess.MEMBER
 
 
 def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
-    """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the bound."""
+    """Return the versions in `If-Match`. Weak ones match nothing, and so do those beyond the limit."""
     header = headers.get("if-match")
     if header is None:
         return ()
     parts = [part.strip() for part in header.split(",")]
     versions = [part if part == ANY else part[1:-1] for part in parts if part == ANY or _STRONG.fullmatch(part)]
-    # A header without a usable version must match nothing, which is not the same as no header.
+    # A header without a usable version must match nothing, which differs from no header.
     return tuple(versions[: limits.TAGS]) or ("",)
 
 
@@ -128,7 +128,7 @@ NAMED_CALLS = (
 
 
 class _OperationCalls:
-    """Performs operations for callers that were let in, with what the request's headers say of the call."""
+    """Performs operations for authenticated callers, using the request's headers."""
 
     def __init__(self, admission: CallerAdmission, body_bytes: int, /) -> None:
         self._admission = admission
@@ -149,7 +149,7 @@ class _OperationCalls:
         await give_answer(answer, scope, receive, send, sequence=sequence)
 
     async def formed(self, operation: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Perform what is asked for in the typed form or in that of the protocol's first hosts."""
+        """Perform a request in the typed form or in that of the protocol's first hosts."""
         body = strict_json.parse_json(await self._body(scope, receive), limit=self._body_bytes)
         if not isinstance(body, dict):
             raise InvalidInput(field="body", problem="is not a JSON object")
@@ -177,7 +177,7 @@ class _OperationCalls:
         await response(scope, receive, send)
 
     def flat_route(self, call: FlatCall[Any, Any]) -> Route[AsgiApp]:
-        """Return the route of a flat call, with what the operation behind it looks at."""
+        """Return the route of a flat call, with the headers of its operation."""
         route = _operation_route(by_name(call.operation), self.typed, f"/v1/{call.name}")
         return replace(
             route, handler=partial(self.flat, call), name=call.name, summary=call.summary, request=call.request,
@@ -185,10 +185,10 @@ class _OperationCalls:
         )  # fmt: skip
 
     def seed_route(self, name: str) -> Route[AsgiApp]:
-        """Return the route at which the protocol's first hosts post an operation."""
+        """Return the route to which the protocol's first hosts post an operation."""
         is_formed = name in _FORMS
         route = _operation_route(by_name(name), self.formed if is_formed else self.typed, f"/memory/{name}")
-        # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
+        # With a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
         access = SurfaceAccess.MEMBER if is_formed else route.access
         return replace(route, name=f"memory_{name}", access=access)
 
@@ -227,7 +227,7 @@ class _OperationCalls:
         )
 
     async def _wrapped(self, scope: Scope, receive: Receive) -> object:
-        """Return the body, which must name what the path names."""
+        """Return the body, which must name the same as the path."""
         body = strict_json.parse_json(await self._body(scope, receive), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
             if not isinstance(body, dict) or body.get(name) != value:
@@ -236,7 +236,7 @@ class _OperationCalls:
 
 
 def _unless_refused(answer: Answer) -> Answer:
-    """Return `answer`, of a registry that was refused as a rejection: hosts look at the status alone."""
+    """Return `answer`, with a refused registry as a rejection, because hosts only check the status."""
     if not isinstance(answer, AcceptedAnswer) or not isinstance(answer.report, AgentToolRegistryUpsertReport):
         return answer
     report = answer.report

@@ -22,7 +22,7 @@ REF = "#/components/schemas/"
 _NAME = "Name"
 _CHAR = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
 _PORTABLE = f"^{_CHAR}+(?: +{_CHAR}+)*$"
-"""As `NAME_PATTERN`, without classes of Unicode, which few regular expressions know."""
+"""Like `NAME_PATTERN`, without Unicode classes, which few regular expression engines support."""
 _NAME_SCHEMA: Json = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS, "pattern": _PORTABLE}
 _WORDS = frozenset({"title", "description"})
 _BOUNDS = frozenset(
@@ -41,13 +41,14 @@ _BOUNDS = frozenset(
 _WITH_NULL = "x-with-null"
 """Marks a report that sends null for fields without a value, as the clients of another API expect."""
 _MOST = 2**53
-"""Larger bounds of numbers are left out: few clients read them."""
+"""Larger bounds of numbers are left out, because few clients read them."""
 
 
 def brief_schemas(
     schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool
 ) -> Json:
-    """Return `schemas` for `requests` and `reports`, which refer to them; their bounds and words if it `is_whole`.
+    """Return `schemas` for `requests` and `reports`, which refer to them; with limits and descriptions if it
+    `is_whole`.
 
     A part of reports alone, or a plain value, that only one place refers to is inlined there.
     """
@@ -83,7 +84,7 @@ def _drop_bounds(value: Any) -> Any:
 
 
 def _is_field(part: object) -> bool:
-    """Return whether what bears a bound's name is a field that is called so: bounds are no schemas."""
+    """Return whether the holder of a bound's name is a field with that name: bounds are no schemas."""
     return isinstance(part, dict)
 
 
@@ -115,7 +116,7 @@ def _schema_references(value: object) -> Iterator[str]:
         case {"$ref": str(ref)}:
             yield ref.removeprefix(REF)
         case {"propertyName": str(), "mapping": dict()}:
-            # A discriminator names its forms in plain strings, so a form that is named there cannot be inlined.
+            # A discriminator names its forms in plain strings, so a form named there cannot be inlined.
             for ref in cast("dict[str, str]", cast("Json", value)["mapping"]).values():
                 yield ref.removeprefix(REF)
         case dict():
@@ -162,7 +163,7 @@ def _nowhere_null(value: Any) -> Any:
 
 
 def _without_null(schema: Json) -> Json:
-    """Return a schema of the same values but null."""
+    """Return a schema of the same values except null."""
     forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
     match forms:

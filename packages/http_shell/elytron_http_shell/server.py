@@ -63,14 +63,13 @@ def create_app(
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
-    `authenticator` decides who a caller is; without one, the access keys in the store do, and a caller without a key is
-    refused. An entrance brings its own, and the access keys of every surface. Requests must name one of `hosts`
-    as their host, and as their origin if a browser sends one, so that no web page reaches a memory on this machine
-    ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
-    `bounds` limit the load. `further` families of routes are added to the operations; `spans` are
-    opened around requests, and `figures` are shown at `/metrics` beside the server's own. The OpenAPI document and the
-    list of operations are for callers who are let in, unless `is_described_to_all`.
-    Raises MissingExtra without the extra "server".
+    `authenticator` authenticates callers; without one, the access keys in the store do, and a caller without a key is
+    rejected. An entrance brings its own, and the access keys of every surface. Requests must name one of `hosts` as
+    their host, and as their origin if a browser sends one, so that no web page reaches a memory on this machine ("*"
+    allows any). Bodies are limited to `body_bytes`, else to what the memory's profile allows, before they are read.
+    `bounds` limit the load. `further` families of routes are added to the operations; `spans` are opened around
+    requests, and `figures` are added at `/metrics` to the server's own. The OpenAPI document and the list of operations
+    are for authenticated callers, unless `is_described_to_all`. Raises MissingExtra without the extra "server".
     """
     try:
         from elytron_http_shell.application import build_application
@@ -97,11 +96,11 @@ def create_app(
 
 
 _UNACKED = slice(24, 28)
-"""Offset of the length of a listening socket's queue in `struct tcp_info`."""
+"""Offset of a listening socket's queue length in `struct tcp_info`."""
 
 
 def waiting_connections(listening: socket.socket, /) -> int:
-    """Return how many connections wait to be taken up; 0 where the system does not tell."""
+    """Return how many connections wait to be accepted; 0 if the system does not report it."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None or sys.platform != "linux":
         return 0
@@ -112,7 +111,7 @@ def waiting_connections(listening: socket.socket, /) -> int:
 
 
 async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
-    """Hold calls back while many connections wait to be taken up, for as long as the server runs."""
+    """Delay calls while many connections wait to be accepted, as long as the server runs."""
     loop = asyncio.get_running_loop()
     while listening.fileno() >= 0:
         await asyncio.sleep(BACKLOG_LOOK_S)
@@ -135,17 +134,17 @@ class ServingSettings:
     host: str = "127.0.0.1"
     port: int = 8010
     descriptor: int | None = None
-    """A bound socket that this process was given, in place of host and port."""
+    """A bound socket given to this process, instead of host and port."""
     development: bool = False
     names: frozenset[str] = frozenset()
-    """Host names that it is reached by, beside this machine's own."""
+    """Host names of the server, in addition to this machine's own."""
     bounds: LoadBounds = field(default_factory=LoadBounds)
     body_bytes: int | None = None
-    """Limit of a body; without one, the limit of the memory's profile."""
+    """Limit of a body; defaults to the limit of the memory's profile."""
     trusted_proxies: frozenset[str] = frozenset()
-    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
     is_described_to_all: bool = False
-    """True to show the OpenAPI document and the list of operations without a key."""
+    """Show the OpenAPI document and the list of operations without a key."""
     connections: ConnectionBounds = field(default_factory=ConnectionBounds)
     spans: bool = False
     operator_key: bool = False
@@ -154,7 +153,7 @@ class ServingSettings:
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """The address of a server that listens. `end` ends it as a signal does."""
+    """The address of a listening server. `end` shuts it down as a signal does."""
 
     address: str
     mode: str
@@ -173,12 +172,12 @@ async def serve_http(
     figures: "Sequence[Figures]" = (),
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
-    """Answer over HTTP until one of `signals` or `StartedServer.end`, then finish what was accepted and return.
+    """Serve HTTP until one of `signals` or `StartedServer.end`, then finish accepted work and return.
 
-    Requests that take longer than `limits.SHUTDOWN_S` are given up.
-    `authenticators` admit callers in addition to the access keys, and `figures` are shown at `/metrics`. The opener of
-    `memory` closes it. Raises PermissionRefused for a server beyond this machine that would let in all callers,
-    InvalidInput for an unusable address, MissingExtra.
+    Requests that take longer than `limits.SHUTDOWN_S` are cancelled. `authenticators` admit callers in addition to the
+    access keys, and `figures` are shown at `/metrics`. The opener of `memory` closes it. Raises PermissionRefused for a
+    server reachable from other machines that would admit all callers, InvalidInput for an unusable address,
+    MissingExtra.
     """
     keys = AccessKeys(memory.context)
     kinds = await keys.open_kinds()
@@ -220,7 +219,7 @@ async def serve_watched(
     mode: str,
     figures: "Sequence[Figures]" = (),
 ) -> None:
-    """Serve as `serve_app` does, with the pulse and the figures of a server before `app`. Raises what it raises."""
+    """Serve as `serve_app` does, with a server's health and metrics in front of `app`. Raises what it raises."""
     try:
         from elytron_http_shell.application import WatchedApplication
     except ImportError as error:
@@ -240,9 +239,9 @@ async def serve_app(
     operator_key: str | None = None,
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
-    """Answer by `app` until one of `signals` or `StartedServer.end`, then finish what was accepted and return.
+    """Serve `app` until one of `signals` or `StartedServer.end`, then finish accepted work and return.
 
-    `mode` says who may call. Raises InvalidInput for an address that cannot be had, MissingExtra.
+    `mode` says who may call. Raises InvalidInput for an unavailable address, MissingExtra.
     """
     with given_socket(serving) as listening:
         address = listening_address(listening)
@@ -252,7 +251,7 @@ async def serve_app(
 
         trusted = sorted(networks_of(serving.trusted_proxies, field="trusted_proxies"))
         server = server_of(app, admission, told, signals=signals, trusted=trusted, connections=serving.connections)
-        # An interrupt until here ends here: within its start, a server would report it as its own failure.
+        # An earlier interrupt is handled here: during its start, a server would report it as its own failure.
         await asyncio.sleep(0)
         places = admission.shedding
         taking_up = asyncio.create_task(take_up(listening, places)) if isinstance(places, FairPlaces) else None
@@ -274,9 +273,9 @@ async def served_http(
     authenticators: Iterable[Authenticator] = (),
     figures: "Sequence[Figures]" = (),
 ) -> AsyncGenerator[StartedServer]:
-    """Serve while this is entered, beside what else the program does, whose signals stay its own.
+    """Serve during the block, alongside the rest of the program, whose signals are unaffected.
 
-    Raises what `serve_http` raises; what ends the server meanwhile is raised at the end.
+    Raises what `serve_http` raises; errors of the server meanwhile are raised at the end.
     """
     started: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
@@ -295,13 +294,13 @@ async def served_http(
         if started.done():
             yield started.result()
     finally:
-        # A caller that gives up before it listens waits for that too: a starting server is not torn down.
+        # A caller that leaves before it listens waits for that too: a starting server is not torn down.
         started.add_done_callback(lambda future: future.result().end())
         await server
 
 
 def is_loopback(host: str, /) -> bool:
-    """Return whether `host` is this machine alone."""
+    """Return whether `host` is only this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -331,7 +330,7 @@ def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
 
 
 def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.socket]:
-    """Give the socket that this process was given, or one of its own. Raises InvalidInput for none that is one."""
+    """Yield the socket given to this process, or a new one. Raises InvalidInput for an invalid one."""
     if serving.descriptor is None:
         return bound_socket(serving.host, serving.port)
     try:
@@ -342,9 +341,9 @@ def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.s
 
 @contextmanager
 def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
-    """Give the socket, bound before anything is said of it. Raises InvalidInput for an address that cannot be had."""
+    """Yield the socket, bound before anything is announced. Raises InvalidInput for an unavailable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP: asyncio lets answers out at once only on sockets that say so, else each waits 40 ms.
+    # Declared as TCP: asyncio disables Nagle's algorithm only on such sockets; otherwise answers wait 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with listening:
         # A port whose last connections are still closing can be bound at once.
@@ -379,7 +378,8 @@ def server_of(
     trusted: Sequence[str] = (),
     connections: ConnectionBounds | None = None,
 ) -> Any:
-    """Return a server of `app` that passes on its end once it listens; `signals` end it too. Raises MissingExtra."""
+    """Return a server of `app` that provides a way to end it once it listens; `signals` end it too. Raises
+    MissingExtra."""
     try:
         import uvicorn
 
@@ -389,7 +389,7 @@ def server_of(
     table = ConnectionTable(connections, trusted=trusted)
 
     class Server(uvicorn.Server):
-        """Tells when it listens, and that it ends before it does; signals end it and not the process."""
+        """Reports when it listens, and when it ends before that; signals end it and not the process."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -399,7 +399,7 @@ def server_of(
             listens(self._end)
 
         async def main_loop(self) -> None:
-            # uvicorn alone looks for its end ten times a second; the event ends it at once.
+            # uvicorn itself checks for its end ten times a second; the event ends it at once.
             looks = asyncio.gather(super().main_loop(), table.watch())
             await admission.closing.wait()
             looks.cancel()
@@ -413,7 +413,7 @@ def server_of(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             until = time.monotonic() + limits.SHUTDOWN_S
             await _streams_left(admission, self, until)
-            # The rest of the same time, so that both waits together stay within the bound.
+            # The rest of the same timeout, so that both waits together stay within it.
             self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
             await super().shutdown(sockets)
 
@@ -427,7 +427,7 @@ def server_of(
 
 @contextmanager
 def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> Generator[None]:
-    """Have `signals` call `end` while this is entered, and the former handlers from then on."""
+    """Make `signals` call `end` during the block, and restore the former handlers afterwards."""
     loop = asyncio.get_running_loop()
 
     def ends(_number: int, _frame: object) -> None:
@@ -443,7 +443,7 @@ def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> 
 
 
 async def _streams_left(admission: CallerAdmission, server: Any, until: float) -> None:
-    """Wait for streams, which say why they end; uvicorn would cut them off with a code of its own."""
+    """Wait for streams, which report why they end; uvicorn would cut them off with its own code."""
     while admission.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)
 
@@ -454,7 +454,7 @@ def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:
     return uvicorn.Config(
         app,
         http=http,
-        # asyncio takes up this many at once, before a connection can make room for another; the queue itself is longer.
+        # asyncio accepts this many at once, before a connection can make room for another; the queue itself is longer.
         backlog=BACKLOG_TAKEN,
         log_config=None,
         access_log=False,
@@ -462,7 +462,7 @@ def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:
         proxy_headers=bool(trusted),
         forwarded_allow_ips=trusted,
         lifespan="on",
-        # More than a frame may have, so that the socket itself refuses one that is too big.
+        # More than a frame may have, so that the socket itself rejects one that is too big.
         ws_max_size=limits.FRAME_BYTES * 2,
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
         timeout_keep_alive=limits.HTTP_IDLE_S,

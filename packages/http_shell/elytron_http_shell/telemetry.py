@@ -49,11 +49,11 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _LOSSES = ("_lost_total", "_unstorable_upstreams")
 _SPACES_COUNTED = 2_000
 _SPACES_READ = 200
-"""Spaces with unfinished jobs that are counted: each is read."""
+"""Maximum spaces with unfinished jobs that are counted, because each is read."""
 
 
 class ServerMetrics:
-    """The figures of one application, in a registry of their own."""
+    """The metrics of one application, in a separate registry."""
 
     def __init__(self, admission: CallerAdmission, /, *, figures: Sequence[Figures] = ()) -> None:
         self._admission = admission
@@ -94,21 +94,21 @@ class ServerMetrics:
         self._running = 0
 
     def losses(self) -> dict[str, int]:
-        """Return, by name, what other packages count as lost, or as not to be stored."""
+        """Return, by name, what other packages count as lost, or as not storable."""
         all_figures = (figure for source in self._sources for figure in source())
         return {figure.name: int(figure.value) for figure in all_figures if figure.name.endswith(_LOSSES)}
 
     def bring(self, figures: Figures, /) -> None:
-        """Show `figures` beside the others."""
+        """Add `figures` to the others."""
         self._sources.append(figures)
         self._registry.register(_BroughtFigures(figures))
 
     def began(self) -> None:
-        """Count a request that came."""
+        """Count a received request."""
         self._running += 1
 
     def ended(self, route: str, method: str, status: int, seconds: float, /) -> None:
-        """Count a request that was answered."""
+        """Count an answered request."""
         self._running -= 1
         key = (route, method, status)
         counter = self._counters.get(key)
@@ -121,11 +121,11 @@ class ServerMetrics:
         times.observe(seconds)
 
     def refused(self, key: str, /) -> None:
-        """Count a request that was refused under an error key."""
+        """Count a rejected request under its error key."""
         self._errors.labels(key).inc()
 
     async def render_all(self) -> Response:
-        """Return all figures as they are now."""
+        """Return all current metrics."""
         context = self._admission.dispatcher.runtime.context
         index_count, size = context.folds.memory_use
         figures = {
@@ -162,13 +162,13 @@ class ServerMetrics:
 
 
 class _BroughtFigures(Collector):
-    """The figures of another package, as the registry takes them."""
+    """The metrics of another package, as the registry takes them."""
 
     def __init__(self, figures: Figures, /) -> None:
         self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures as they are now."""
+        """Yield the current metrics."""
         return map(_figure_family, self._figures())
 
 
@@ -181,12 +181,11 @@ def _figure_family(figure: SurfaceFigure) -> Metric:
 
 _SERVER = "uvicorn.error"
 _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
-"""Libraries that log what they are sent, or each call: no log shows a body or a query, so they are heard from warnings
-on."""
+"""Libraries that log received data, or each call: no log shows a body or a query, so they only log from warnings on."""
 _TOLD_ALREADY = "ASGI callable returned without completing handshake."
-"""The server library's line for every refused handshake, which is a request like others."""
+"""The server library's line for every rejected handshake, which is a request like others."""
 _WRONG_TEXT = "Invalid UTF-8 sequence received from client."
-"""Its line, with a traceback, for a frame that is not text: the socket ends by the code for that."""
+"""Its line, with a traceback, for a frame that is not text: the socket ends with the code for that."""
 _MINUTE_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 """Fields of every record; the others were added to the message. uvicorn repeats some of them."""
@@ -200,7 +199,7 @@ class LogStyle(StrEnum):
 
 
 def configure_logs(style: LogStyle, /, *, level: str) -> None:
-    """Send what this process logs to standard error; the process is a server and nothing else."""
+    """Send this process's logs to standard error; the process is a server and nothing else."""
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if style is LogStyle.JSON
@@ -217,7 +216,7 @@ def configure_logs(style: LogStyle, /, *, level: str) -> None:
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a bounded number of equal lines through in a minute: callers without a key cannot fill the disk.
+    """Passes a limited number of equal lines per minute, so that callers without a key cannot fill the disk.
 
     That goes for the lines of libraries. The first line of a later minute says in `left_out` how many there were
     beyond. Lines are equal by what they say before their arguments, of which a library has a few.
@@ -230,7 +229,7 @@ class RepeatFilter(logging.Filter):
         self._last_times: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is let through; those of other loggers than the libraries' always are."""
+        """Return whether a line passes; those of loggers other than the libraries' always do."""
         if not record.name.startswith(_DISCREET):
             return True
         if record.msg == _TOLD_ALREADY:
@@ -248,13 +247,13 @@ class RepeatFilter(logging.Filter):
 
 
 class LogLines(logging.Formatter):
-    """Makes a line of a record: known fields, the time, secrets blacked out, and then what the renderer makes of it."""
+    """Formats a record: known fields, the time, secrets redacted, and then the renderer's output."""
 
     def __init__(self, renderer: Any, /) -> None:
         super().__init__()
         self._renderer = renderer
         self._clean: set[str] = set()
-        """Short texts in which nothing was found: routes, methods and principals are in every line."""
+        """Short texts without secrets, which are in every line: routes, methods and principals."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -266,18 +265,18 @@ class LogLines(logging.Formatter):
         if record.stack_info:
             event["stack_info"] = record.stack_info
         self._black_out(event)
-        # Behind all that a caller could have named so.
+        # After everything that a caller could have named so.
         event["timestamp"] = _utc_text(record.created)
         line: str = self._renderer(None, level, event)
         return line
 
     def _black_out(self, event: EventDict) -> None:
-        """Black out what looks like a credential in every text of `event`."""
+        """Redact what resembles a credential in every text of `event`."""
         for name, value in event.items():
-            # The ids that are made here are in every line, and hold none.
+            # The ids that are created here are in every line, and contain none.
             if not isinstance(value, str) or value in self._clean or is_id(value):
                 continue
-            # The first look is cheap, and most texts have no sign of a secret.
+            # The first check is cheap, and most texts have no hint of a secret.
             if is_suspect(value) and (text := scrub_secrets(value).text) != value:
                 event[name] = text
             elif len(value) <= limits.NAME_CHARS:
@@ -298,19 +297,19 @@ _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 
 
 EndCallback = Callable[[str, int], None]
-"""Takes the route and the status that a request ended with."""
+"""Receives the route and the status with which a request ended."""
 
 
 class RequestSpans(Protocol):
     """Opens a span for each request."""
 
     def open(self, method: str, headers: Headers, /) -> AbstractContextManager[EndCallback]:
-        """Keep a span open around a request, a child of the one that its headers name; say what was seen at its end."""
+        """Keep a span open around a request, a child of the one in its headers; record the result at its end."""
         ...
 
 
 class RequestWatch:
-    """Counts, times and logs each request, and changes nothing of it. Logs name routes, never paths or bodies."""
+    """Counts, times and logs each request without changing it. Logs name routes, never paths or bodies."""
 
     def __init__(self, app: ASGIApp, /, *, metrics: ServerMetrics, spans: RequestSpans | None = None) -> None:
         self._app = app
@@ -376,7 +375,7 @@ def _log_fields(state: dict[str, Any], headers: Headers) -> dict[str, str]:
     if "audit_id" in state:
         fields["audit_id"] = str(state["audit_id"])
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
-    # The format of traces declares an id of zeros invalid.
+    # The trace format declares an id of zeros invalid.
     if trace is not None and set(trace[1]) != {"0"}:
         fields |= {"trace_id": trace[1], "parent_id": trace[2]}
     return fields
@@ -394,7 +393,7 @@ class OtelSpans:
 
     @contextmanager
     def open(self, method: str, headers: Headers, /) -> Generator[EndCallback]:
-        """Keep a span open around a request, a child of the one that its `traceparent` names."""
+        """Keep a span open around a request, a child of the one in its `traceparent`."""
         from opentelemetry.trace import SpanKind
 
         context = self._propagator.extract(dict(headers))
@@ -408,7 +407,7 @@ class OtelSpans:
             yield seen
 
     def close(self) -> None:
-        """Send what was not yet sent."""
+        """Send what has not been sent."""
         self._provider.shutdown()
 
 

@@ -114,7 +114,7 @@ def _webhook_response(answer: Response) -> HttpResponse:
 
 
 def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:
-    """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
+    """Return the message's id. Raises Unauthorized for a wrong signature, or a wrong time."""
     message_id, stamp = require_recent(headers, clock=clock)
     # There may be several, while a secret is changed.
     signatures = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
@@ -125,8 +125,8 @@ def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], 
 
 
 def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
-    """Return a delivery's id and time. Raises Unauthorized if one is missing, or it is of another time."""
-    # Checked ahead of the body too, so that a stale delivery is not read. The signature covers the time.
+    """Return a delivery's id and time. Raises Unauthorized if one is missing, or the time is off."""
+    # Checked before the body too, so that a stale delivery is not read. The signature covers the time.
     message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
         raise Unauthorized
@@ -136,6 +136,6 @@ def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
 
 
 def webhook_signature(body: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
-    """Return what `Webhook-Signature` says for `body` under a key's webhook secret, hex digits."""
+    """Return the value of `Webhook-Signature` for `body` under a key's webhook secret, in hex digits."""
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()

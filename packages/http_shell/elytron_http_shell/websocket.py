@@ -101,7 +101,7 @@ class SocketConnection:
         self._places = asyncio.Semaphore(streams.bounds.at_once)
         self._commands: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
-        # A locked space ends its subscriptions, not the socket, so this guard is of no space.
+        # A locked space ends its subscriptions, not the socket, so this guard is for no space.
         runtime = streams.admission.dispatcher.runtime
         own = own_scope(self._principal.space, runtime.scope)
         self._own_space = own.space if own is not None else None
@@ -110,7 +110,7 @@ class SocketConnection:
         self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
 
     async def run(self) -> None:
-        """Serve the socket until its client leaves, its credential ends, or the server does."""
+        """Serve the socket until its client leaves, its credential expires, or the server ends."""
         await self._socket.accept()
         await self._say(LifecycleEvent(phase=SubscriptionPhase.OPENED, principal=self._principal.id))
         writing = asyncio.create_task(self._write())
@@ -119,12 +119,12 @@ class SocketConnection:
         code = _close_code(next(iter(finished)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
-        # A caller whose key has ended gets no further command done.
+        # No further command of a caller whose key has ended is run.
         if code is CloseCode.UNAUTHORIZED:
             for command in self._commands:
                 command.cancel()
         if code in {None, CloseCode.SLOW_READER}:
-            # No client reads the answers; a started command is finished all the same.
+            # No client reads the answers; a started command is finished nevertheless.
             await self._out.abandon()
         # Commands end before the closing frame, so that no answer follows it.
         await asyncio.gather(*self._commands, return_exceptions=True)
@@ -139,10 +139,10 @@ class SocketConnection:
             async with asyncio.timeout(self._bounds.send_s):
                 await self._socket.close(code, code.name.lower())
         except (TimeoutError, RuntimeError, WebSocketDisconnect):
-            return  # it has gone, or takes nothing more
+            return  # it has gone, or accepts nothing more
 
     async def _watch(self) -> CloseCode:
-        """Return why the server ends the connection."""
+        """Wait for, and return, the reason why the server ends the connection."""
         ends = {
             asyncio.create_task(self._guard.ended(recheck_s=self._bounds.recheck_s)),
             asyncio.create_task(self._revoked.wait()),
@@ -162,7 +162,7 @@ class SocketConnection:
                 return CloseCode.GOING_AWAY
 
     async def _write(self) -> CloseCode | None:
-        """Send what is to be sent, in its order, until there is no more to come."""
+        """Send queued frames in order, until there are no more to come."""
         while (frame := await self._out.take()) is not None:
             try:
                 async with asyncio.timeout(self._bounds.send_s):
@@ -174,9 +174,9 @@ class SocketConnection:
         return None
 
     async def _read(self) -> CloseCode | None:
-        """Take frames until the client leaves, or sends one that is too big."""
+        """Receive frames until the client leaves, or sends one that is too big."""
         while True:
-            # The place comes first: without one, a frame stays unread in the socket.
+            # The slot comes first: without one, a frame stays unread in the socket.
             await self._places.acquire()
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -200,7 +200,7 @@ class SocketConnection:
         self._places.release()
 
     def _begin(self, frame: InFrame) -> asyncio.Task[None]:
-        """Return the work that `frame` asks for. Raises Unsupported."""
+        """Return the work that `frame` requests. Raises Unsupported."""
         work: Coroutine[Any, Any, None]
         if frame.type.startswith(COMMAND):
             work = self._command(frame, frame.type.removeprefix(COMMAND))
@@ -213,7 +213,7 @@ class SocketConnection:
         return asyncio.create_task(work)
 
     async def _command(self, frame: InFrame, operation: str) -> None:
-        """Do what a frame asks for, if its sender is still let in: a key may end at any time."""
+        """Run a command, if its sender is still authenticated: a key may end at any time."""
         try:
             await require_caller(self._guard)
         except ElytronError as error:
@@ -265,7 +265,7 @@ class SocketConnection:
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.UNSUBSCRIBED))
 
     async def _follow(self, frame: InFrame, kind: StreamKind) -> None:
-        """Send what a subscription gives until it is ended, or refused."""
+        """Send a subscription's items until it is ended, or rejected."""
         try:
             if kind is StreamKind.EVENTS:
                 await self._send_entries(frame)
@@ -342,13 +342,13 @@ class SocketConnection:
 
 
 def _log_fault(error: Exception, frame_id: str) -> None:
-    """Note a fault of ours; not its message, which may repeat what a caller gave."""
+    """Log an internal fault without its message, which may repeat what a caller gave."""
     if not isinstance(error, ElytronError):
         logger.error("request %s: a subscription failed: %s", frame_id, type(error).__name__)
 
 
 def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
-    """Return why a connection ends; a fault of ours is logged and ends it too."""
+    """Return why a connection ends; an internal fault is logged and ends it too."""
     error = ended.exception()
     if error is None:
         return ended.result()
@@ -357,7 +357,7 @@ def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
 
 
 class _FrameOutbox:
-    """Frames on their way out, in order, within bounds: who has more waits."""
+    """A bounded queue of outgoing frames, in order; senders wait when it is full."""
 
     def __init__(self, *, waiting: int, waiting_bytes: int) -> None:
         self._frames: deque[str] = deque()
@@ -369,7 +369,7 @@ class _FrameOutbox:
         self._is_ended = False
 
     async def put(self, frame: str, /) -> None:
-        """Queue `frame` when there is room; if no client takes them any more it is dropped."""
+        """Queue `frame` when there is room; it is dropped if no client takes frames any more."""
         async with self._changed:
             await self._changed.wait_for(self._has_room)
             if not self._is_abandoned:
@@ -378,7 +378,7 @@ class _FrameOutbox:
                 self._changed.notify_all()
 
     async def take(self) -> str | None:
-        """Return the next frame, or None when the last has been taken."""
+        """Return the next frame, or None after the last."""
         async with self._changed:
             await self._changed.wait_for(lambda: bool(self._frames) or self._is_ended or self._is_abandoned)
             if not self._frames:
@@ -389,14 +389,14 @@ class _FrameOutbox:
             return frame
 
     async def abandon(self) -> None:
-        """Drop what waits and what will come."""
+        """Drop waiting and later frames."""
         async with self._changed:
             self._frames.clear()
             self._is_abandoned = True
             self._changed.notify_all()
 
     async def end(self) -> None:
-        """Let `take` return None once what waits has been taken."""
+        """Let `take` return None once waiting frames have been taken."""
         async with self._changed:
             self._is_ended = True
             self._changed.notify_all()
@@ -406,7 +406,7 @@ class _FrameOutbox:
 
 
 def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
-    """Return the frame in `data` of a caller of `space`, read as strictly as a request.
+    """Return the frame in `data` of a caller of `space`, parsed as strictly as a request.
 
     Raises PayloadTooLarge, InvalidJson, InvalidInput.
     """
@@ -420,7 +420,7 @@ def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
 
 
 def _id_of(data: bytes) -> str:
-    """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
+    """Return the id of a message that is not a frame, so that its sender can identify it; empty if it has none."""
     try:
         parsed = strict_json.parse_json(data, depth=FRAME_DEPTH)
         return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
@@ -448,7 +448,7 @@ def _report_frame(
     sequence: int | None = None,
     event_id: str | None = None,
 ) -> str:
-    """Return a report's frame as JSON. `report` is JSON already and is not read again."""
+    """Return a report's frame as JSON. `report` is JSON already and is not parsed again."""
     head: dict[str, str | int] = {"type": "event.report", "id": frame_id, "operation": operation, "outcome": outcome}
     if sequence is not None:
         head["sequence"] = sequence

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class IndexCache:
-    """Keeps indexes of up to `limit_spaces` within `limit_bytes` in all; the one used last always stays. No I/O."""
+    """Caches indexes of up to `limit_spaces` spaces within `limit_bytes` in total; the last used one always stays. No
+    I/O."""
 
     def __init__(
         self, limit_bytes: int = limits.INDEX_CACHE_BYTES, /, *, limit_spaces: int = limits.INDEX_CACHE_SPACES
@@ -23,14 +24,14 @@ class IndexCache:
         self._total = 0
 
     def get(self, space: SpaceId, /) -> "SpaceIndex | None":
-        """Return the index of `space`, now the one used last; None if it is not kept."""
+        """Return the index of `space` and mark it as last used; None if it is not cached."""
         index = self._indexes.get(space)
         if index is not None:
             self._indexes.move_to_end(space)
         return index
 
     def put(self, space: SpaceId, index: "SpaceIndex", /) -> tuple[SpaceId, ...]:
-        """Keep `index` as the one used last and return the spaces let go for it, first gone first.
+        """Store `index` as the last used one and return the spaces dropped for it, oldest first.
 
         An index grows while it is kept: put it again after it was applied to, so that its size counts.
         """
@@ -47,17 +48,17 @@ class IndexCache:
         return tuple(evicted_spaces)
 
     def drop(self, space: SpaceId, /) -> None:
-        """Let go of the index of `space`, if it is kept."""
+        """Drop the index of `space`, if it is cached."""
         if self._indexes.pop(space, None) is not None:
             self._total -= self._sizes.pop(space)
 
     def spaces(self) -> tuple[SpaceId, ...]:
-        """Return the spaces kept, the next to go first."""
+        """Return the cached spaces, the next to be dropped first."""
         return tuple(self._indexes)
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory the kept indexes took together when each was put."""
+        """Approximate memory of the cached indexes, as of when each was put."""
         return self._total
 
     def __len__(self) -> int:

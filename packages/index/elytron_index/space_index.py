@@ -53,7 +53,7 @@ from elytron_index.structures.visibility import InternedNames
 Bytes = bytes | bytearray | mmap
 
 FORMAT = 19
-"""Grows with every change of what the bytes mean."""
+"""Increases with every change in the meaning of the bytes."""
 
 _MAGIC: Final = b"ELYX"
 _HEADER = struct.Struct("<4sHHII8s16sQQ")
@@ -65,7 +65,7 @@ _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("count
 
 
 def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str, /) -> Iterator[bytes]:
-    """Yield the checkpoint of an index in which nothing is dead; `labels` and `owner` are as `SpaceIndex` has them."""
+    """Yield the checkpoint of an index without dead rows; `labels` and `owner` are as in `SpaceIndex`."""
     columns, names = frozen.columns, frozen.names
     refs = frozen.refs.to_stored()
     column_values = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
@@ -100,7 +100,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
         "scopes": names.scope.values,
         "tags": names.tags.values,
     }
-    # JSON ignores trailing spaces, so that they align the arrays that follow.
+    # JSON ignores trailing spaces, so they align the arrays that follow.
     words = _pad_pieces(json.dumps(header, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     # The header precedes the arrays, so these are read twice: once for their sums, once for the output.
     sums = _checksum_pair(piece for array in arrays for piece in array.pieces())
@@ -111,13 +111,13 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
 
 
 def size_of(head: Bytes, labels: str, /) -> int:
-    """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for other versions'."""
+    """Return the length of the checkpoint that begins with `head`, of at least `HEAD_BYTES`; 0 for other versions'."""
     *versions, _, _, words_size, size = _HEADER.unpack_from(head)
     return HEAD_BYTES + words_size + size if tuple(versions) == _header_versions(labels) else 0
 
 
 def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tuple[IndexState, int, str] | None:
-    """Return the state, watermark and owner of a checkpoint; None if it is damaged or of other versions.
+    """Return the state, watermark and owner of a checkpoint; None if it is damaged or of another version.
 
     The state reads `data` in place: it must not change.
     """
@@ -185,7 +185,7 @@ class _CheckpointArray(NamedTuple):
         return -(-sum(part.nbytes for part in self.parts) // _ALIGNED) * _ALIGNED
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield its bytes in pieces whose sizes are multiples of the alignment, filled up behind the last."""
+        """Yield its bytes in pieces whose sizes are multiples of the alignment, padded after the last."""
         rest = b""
         for part in self.parts:
             data = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
@@ -200,7 +200,7 @@ class _CheckpointArray(NamedTuple):
 
 
 class _ArrayReader:
-    """The arrays of a checkpoint, one after the other, in place."""
+    """Reads the arrays of a checkpoint in order, in place."""
 
     def __init__(self, data: Bytes, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
         # Read-only, so that a write to a borrowed array raises instead of changing the checkpoint.
@@ -216,7 +216,7 @@ class _ArrayReader:
 
 
 def _header_versions(labels: str) -> tuple[bytes, int, int, int, int]:
-    """Return what a header begins with: the versions of all that an index is made by."""
+    """Return the beginning of a header: the versions of everything that an index depends on."""
     return _MAGIC, FORMAT, analysis.VERSION, crc32(table_version().encode()), crc32(labels.encode())
 
 
@@ -225,7 +225,7 @@ def _pad_pieces(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
 
 
 def _checksum_pair(pieces: Iterable[bytes | memoryview]) -> bytes:
-    """Return the sum and the exclusive or of the numbers in `pieces`, which a changed or missing byte changes."""
+    """Return the sum and the exclusive or of the numbers in `pieces`, which reveal a changed or missing byte."""
     total, mixed = 0, 0
     for piece in pieces:
         # Small enough to be read from memory once for both.
@@ -236,16 +236,16 @@ def _checksum_pair(pieces: Iterable[bytes | memoryview]) -> bytes:
 
 
 MAPPED = 128 * 1024
-"""Size from which on bytes are in a separate map, not in memory that the allocator keeps for later."""
+"""Size from which bytes get a separate memory map instead of memory that the allocator retains."""
 FETCHED = 16 * 1024 * 1024
-"""From this size on a thread fetches half of the memory while the first pieces are laid in the other."""
+"""From this size on a thread prepares half of the memory while the first pieces are written to the other."""
 
 
 class ArrivingCheckpoint:
-    """A checkpoint that is taken piece by piece into memory of its whole size, which its first bytes tell."""
+    """A checkpoint received piece by piece into memory of its final size, which its first bytes state."""
 
     def __init__(self, most: int, /, *, labels: str = "") -> None:
-        """Take no checkpoint that says to be longer than `most`, nor one with other `labels` (see `SpaceIndex`)."""
+        """Reject a checkpoint that claims to be longer than `most`, or has other `labels` (see `SpaceIndex`)."""
         self._most = most
         self._labels = labels
         self._head = b""
@@ -254,7 +254,7 @@ class ArrivingCheckpoint:
         self._fetching: Thread | None = None
 
     def take(self, piece: bytes, /) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         if self._data is None:
             self._head += piece
             if len(self._head) < HEAD_BYTES:
@@ -273,32 +273,32 @@ class ArrivingCheckpoint:
             if self._fetching is not None and end > len(self._data) // 2:
                 self._fetching.join()
                 self._fetching = None
-            # NumPy lets other threads run meanwhile, who read the next pieces.
+            # NumPy releases the interpreter meanwhile, so that other threads read the next pieces.
             np.frombuffer(self._data, np.uint8)[self._filled : end] = np.frombuffer(piece, np.uint8)
         self._filled = end
 
     @property
     def data(self) -> Bytes:
-        """The checkpoint; nothing where what came is none of this version, or not the whole of one."""
+        """The checkpoint; empty if it is incomplete or of another version."""
         return self._data if self._data is not None and self._filled == len(self._data) else b""
 
 
 def allocate_memory(size: int, /) -> bytearray | mmap:
-    """Return memory for `size` bytes, all zero; a large one goes back to the system when its last reader is gone."""
+    """Return `size` bytes of zeroed memory; a large one is returned to the system when its last reader is gone."""
     if size < MAPPED:
         return bytearray(size)
     if sys.platform == "win32":
         return mmap(-1, size)
     memory = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     if sys.platform == "linux":
-        # All of it will be written: pages of 2 MiB, if it has room for them, take a ninth of the time to get.
+        # All of it will be written, and huge pages of 2 MiB, if available, take a ninth of the time to allocate.
         with suppress(OSError):
             memory.madvise(MADV_HUGEPAGE)
     return memory
 
 
 def _touch_pages(memory: NDArray[np.uint8]) -> None:
-    """Have the system give what is behind `memory`: a virtual machine that has used none for a while waits for it."""
+    """Make the system provide the pages of `memory` now: an idle virtual machine can be slow to do so."""
     memory[::PAGESIZE] = 0
 
 
@@ -306,13 +306,13 @@ _VERSIONS: Final = count(1)
 
 
 class SpaceIndex:
-    """Units of one space, searchable. Knows no store and no plane; not for several threads at once.
+    """Units of one space, searchable. Independent of stores and planes; not thread-safe.
 
-    What a search returns depends on the units alone, not on the order, the batches or the checkpoints they came by.
+    The results of a search depend only on the units, not on the order, the batches or the checkpoints they came in.
     """
 
     def __init__(self, analyser: TextAnalyser, /, *, labels: str = "") -> None:
-        """Make an index of no units. `labels` is the version of the classifier that says what traits units have."""
+        """Create an empty index. `labels` is the version of the classifier that labels units."""
         self._state = IndexState(analyser)
         self._serial = next(_VERSIONS)
         self._labels = labels
@@ -323,7 +323,7 @@ class SpaceIndex:
         self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
         self._is_purged_since = False
         self.owner = ""
-        """Of the checkpoint from which it came: what says whose that was."""
+        """Identity of the owner in the checkpoint it was loaded from."""
 
     @property
     def watermark(self) -> int:
@@ -331,11 +331,11 @@ class SpaceIndex:
         return self._watermark
 
     def version_of(self, collection: str, /) -> int:
-        """Return a number that no index had before, and that is another once a document of `collection` changes."""
+        """Return a unique number that changes whenever a document of `collection` does."""
         return self._versions[collection]
 
     def renew_versions(self) -> None:
-        """Have every collection count as changed: an erasure does not name all that it takes."""
+        """Mark every collection as changed, because an erasure does not name everything that it removes."""
         self._versions.clear()
 
     def apply(
@@ -347,11 +347,11 @@ class SpaceIndex:
         watermark: int,
         touched: Collection[str] = (),
     ) -> None:
-        """Replace the units of each document named, then the vectors, whole or not at all, and move the watermark.
+        """Replace the units of each named document, then the vectors, atomically, and move the watermark.
 
-        `touched` are further collections of which documents changed that have no units.
-        Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
-        that names another document than its change; LimitExceeded for more units than an index can hold.
+        `touched` are further collections with changed documents that have no units. Raises InvalidInput for an invalid
+        vector, or one of another dimension than its model's, and for a unit that names another document than its
+        change; LimitExceeded for more units than an index can contain.
         """
         self._planes = None
         self._reading.forget()
@@ -359,7 +359,7 @@ class SpaceIndex:
         for collection in {change.ref.collection for change in changes} | set(touched):
             self._versions.pop(collection, None)
         self._watermark = watermark
-        # A compaction works on the state of an earlier moment and needs these changes again.
+        # A compaction works on an earlier state and needs these changes again.
         if self._since is not None:
             self._since.append((changes, embedded))
         elif self._state.is_overgrown:
@@ -368,35 +368,35 @@ class SpaceIndex:
             self.finish_compacting(self._state.freeze().compacted())
 
     def own_parts(self) -> Iterator[None]:
-        """Copy, part by part, what `purge` would else copy at once; the index can be used in between."""
+        """Copy in parts what `purge` would otherwise copy at once; the index can be used in between."""
         return self._state.own_parts()
 
     def purge(self) -> None:
-        """Remove the words, names and vectors of removed units. Copies frozen before are up to their holders."""
+        """Remove the words, names and vectors of removed units. Earlier snapshots are their holders' responsibility."""
         self._planes = None
         self._reading.forget()
         self._state.purge()
         self._is_purged_since = self._since is not None
 
     def learnt(self) -> LearntTerms:
-        """Return a counter for the terms of a long text, some at a time, before the text is applied with it.
+        """Return a counter that learns the terms of a long text in batches, before the text is applied with it.
 
-        If the index has other numbers for them by then, it finds them by itself, at once.
+        If the index has renumbered them by then, it looks them up itself, at once.
         """
         return LearntTerms(self._state.postings.vocabulary)
 
     def compare(self, model: str, /, *, is_english: bool = False) -> None:
-        """Compare the vectors of `model` from now on; `is_english`: it reads English alone."""
+        """Compare the vectors of `model` from now on; `is_english`: it reads only English."""
         self._state.compared, self._state.is_english = model, is_english
 
     @property
     def compared(self) -> str:
-        """The model whose vectors are to be compared; empty while none was named."""
+        """The model whose vectors are to be compared; empty if none was named."""
         return self._state.compared
 
     @property
     def is_english(self) -> bool:
-        """True if that model reads English alone."""
+        """True if that model reads only English."""
         return self._state.is_english
 
     def reads_language(self, text: str, /) -> bool:
@@ -405,18 +405,18 @@ class SpaceIndex:
         return not self.is_english or is_name or LanguageVectors.load().is_english(text)
 
     def search(self, query: IndexQuery, /) -> FoundCandidates:
-        """Return the best units for `query`, with what speaks for each; a speaker may be named by another name.
+        """Return the best units for `query`, with their signals; a speaker may be named by another name.
 
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
         return search_space(self._state, self._with_aliases(query), self._reading)
 
     def sought(self, query: IndexQuery, /) -> SoughtWords:
-        """Return what the words of `query` are in single sentences."""
+        """Return the words of `query` prepared for single sentences."""
         return self._reading.of(self._state, self._with_aliases(query)).sought()
 
     def _with_aliases(self, query: IndexQuery) -> IndexQuery:
-        """Return `query` with the names under which those speak whom it names otherwise, if there is room."""
+        """Return `query` with the names that the named people speak under, if there is room."""
         if not self._state.called:
             return query
         speakers = frozenset(self.speakers())
@@ -425,13 +425,13 @@ class SpaceIndex:
         return replace(query, text=text) if added and len(text) <= limits.QUERY_CHARS else query
 
     def sentences_of(self, text: str, /) -> tuple[ScoredSentence, ...]:
-        """Return the sentences of `text` as they are compared with what is sought."""
+        """Return the sentences of `text` in the form for comparison."""
         return sentences_of(text, self._state.analyser.terms)
 
     def latest(
         self, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
     ) -> tuple[UnitView, ...]:
-        """Return the last units that pass and have one of `traits`, latest first, those of assistants left out.
+        """Return the latest matching units with one of `traits`, latest first, except those of assistants.
 
         Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
         """
@@ -441,12 +441,12 @@ class SpaceIndex:
     def latest_version(
         self, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
     ) -> tuple[int, bytes]:
-        """Return what is another once `latest` has other units, or other texts of them."""
+        """Return a value that changes when `latest` has other units, or other texts of them."""
         # A changed document has other rows.
         return self._serial, latest_rows(self._state, filters, traits, limit=limit, least_trust=least_trust).tobytes()
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
-        """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
+        """Return up to `before` units before `unit` in its thread and `after` after it, in order, without itself."""
         row = self._state.row_of(unit.ref, unit.part)
         if not row:
             return ()
@@ -459,11 +459,11 @@ class SpaceIndex:
         return tuple(sorted(views, key=lambda view: view.part))
 
     def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
-        """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
+        """Return the time and the journal position that order a unit; None for an unknown one."""
         return self._state.moment_of(ref, part)
 
     def sequence_of(self, ref: DocumentRef, /) -> int:
-        """Return the place of a document in the journal, which orders it among others of the same time; 0: unknown."""
+        """Return a document's journal position, which orders it among others of the same time; 0: unknown."""
         return self._state.sequence_of(ref)
 
     def check_of(self, ref: DocumentRef, part: int, /) -> int:
@@ -471,7 +471,7 @@ class SpaceIndex:
         return int(self._state.columns.check[self._state.row_of(ref, part)])
 
     def speakers(self, text: str | None = None, /) -> tuple[str, ...]:
-        """Return everyone who speaks here, by name; with `text` those alone whose names, or other names, it holds."""
+        """Return everyone who speaks here, by name; with `text` only those whose names, or other names, it contains."""
         state = self._state
         units_by_name = zip(state.names.speaker.values, state.speaker_units, strict=True)
         names = {name for name, units in units_by_name if name and units}
@@ -498,18 +498,18 @@ class SpaceIndex:
         return vectors.dimension if vectors is not None else None
 
     def unembedded(self, model: str, /) -> int:
-        """Return how many units are to have a vector of `model` and have none."""
+        """Return how many units lack a vector of `model`."""
         vectors = self._state.vectors.models.get(model)
         return self._state.embeddable - (vectors.count if vectors is not None else 0)
 
     def stale(self, model: str, /) -> int:
-        """Return how many units are to have a vector of `model` and have one of another model instead."""
+        """Return how many units lack a vector of `model` but have one of another model."""
         return self._state.stale(model)
 
     def unembedded_refs(
         self, model: str, /, *, limit: int, skip: Container[DocumentRef] = ()
     ) -> tuple[DocumentRef, ...]:
-        """Return up to `limit` documents with such units, in the order in which they came, those in `skip` left out."""
+        """Return up to `limit` documents with such units, in order of arrival, except those in `skip`."""
         refs = self._state.refs
         refs_found: dict[DocumentRef, None] = {}
         for row in self._state.unembedded(model):
@@ -531,24 +531,25 @@ class SpaceIndex:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory."""
         return self._state.size_bytes
 
     def freeze(self) -> "FrozenIndex":
-        """Return the index in its current state, to be stored by another thread while this one goes on."""
+        """Return a snapshot of the index, to be stored by another thread while this one stays in use."""
         return FrozenIndex(self._state.freeze(), self._watermark, self._labels)
 
     def to_bytes(self) -> bytes:
-        """Return a checkpoint: only what is there now, nothing of what was removed."""
+        """Return a checkpoint with only current content, nothing of what was removed."""
         return b"".join(self.freeze().pieces())
 
     @property
     def is_sparse(self) -> bool:
-        """More is gone than is there, and it is not being compacted yet."""
+        """More is dead than alive, and it is not being compacted yet."""
         return self._since is None and self._state.is_sparse
 
     def begin_compacting(self) -> FrozenState | None:
-        """Return what another thread is to compact; None while that is under way: there is one at a time.
+        """Return the input for compacting in another thread; None while that is running, because only one runs at a
+        time.
 
         Until `finish_compacting` what is applied is noted.
         """
@@ -558,11 +559,11 @@ class SpaceIndex:
         return self._state.freeze()
 
     def abandon_compacting(self) -> None:
-        """Go on as before `begin_compacting`."""
+        """Continue as before `begin_compacting`."""
         self._since = None
 
     def finish_compacting(self, compacted: FrozenState, /) -> None:
-        """Go on with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
+        """Continue with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
         if self._since is None:
             return
         state = IndexState.of(compacted, self._state.analyser)
@@ -577,7 +578,7 @@ class SpaceIndex:
 
     @classmethod
     def from_bytes(cls, data: Bytes, analyser: TextAnalyser, /, *, labels: str = "") -> "SpaceIndex | None":
-        """Return the index that `data` is a checkpoint of; None if it is damaged or of other versions."""
+        """Return the index from the checkpoint `data`; None if it is damaged or of another version."""
         loaded = load_checkpoint(data, analyser, labels)
         if loaded is None:
             return None
@@ -587,7 +588,7 @@ class SpaceIndex:
 
 
 class FrozenIndex:
-    """An index at one moment."""
+    """A snapshot of an index."""
 
     def __init__(self, frozen: FrozenState, watermark: int, labels: str, /) -> None:
         self._frozen = frozen
@@ -595,5 +596,5 @@ class FrozenIndex:
         self.watermark = watermark
 
     def pieces(self, owner: str = "", /) -> Iterator[bytes]:
-        """Yield its checkpoint, of `owner`, piece by piece: only what is there, nothing of what was removed."""
+        """Yield its checkpoint for `owner` in pieces, with only current content, nothing of what was removed."""
         return dump_checkpoint(self._frozen.compacted().settled(), self.watermark, self._labels, owner)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def require_message(message: Json, /) -> None:
-    """Raise InvalidInput for what is no JSON-RPC message: the SDK would answer it with what it read."""
+    """Raise InvalidInput for an invalid JSON-RPC message, which the SDK would answer by repeating it."""
     from mcp_types import jsonrpc_message_adapter
 
     try:
@@ -53,15 +53,15 @@ def require_message(message: Json, /) -> None:
 Refuse = Callable[["types.JSONRPCError"], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ANSWERS_S = 60.0
-"""Time for the answers to the calls that came before the end of the input."""
+"""Time for the answers to calls that came before the end of the input."""
 
 
 class InputLines:
-    """The messages that come from `source`, until it ends or `end` is called; `refuse`, once it is set, answers others.
+    """The messages from `source`, until it ends or `end` is called; `refuse`, once set, answers invalid ones.
 
-    The SDK leaves unanswered what it cannot read, and its host waits. It also drops the calls that run when the input
-    ends, so that the end is told to it only when all calls were answered. `source` is read by a thread that is not
-    joined, because a read without input cannot be cancelled in another way.
+    The SDK leaves unanswered what it cannot read, and its host waits. It also drops running calls when the input ends,
+    so it learns of the end only when all calls were answered. `source` is read by a thread that is not joined, because
+    a read without input cannot be cancelled otherwise.
     """
 
     def __init__(self, source: BinaryIO, /, *, limit: int) -> None:
@@ -77,14 +77,14 @@ class InputLines:
         threading.Thread(target=self._read, name="elytron stdin", daemon=True).start()
 
     def end(self) -> None:
-        """Give no more lines, as if the host had hung up."""
+        """Return no more lines, as if the host had hung up."""
         self._is_ended = True
         self._calls.clear()
         self._answered.set()
         self._give(b"")
 
     def answer(self, message: "types.JSONRPCMessage", /) -> None:
-        """Note that `message` was written: the answer to a call, or any other message."""
+        """Record that `message` was written: the answer to a call, or any other message."""
         import mcp_types as types
 
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
@@ -116,7 +116,7 @@ class InputLines:
         raise StopAsyncIteration
 
     def _note(self, message: "dict[str, Any]") -> None:
-        """Note a call that came, or that one was cancelled and may get no answer."""
+        """Record a received call, or that one was cancelled and may get no answer."""
         if message.get("method") == "notifications/cancelled":
             self._calls.discard(cast("dict[str, Any]", message.get("params") or {}).get("requestId", ""))
         elif "method" in message and message.get("id") is not None:
@@ -143,7 +143,7 @@ class InputLines:
                 line = rest = self._source.readline(self._limit + 1)
                 while rest and not rest.endswith(b"\n"):
                     rest = self._source.readline(self._limit)  # of a line that is too long, the beginning is kept
-            except (OSError, ValueError):  # a terminal that has gone, or a file that was closed
+            except (OSError, ValueError):  # a closed terminal or file
                 line = b""
             with suppress(RuntimeError):  # the loop ended meanwhile
                 self._loop.call_soon_threadsafe(self._give, line)
@@ -151,8 +151,8 @@ class InputLines:
 
 @contextmanager
 def own_stdin() -> Generator[BinaryIO]:
-    """Give the process's standard input, which is empty for all other readers meanwhile: children would consume it."""
-    if sys.stdin is None:  # the host gave none, and its number is another file's by now
+    """Yield the process's standard input, which is empty for all other readers meanwhile: children would consume it."""
+    if sys.stdin is None:  # the host gave none, and its descriptor belongs to another file by now
         with Path(os.devnull).open("rb") as nothing:
             yield nothing
         return
@@ -169,7 +169,7 @@ def own_stdin() -> Generator[BinaryIO]:
 
 @contextmanager
 def at_signals(end: Callable[[], None], /) -> Generator[None]:
-    """Have SIGINT and SIGTERM call `end`, the first time; the second does what it did before."""
+    """Make SIGINT and SIGTERM call `end`, the first time; the second has its usual effect."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,7 +192,7 @@ def at_signals(end: Callable[[], None], /) -> Generator[None]:
 
 
 class NotedAnswers:
-    """A stream of messages to a client that calls `note` with each one when it was taken."""
+    """A stream of messages to a client that calls `note` for each one once it was taken."""
 
     def __init__(
         self, stream: "WriteStream[SessionMessage]", note: Callable[["types.JSONRPCMessage"], None], /
@@ -220,7 +220,7 @@ class NotedAnswers:
 
 
 def as_file(lines: InputLines, /) -> Any:
-    """Return `lines` as what the SDK takes: of a file it asks for nothing but its lines."""
+    """Return `lines` in the form for the SDK, which only iterates over the file's lines."""
     return cast("Any", lines)
 
 
@@ -233,13 +233,13 @@ def _refusal_of(line: bytes, error: ElytronError) -> "types.JSONRPCError":
 
 
 def _id_of(line: bytes) -> "types.RequestId | None":
-    """Return the id that a message was sent under, if it can be read."""
+    """Return a message's id, if it is readable."""
     try:
         message: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
     message_id = cast("dict[str, object]", message).get("id") if isinstance(message, dict) else None
-    # In Python True is an int, but it is no id of JSON-RPC.
+    # In Python True is an int, but it is not an id of JSON-RPC.
     return message_id if isinstance(message_id, str) or type(message_id) is int else None
 
 
@@ -274,7 +274,7 @@ async def serve_stdio(
     is_operator: bool = False,
     is_private: bool = False,
 ) -> None:
-    """Answer on stdin and stdout until the host hangs up or a signal ends it; only the protocol is printed."""
+    """Serve stdin and stdout until the host disconnects or a signal ends it; only the protocol is printed."""
     server = mcp_server(memory, sets=sets, is_operator=is_operator, is_private=is_private)
     from mcp.server.stdio import stdio_server
     from mcp.shared.message import SessionMessage
@@ -342,7 +342,7 @@ _JSON: Final = "application/json"
 
 
 class LateMcpApp:
-    """MCP over streamable HTTP, whose SDK is loaded by its first request: without it, a server listens sooner."""
+    """MCP over streamable HTTP, loading the SDK on first request so that a server listens sooner."""
 
     def __init__(self, build: Callable[[], McpApp], /) -> None:
         self._build = build
@@ -353,7 +353,7 @@ class LateMcpApp:
         assert self._is_wanted is not None
         assert self._opened is not None
         self._is_wanted.set()
-        # A request that is given up must not cancel the loading that others wait for.
+        # A cancelled request must not cancel the loading that others wait for.
         app = await asyncio.shield(self._opened)
         await app(scope, receive, send)
 
@@ -378,7 +378,7 @@ class LateMcpApp:
         await first_request.wait()
         if over.is_set():
             return
-        # These imports take long and would hold up the loop.
+        # These imports take long and would block the loop.
         for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
             await asyncio.to_thread(import_module, name)
         served = self._build()
@@ -413,11 +413,11 @@ def mcp_surfaces(
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         if find_spec("mcp") is None:
             raise MissingExtra(extra="mcp", purpose="the MCP server")
-        from elytron_adapter.http.requests import strict_json_app  # Starlette comes with a server only
+        from elytron_adapter.http.requests import strict_json_app  # Starlette is only installed with a server
 
         served = LateMcpApp(lambda: mcp_app(admission, sets=sets, is_private=is_private))
         limit = admission.dispatcher.runtime.context.profile.budget.http_body_bytes
-        # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
+        # No session exists: there is none to listen to (GET) or to end (DELETE), and the protocol allows 405 for both.
         route = Route(
             "POST", _PATH, strict_json_app(served, limit=limit, require=require_message), "mcp",
             "Send an MCP message over streamable HTTP.", _JSON, _JSON, outcome="The protocol's response.",
@@ -432,7 +432,7 @@ def mcp_surfaces(
 
 
 def _metadata_surfaces(issuers: tuple[str, ...], public_url: str | None) -> Iterable[Surface]:
-    """Return what serves the metadata at both places where clients look; nothing without issuers."""
+    """Return the surfaces for the metadata at both places where clients look; none without issuers."""
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
 

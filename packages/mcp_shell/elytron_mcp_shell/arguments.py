@@ -31,7 +31,7 @@ class PreparedArguments:
 
     @property
     def notice(self) -> str | None:
-        """Return what to report of the fields that were left out; their names are not repeated."""
+        """Return a notice about the omitted fields, without repeating their names."""
         if not self.ignored:
             return None
         takes = ", ".join(self.known_fields) or "no arguments"
@@ -57,7 +57,7 @@ def prepare_arguments(
 
 
 def _earlier_names(model: type[Value], /) -> Collection[str]:
-    """Return the other names under which fields of `model` are taken."""
+    """Return the other names that fields of `model` accept."""
     aliases = (field.validation_alias for field in model.model_fields.values())
     return {
         name for alias in aliases if isinstance(alias, AliasChoices) for name in alias.choices if isinstance(name, str)
@@ -88,7 +88,7 @@ def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any
 
 
 def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
-    """Return `value` as the one form that `schema` is, or as it is."""
+    """Return `value` converted to the single form of `schema`, or unchanged."""
     match schema.get("type"), value:
         case "integer", str() if _INTEGER.fullmatch(value):
             return int(value.partition(".")[0])
@@ -127,7 +127,7 @@ def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
 
 
 def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) -> Any:
-    """Return an object without the fields that are null and may be left out."""
+    """Return an object without null values of optional fields."""
     properties = cast("Schema", schema.get("properties", {}))
     required = schema.get("required", ())
     rest = schema.get("additionalProperties")
@@ -141,7 +141,7 @@ def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) ->
 
 
 def _parse_json(text: str) -> Any:
-    """Return the JSON in a text that begins as a list or an object does, else None."""
+    """Return the JSON in a text that begins like a list or an object, else None."""
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
@@ -169,7 +169,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def _fits_schema(value: Any, schema: Schema) -> bool:
-    """Return whether `value` has the type of `schema`, and is one of its values if these are listed."""
+    """Return whether `value` has the type of `schema`, and is one of its listed values, if any."""
     if "const" in schema:
         return value == schema["const"]
     if "enum" in schema:

@@ -228,7 +228,7 @@ async def _erase_facts(perform: Perform, ids: list[str]) -> Any:
 
 
 async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
-    """Yield the id, topic and content of every fact that is of the graph."""
+    """Yield the id, topic and content of every fact that belongs to the graph."""
     cursor: str | None = None
     while True:
         request: dict[str, Any] = {"limit": limits.PAGE_MAX, "filters": {"planes": ["long_term"]}}
@@ -271,7 +271,7 @@ def _entity_of(topic: str) -> str:
 
 
 def _fact_names(topic: str, content: str) -> list[str]:
-    """Return the entities that a fact is about: none for one that is not of the graph."""
+    """Return the entities that a fact is about: none for one outside the graph."""
     if topic.startswith(_ENTITY):
         return [_entity_of(topic)]
     relation = _relation_of(topic, content)
@@ -279,7 +279,8 @@ def _fact_names(topic: str, content: str) -> list[str]:
 
 
 def _relation_of(topic: str, content: str) -> tuple[str, str, str] | None:
-    """Return source, type and target in a fact; None if it is no relation, as one that its user corrected by hand."""
+    """Return source, type and target in a fact; None if it is no relation, such as one that its user corrected by
+    hand."""
     if not topic.startswith(_RELATION):
         return None
     try:
@@ -289,7 +290,7 @@ def _relation_of(topic: str, content: str) -> tuple[str, str, str] | None:
 
 
 def _observation_draft(name: str, observation: str) -> str:
-    # A digest keeps a long observation within the bound of a topic.
+    # A digest keeps a long observation within the limit of a topic.
     return f"{_ENTITY}{name}/{_text_digest(observation)}"
 
 

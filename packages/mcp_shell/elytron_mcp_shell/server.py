@@ -61,9 +61,9 @@ INSTRUCTIONS = (
 _INSPECTION, _FACTS, _MEMORY = "memory://inspection", "memory://facts", "memory://memory/"
 _CONTEXT = "memory_context"
 _OF_OPERATIONS = ("conversation", CONFIRM)
-"""Arguments of each operation's tool, next to the fields of its request."""
+"""Arguments of each operation's tool, in addition to the fields of its request."""
 ERROR = "elytron/error"
-"""Key of a refused call's error in its result's `_meta`."""
+"""Key of a rejected call's error in its result's `_meta`."""
 
 
 class McpShell:
@@ -96,7 +96,7 @@ class McpShell:
         self._lines = {tool.name: tool for tool in (line_tools() if ToolSet.SIMPLE in sets else ())}
 
     def server(self) -> Server[Any]:
-        """Return the SDK's server with everything that it answers."""
+        """Return the SDK's server with all its handlers."""
         server: Server[Any] = Server(
             "elytron",
             version=version("elytron"),
@@ -136,7 +136,7 @@ class McpShell:
             raise MCPError(types.INVALID_PARAMS, "unknown tool: list the available tools")
         prepared = prepare_arguments(params.arguments or {}, accepts, more=more, ignores_unknown=ignores_unknown)
         try:
-            # After the arguments have their form: what makes a call grave must not slip by as a text.
+            # After normalising the arguments: what makes a call grave must not slip through as a text.
             if operation is not None:
                 confirmed = require_confirmed(operation, prepared.arguments, sets=self._sets)
                 result = _report_result(await self._perform(context, operation, confirmed))
@@ -161,7 +161,7 @@ class McpShell:
         return _report_result(await tool.call(perform, request))
 
     def _own(self, context: Context) -> Scope | None:
-        """Return the scope that the caller's calls are about, if there is one."""
+        """Return the scope of the caller's calls, if there is one."""
         return own_scope(self._who(context).space, self._admission.dispatcher.runtime.scope)
 
     async def _perform(self, context: Context, operation: AnyOperation, request: dict[str, Any]) -> Any:
@@ -192,7 +192,7 @@ class McpShell:
             case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report) | QueuedAnswer(report=report):
                 return report
             case RejectedAnswer():
-                # Raised as the error that it was: tools, resources and prompts each answer it in their own form.
+                # Raised unchanged: tools, resources and prompts each answer it in their own form.
                 raise error_of(answer.error_key, answer.reason, answer.details)
 
     async def _list_resources(
@@ -275,6 +275,6 @@ def _error_result(error: ElytronError) -> types.CallToolResult:
 
 
 def _idempotency_key(context: Context) -> str | None:
-    """Return the idempotency key that a client put into a call's `_meta`."""
+    """Return the idempotency key that a client put in a call's `_meta`."""
     key = (context.meta or {}).get("idempotency_key")
     return key if isinstance(key, str) else None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Perform = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Performs an operation by its name with a request in JSON and returns its report as JSON. Raises what it raises."""
+"""Performs an operation by its name with a request in JSON and returns its report as JSON. Raises its errors."""
 
 
 class AddText(Request):
@@ -89,7 +89,7 @@ class PlainTool:
 
     @property
     def adds_only(self) -> bool:
-        """Return whether a call reads or adds, and changes nothing that is stored."""
+        """Return whether a call only reads or adds, and changes nothing stored."""
         return not self.mutates or (not self.destroys and self.answer_type is not MemoryControlReport)
 
 
@@ -132,7 +132,7 @@ async def _memory_history(perform: Perform, request: OneMemory) -> Any:
 
 
 def everyday_tools() -> tuple[PlainTool, ...]:
-    """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
+    """Return the two tools in the sets `core` and `all`: store a text, propose a fact."""
     return (
         PlainTool("memory_add", "Store a text as evidence; it can be recalled immediately.", AddText, MemoryWriteReport,
                   _add_memory, mutates=True),
@@ -142,7 +142,7 @@ def everyday_tools() -> tuple[PlainTool, ...]:
 
 
 def mem0_tools() -> tuple[PlainTool, ...]:
-    """Return the tools that mem0's hosts know."""
+    """Return the tools that mem0's hosts use."""
     from elytron_core.contracts.control import MemoryHistoryReport
 
     return (
@@ -161,12 +161,12 @@ def mem0_tools() -> tuple[PlainTool, ...]:
 
 
 def text_of(value: Any, /) -> str:
-    """Return a JSON value as the text that a model reads."""
+    """Return a JSON value as text for a model."""
     return json.dumps(value, ensure_ascii=False)
 
 
 TOOLS_LISTED_CHARS = 6_000
-"""Characters of the whole list of tools that a host is shown without asking for more."""
+"""Maximum characters of the whole list of tools shown by default."""
 PREFIX = "memory_"
 
 
@@ -208,7 +208,7 @@ _CORE = frozenset(
 
 
 def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[AnyOperation, ...]:
-    """Return the operations that are tools in `sets`, an operator's own only for operators."""
+    """Return the operations that are tools in `sets`, operators' own only for operators."""
     return tuple(
         operation
         for operation in WIRE_OPERATIONS
@@ -224,7 +224,7 @@ def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
 
 
 def tool_name(operation: AnyOperation, /) -> str:
-    """Return the name under which an operation is a tool."""
+    """Return the tool name of an operation."""
     return PREFIX + operation.name
 
 
@@ -232,7 +232,7 @@ CONFIRM = "confirm"
 
 
 def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, Any]:
-    """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
+    """Return the request schema of `operation`, with the confirmation that a grave call needs."""
     if operation.grave is None:
         return schema
     requirement = f"Required if the call {operation.grave.value}. Ask the owner of the memory first."
@@ -244,7 +244,7 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
 def require_confirmed(
     operation: AnyOperation, arguments: dict[str, Any], /, *, sets: frozenset[ToolSet]
 ) -> dict[str, Any]:
-    """Return the request in `arguments`. Raises if a grave one is not shown here or not confirmed."""
+    """Return the request in `arguments`. Raises if a grave one is not offered here or not confirmed."""
     if operation.grave is None:
         return arguments
     request = {name: value for name, value in arguments.items() if name != CONFIRM}
@@ -282,7 +282,7 @@ def operation_tool(name: str) -> "types.Tool":
 
 @cache
 def plain_tool(tool: PlainTool) -> "types.Tool":
-    """Return the tool with the schemas of what it takes and gives."""
+    """Return the tool with the schemas of its request and answer."""
     import mcp_types as types
 
     return types.Tool(
@@ -298,7 +298,7 @@ def plain_tool(tool: PlainTool) -> "types.Tool":
 
 @cache
 def line_tool(tool: LineTool) -> "types.Tool":
-    """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
+    """Return the tool without what a model does not need: titles, bounds, and the shape of its answer."""
     import mcp_types as types
 
     return types.Tool(
@@ -312,7 +312,7 @@ def line_tool(tool: LineTool) -> "types.Tool":
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
+    """Return `schema` as that of an object, without patterns of Unicode classes, which some clients cannot read."""
     portable = _portable_schema(schema)
     return portable if portable.get("type") == "object" else portable | {"type": "object"}
 

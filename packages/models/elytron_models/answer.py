@@ -34,7 +34,7 @@ class ModelAnswer:
 
 
 def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer:
-    """Return the answer that `events` of the model `name` tell. Raises ModelUnavailable, ModelRefused."""
+    """Return the answer in the `events` of the model `name`. Raises ModelUnavailable, ModelRefused."""
     items: list[chat.ReplyItem] = []
     text_pieces: list[str] = []
     usage = chat.TokenUsage()
@@ -60,7 +60,7 @@ def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer
 async def ask(model: chat.ChatModel, request: chat.ModelRequest, /) -> ModelAnswer:
     """Return the whole answer to `request`. Raises ModelUnavailable, ModelRefused, InvalidInput."""
     stream: AsyncGenerator[chat.ModelEvent] = model.stream(request)
-    # A generator that is left early is closed by its reader, or its connection stays open until it is collected.
+    # A generator that is left early is closed by its reader; otherwise its connection stays open until it is collected.
     async with aclosing(stream) as events:
         return answer_of([event async for event in events], name=model.info.name)
 
@@ -84,7 +84,7 @@ class WrittenText:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCorrection:
-    """The answer that cannot be read, and what is asked about it."""
+    """The unreadable answer, and the follow-up question about it."""
 
     answer: str
     question: str
@@ -92,7 +92,7 @@ class AnswerCorrection:
 
 @dataclass(frozen=True, slots=True)
 class StructuredAnswer(Generic[ValueT]):
-    """A model's answer as a value, and what all its calls used."""
+    """A model's answer as a value, and the usage of all its calls."""
 
     value: ValueT
     usage: chat.TokenUsage
@@ -101,7 +101,7 @@ class StructuredAnswer(Generic[ValueT]):
 async def correct_answer(
     request_text: Callable[[AnswerCorrection | None], Awaitable[WrittenText]], shape: type[ValueT], /, *, name: str
 ) -> ValueT:
-    """Return the answer of the model `name` as a `shape`, asked for a second time if the first cannot be read.
+    """Return the answer of the model `name` as a `shape`, asked for once more if the first is unreadable.
 
     What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one. Raises
     ModelRefused if there is no answer.
@@ -119,7 +119,7 @@ async def correct_answer(
 async def ask_for(
     model: chat.ChatModel, request: chat.ModelRequest, shape: type[ValueT], /
 ) -> StructuredAnswer[ValueT]:
-    """Return the answer to `request` as a `shape`; tools are not called. Raises ModelUnavailable, ModelRefused."""
+    """Return the answer to `request` as a `shape`, without tool calls. Raises ModelUnavailable, ModelRefused."""
     # With tools a model could call one instead of answering.
     schema_request = request.model_copy(
         update={"answer_schema": schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
@@ -146,7 +146,7 @@ def _correction_messages(correction: AnswerCorrection) -> tuple[chat.ModelReply,
 
 @dataclass(frozen=True, slots=True)
 class _ReadAnswer(Generic[ValueT]):
-    """An answer as a value, or what is wrong with it."""
+    """An answer as a value, or the problem with it."""
 
     value: ValueT | None
     problem: str = ""
@@ -172,11 +172,11 @@ def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT
 
 
 def _repair_json(text: str) -> object | None:
-    """Return what is left of `text` when common slips of models are corrected; None if nothing is."""
+    """Return `text` with common mistakes of models corrected as JSON; None if that fails."""
     try:
         import json_repair
     except ImportError:
-        # Without the extra, what is not JSON goes back to the model at once.
+        # Without the extra, invalid JSON goes back to the model at once.
         return None
     value: object = json_repair.loads(text)
     return value if isinstance(value, dict | list) else None
@@ -205,7 +205,7 @@ class TextModel:
     async def complete(
         self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
     ) -> TextCompletion:
-        """Return what the model writes. Raises ModelUnavailable, ModelRefused."""
+        """Return the model's text. Raises ModelUnavailable, ModelRefused."""
         messages = tuple(_input_message(part) for part in prompt)
         request = chat.ModelRequest(messages=messages, answer_schema=schema, max_tokens=max_tokens)
         answer = await ask(self._model, request)

@@ -17,7 +17,7 @@ from elytron_core.text.similarity import CHARS_PER_TOKEN
 
 Json = dict[str, Any]
 BodyText = Callable[[object], str]
-"""Gives the text in whose form a thing without a field of its own is kept."""
+"""Converts a value without its own field to text for storage."""
 
 MESSAGE: Final = "message"
 CALL: Final = "function_call"
@@ -27,10 +27,10 @@ OTHER: Final = "other"
 TEXTS: Final = TEXT_PARTS
 IMAGES: Final = frozenset({"input_image", "image_url"})
 _TOOL_BLOCKS: Final = ("tool_use", "tool_result")
-"""Endings of the types of Anthropic's blocks that hold no words."""
+"""Suffixes of the types of Anthropic's blocks without words."""
 SYSTEM: Final = frozenset({"system", "developer"})
 IMAGE_TOKENS: Final = 1_600
-"""Tokens that an image counts for at most, however long its `data:` URL is."""
+"""Maximum tokens counted for an image, however long its `data:` URL is."""
 
 
 class ItemPart(Value):
@@ -60,19 +60,19 @@ class TurnItem(Value):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the words of the item, part by part."""
+        """Return the text of the item, part by part."""
         if self.type == RESULT:
             return (self.output,)
         return tuple(part.text for part in self.content if part.type in TEXTS)
 
     @property
     def words(self) -> str:
-        """Return the words of the item as one text."""
+        """Return the text of the item as one string."""
         return "\n".join(self.texts)
 
     @property
     def tokens(self) -> int:
-        """Return about how many tokens the item has: a quarter of its bytes, at most `IMAGE_TOKENS` for an image."""
+        """Return an estimate of the item's tokens: a quarter of its bytes, at most `IMAGE_TOKENS` for an image."""
         own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
         parts = (text for part in self.content for text in (part.type, part.text, part.filename))
         size = sum(len(text.encode()) for text in (*own, *parts))
@@ -94,7 +94,7 @@ def json_text(value: object, /) -> str:
 
 
 def no_text(_value: object, /) -> str:
-    """Return nothing: for readers of words alone, whom an image of megabytes must not cost its bytes again."""
+    """Return an empty text: for readers of words only, so that a large image is not serialized again."""
     return ""
 
 
@@ -119,7 +119,7 @@ def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -
     else:
         calls = list_mappings(raw.get("tool_calls"))
         content = tuple(_content_parts(raw.get("content"), role, body_of))
-        # A message of calls alone has no words, but an empty message is kept.
+        # A message with only calls has no words, but an empty message is preserved.
         if content or not calls:
             yield TurnItem(role=_sound_text(role), content=content)
         for call in calls:
@@ -129,7 +129,7 @@ def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -
 
 
 def anthropic_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
-    """Yield the items of a message of Anthropic: the results of tools in it, its words, then its calls."""
+    """Yield the items of an Anthropic message: its tool results, its words, then its calls."""
     role, content = _raw_text(raw, "role"), raw.get("content")
     blocks = list_mappings(content)
     results = [block for block in blocks if block.get("type") == "tool_result"]
@@ -146,13 +146,13 @@ def anthropic_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text)
 
 
 def list_mappings(value: object, /) -> list[Json]:
-    """Return the mappings of a list; what is none of them holds nothing that is read here."""
+    """Return the mappings of a list; other values contain nothing that is read here."""
     each = cast("list[Any]", value) if isinstance(value, list) else []
     return [dict(cast("Mapping[str, Any]", one)) for one in each if isinstance(one, Mapping)]
 
 
 def _sound_text(text: str) -> str:
-    """Return `text` as valid UTF-8: half a character of a host's cut becomes a question mark."""
+    """Return `text` as valid UTF-8: a split surrogate pair becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -195,7 +195,7 @@ def _content_part(part: Json, text_type: str, body_of: BodyText) -> ItemPart:
             file_id=_raw_text(part, "file_id"),
         )
     file = next(iter(list_mappings([part.get("file")])), part)
-    # The bytes of a file have no field here, so such a part is kept as JSON.
+    # The bytes of a file have no field here, so such a part is stored as JSON.
     if kind in {"input_file", "file"} and not file.get("file_data"):
         return ItemPart(type="input_file", file_id=_raw_text(file, "file_id"), filename=_raw_text(file, "filename"))
     return ItemPart(type=kind, body=body_of(part))
@@ -207,14 +207,14 @@ def responses_of(items: Iterable[TurnItem], /) -> list[Json]:
 
 
 def chat_of(items: Iterable[TurnItem], /) -> list[Json]:
-    """Return the items as messages of chat completions; what has no place there, such as reasoning, is left out."""
+    """Return the items as messages of chat completions; what they cannot express, such as reasoning, is left out."""
     messages: list[Json] = []
     for item in items:
         match item.type:
             case "message":
                 messages.append({"role": item.role, "content": _chat_content(item)})
             case "function_call":
-                # Calls belong to the assistant's message before them, or to one made for them.
+                # Calls belong to the preceding assistant message, or to one created for them.
                 if not messages or messages[-1]["role"] != "assistant":
                     messages.append({"role": "assistant", "content": None})
                 function = {"name": item.name, "arguments": item.arguments}

@@ -38,21 +38,21 @@ _NO_STREAM: Final = {
     EVENT_STREAM: frozenset({"text/html", "application/json"}),
     JSON_LINES: frozenset({"text/html"}),
 }
-"""Media types of answers under a wrong address, unless their bytes are a stream: servers name streams differently."""
+"""Media types that suggest a wrong address, unless the body is a stream: servers label streams differently."""
 
 
 class StructuredOutput(StrEnum):
     """Ways to send a server the schema of an answer."""
 
     JSON_SCHEMA = "json_schema"
-    """By the schema itself, which the server holds the model to."""
+    """By schema, which the server enforces on the model."""
     PROMPT = "prompt"
-    """By the schema in the prompt, for servers that hold a model to none."""
+    """By the schema in the prompt, for servers that enforce none."""
 
 
 @dataclass(slots=True)
 class _AttemptProgress:
-    """Progress of an attempt: after the first byte of an answer nothing is sent again."""
+    """Progress of an attempt: after the first byte of an answer nothing is resent."""
 
     has_begun: bool = False
 
@@ -60,10 +60,10 @@ class _AttemptProgress:
 class ModelClient:
     """A chat model on a server, in any dialect. Needs the extra `llm`.
 
-    `key` is sent to the server and is in no message and no representation. A request is sent up to `attempts`
-    times, and again only if nothing of an answer came; an answer is not waited for beyond a silence of `timeout_s`.
-    `context_tokens` is the size of the model's context, if known. One client serves one event loop at a time;
-    `close` lets go of its connections.
+    `key` is sent to the server and appears in no message or representation. A request is sent up to `attempts` times,
+    and again only if no part of an answer came; a silence longer than `timeout_s` ends the wait. `context_tokens` is
+    the size of the model's context, if known. One client serves one event loop at a time; `close` releases its
+    connections.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class ModelClient:
         )
 
     async def stream(self, request: chat.ModelRequest, /) -> AsyncGenerator[chat.ModelEvent]:
-        """Yield the events of the answer, the last of which, and no other, is a Finished or a Failed.
+        """Yield the events of the answer; only the last one is a ReplyFinished or a ReplyFailed.
 
-        Opaque items that the server does not take back are left out, once. Raises InvalidInput for a request that the
-        dialect cannot express.
+        Opaque items that the server rejects are left out, once. Raises InvalidInput for a request that the dialect
+        cannot express.
         """
         if self._lacks_key:
             yield chat.ReplyFailed(reason=chat.FailureReason.KEY_MISSING)
@@ -128,7 +128,7 @@ class ModelClient:
             if failed is None:
                 return
             if failed.reason is chat.FailureReason.OPAQUE_REFUSED and (bare := _without_opaque(request)) != request:
-                # A refused item is no failed attempt, and without such items this cannot happen again.
+                # A rejected item is no failed attempt, and cannot recur without such items.
                 request, attempt = bare, attempt - 1
                 continue
             if not await self._server.waits(failed, attempt=attempt):
@@ -136,7 +136,7 @@ class ModelClient:
                 return
 
     async def count(self, request: chat.ModelRequest, /) -> int | None:
-        """Return how many tokens the server counts in `request`; None if it does not count or does not answer.
+        """Return the server's token count of `request`; None if it does not count or does not answer.
 
         It is asked once: who wants a count has an estimate too. Raises InvalidInput as `stream` does.
         """
@@ -159,11 +159,11 @@ class ModelClient:
         self._dialect.body(request, self._target)
 
     async def close(self) -> None:
-        """Let go of the connections; the next call opens them again."""
+        """Release the connections; the next call opens them again."""
         await self._server.close()
 
     async def _attempt(self, request: chat.ModelRequest, progress: _AttemptProgress) -> AsyncGenerator[chat.ModelEvent]:
-        """Yield the events of one request; what keeps it from being answered is a Failed."""
+        """Yield the events of one request; a failure to get an answer is a ReplyFailed."""
         response = await self._server.send(self._dialect.path, self._dialect.body(request, self._target))
         if isinstance(response, chat.ReplyFailed):
             yield response
@@ -181,7 +181,7 @@ class ModelClient:
         parser = self._dialect.parser(self._address.issuer)
         clock = asyncio.get_running_loop().time
         ends_at = clock() + limits.MODEL_STREAM_S
-        # A silence has its own bound. This one is for a stream that never ends.
+        # A silence has its own timeout. This one is for a stream that never ends.
         broken, is_doubtful = None, _media_type(response) in _NO_STREAM[self._dialect.media_type]
         try:
             async with aclosing(chunks_of(response)) as chunks:
@@ -199,12 +199,12 @@ class ModelClient:
             broken = chat.FailureReason.TIMEOUT
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError):
             broken = chat.FailureReason.CUT
-        # A cut goes on below: the parser knows whether the answer had ended before it.
+        # A cut stream continues below: the parser knows whether the answer had ended before.
         if broken is chat.FailureReason.TIMEOUT:
             yield chat.ReplyFailed(reason=broken)
             return
         for event in parser.end(is_clean=broken is None):
-            # What is no stream by its media type and in its bytes is an answer of something else.
+            # A body that is no stream by its media type and its bytes is some other answer.
             is_cut = isinstance(event, chat.ReplyFailed) and event.reason is chat.FailureReason.CUT
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED) if is_cut and is_doubtful else event
 
@@ -218,10 +218,10 @@ def open_model(
     context_tokens: int | None = None,
     structuring: StructuredOutput = StructuredOutput.JSON_SCHEMA,
 ) -> ModelClient:
-    """Return the model that `text` writes as `dialect:name[@url]`; nothing is asked of it yet.
+    """Return the model that `text` names as `dialect:name[@url]`; nothing is sent yet.
 
-    Without `key` it is the one in ELYTRON_MODEL_KEY, else in the vendor's variable, of `environment` (else of the
-    process). Raises InvalidInput, MissingExtra.
+    Without `key`, it is read from ELYTRON_MODEL_KEY, else from the vendor's variable, in `environment` (default: the
+    process's). Raises InvalidInput, MissingExtra.
     """
     address = address_of(text)
     if key is None:

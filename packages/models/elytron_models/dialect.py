@@ -19,15 +19,15 @@ MODEL_EVENT_BYTES: Final = 8 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_COST = 64
-"""Size that a line of an event counts beside its bytes: empty ones take memory too."""
+"""Size counted for a line of an event in addition to its bytes, because empty ones take memory too."""
 
 
 class FrameTooLarge(Exception):
-    """A line or an event has more bytes than one may have."""
+    """A line or an event exceeds its limit of bytes."""
 
 
 class FrameCutter(Protocol):
-    """Cuts chunks of bytes into the payloads of frames."""
+    """Splits chunks of bytes into the payloads of frames."""
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         """Return the payloads that `chunk` completes. Raises FrameTooLarge."""
@@ -39,7 +39,7 @@ class FrameCutter(Protocol):
 
 
 class LineCutter:
-    """Lines without their endings, of which there are three: LF, CR LF and CR."""
+    """Splits into lines without their endings, which may be LF, CR LF or CR."""
 
     def __init__(self, limit: int = MODEL_EVENT_BYTES, /) -> None:
         self._limit = limit
@@ -49,7 +49,7 @@ class LineCutter:
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         """Return the lines that `chunk` completes. Raises FrameTooLarge."""
-        # A pair of CR and LF can be divided between two chunks.
+        # A pair of CR and LF can be split between two chunks.
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False
@@ -65,7 +65,7 @@ class LineCutter:
         return [self._bare(line) for line in lines]
 
     def end(self) -> list[bytes]:
-        """Return the line that has no ending, if there is one."""
+        """Return the last line without an ending, if there is one."""
         rest = self._take_rest()
         return [self._bare(rest)] if rest else []
 
@@ -87,7 +87,8 @@ class LineCutter:
 
 
 class EventFrames:
-    """The data of server-sent events. Names, ids and comments are passed over: each dialect's data names itself.
+    """The data of server-sent events. Names, ids and comments are skipped, because each dialect's data identifies
+    itself.
 
     A line that begins an object is taken as data too: some servers send bare lines of JSON under this media type.
     """
@@ -122,7 +123,7 @@ class EventFrames:
 
 
 class LineFrames:
-    """Lines of JSON; empty ones are passed over."""
+    """Lines of JSON; empty ones are skipped."""
 
     def __init__(self, limit: int = MODEL_EVENT_BYTES, /) -> None:
         self._lines = LineCutter(limit)
@@ -140,7 +141,7 @@ Fields = Mapping[str, object]
 
 
 def fields_of(data: bytes | str, /) -> Fields | None:
-    """Return the object that `data` is as JSON, or None."""
+    """Return `data` parsed as a JSON object, or None."""
     try:
         value: object = json.loads(data)
     except (ValueError, RecursionError):
@@ -165,7 +166,7 @@ def object_list(of: Fields, name: str, /) -> list[Fields]:
 
 
 def text_field(of: Fields, name: str, /) -> str:
-    """Return the text at `name`; half of a surrogate pair becomes a replacement character."""
+    """Return the text at `name`; a lone surrogate becomes a replacement character."""
     value = of.get(name)
     if not isinstance(value, str):
         return ""
@@ -175,13 +176,13 @@ def text_field(of: Fields, name: str, /) -> str:
 
 
 def count_field(of: Fields, name: str, /) -> int:
-    """Return the number at `name` if it counts something, else 0."""
+    """Return the number at `name` if it is a count, else 0."""
     value = of.get(name)
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def json_text(value: object, /) -> str:
-    """Return the JSON text of `value`, short."""
+    """Return the compact JSON text of `value`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -206,7 +207,7 @@ class UnfinishedAnswer(Protocol):
 
 
 class StreamParser:
-    """Reads one answer, of any dialect, however its bytes are cut.
+    """Parses one answer in any dialect, however its bytes are split.
 
     The last event is a ReplyFinished if the provider's end marker was seen, or its finish reason and then a clean end
     of the bytes. Otherwise it is a ReplyFailed. What comes after is not read.
@@ -231,13 +232,13 @@ class StreamParser:
         except FrameTooLarge:
             return self._fail(FailureReason.TOO_LARGE)
         events = self._parse_frames(frames)
-        # Events ahead of the bound still count, so the failure follows them.
+        # Events before the limit still count, so the failure follows them.
         if self._remaining_bytes < 0 and not self.is_over:
             return [*events, *self._fail(FailureReason.TOO_LARGE)]
         return events
 
     def end(self, *, is_clean: bool = True) -> list[ModelEvent]:
-        """Return the events of the end of the bytes. `is_clean` is False for a connection that broke off."""
+        """Return the events at the end of the bytes. `is_clean` is False for a broken connection."""
         if self.is_over:
             return []
         events = self._parse_frames(self._frames.end(), is_last=True, is_clean=is_clean)
@@ -253,7 +254,7 @@ class StreamParser:
             elif (event := self._characters.parse(frame)) is not None:
                 events = self._answer.take(event)
             else:
-                # Half an event at the end of the bytes is a cut, and anywhere else it is no stream of the dialect.
+                # Half an event at the end of the bytes is a truncation; elsewhere the stream is not of this dialect.
                 return [*parsed_events, *(() if is_last else self._fail(FailureReason.MALFORMED))]
             for parsed_event in events:
                 parsed_events.append(parsed_event)
@@ -277,12 +278,12 @@ EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"
 _DATA: Final = "data:"
 PARTED: Final = "Understood."
-"""Word of the model between reference data and words, as templates want its turn there."""
+"""Model message between reference data and words, as templates require its turn there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """The model that a request is for. `issuer` is what its opaque items are marked with."""
+    """The model that a request is for. `issuer` marks its opaque items."""
 
     model: str
     issuer: str
@@ -292,7 +293,7 @@ class ModelTarget:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """The way to have a family of servers count the tokens of a request: a path, and its body without some fields."""
+    """How to make a family of servers count a request's tokens: a path, and its body without some fields."""
 
     path: str
     without: frozenset[str]
@@ -310,7 +311,7 @@ class ModelDialect:
     has_lines: bool = False
     """True for an answer in lines of JSON instead of events."""
     count: TokenCount | None = None
-    """None if servers of the family count nothing."""
+    """None if servers of the family do not count."""
 
     @property
     def media_type(self) -> str:
@@ -322,7 +323,7 @@ class ModelDialect:
 
 
 def bearer_header(key: str, /) -> dict[str, str]:
-    """Return the header that shows `key`, none if it is empty."""
+    """Return the header with `key`, none if it is empty."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
@@ -335,14 +336,14 @@ def parse_object(json: str, /, *, field: str) -> Fields:
 
 
 def arguments_of(call: chat.ToolCall, /) -> Fields:
-    """Return the arguments of a call as an object, also where the model wrote none."""
+    """Return a call's arguments as an object, even if the model wrote none."""
     # A model may write no object, but servers take nothing else back.
     arguments = fields_of(call.arguments or "{}")
     return arguments if arguments is not None else {"arguments": call.arguments}
 
 
 def returned_item(item: chat.OpaquePart, target: ModelTarget, /) -> Fields | None:
-    """Return an opaque item for the one who issued it, None for any other."""
+    """Return an opaque item for its issuer, None for any other."""
     return fields_of(item.body) if item.issuer == target.issuer else None
 
 
@@ -365,10 +366,10 @@ def data_of(image: chat.ImagePart, /) -> tuple[str, str] | None:
 
 
 def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
-    """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row.
+    """Return `messages` with neighbours of one role merged, because many models' templates reject two in a row.
 
-    Reference data and words stay apart, with a word of the model between them: a rule about the one is never a rule
-    about the other.
+    Reference data and words stay apart, with a model message between them: a rule about the one is never a rule about
+    the other.
     """
     joined_messages: list[chat.Message] = []
     for message in messages:
@@ -383,7 +384,7 @@ def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
 
 
 def output_tokens(request: chat.ModelRequest, /) -> int:
-    """Return how much may be written where a number must stand."""
+    """Return the output limit for dialects that require a number."""
     return request.max_tokens if request.max_tokens is not None else MODEL_OUTPUT_TOKENS
 
 
@@ -397,5 +398,5 @@ def require_effort(request: chat.ModelRequest, supported_efforts: Collection[str
 
 
 def present_fields(**fields: object) -> dict[str, object]:
-    """Return the fields that are given: neither None nor empty."""
+    """Return the fields that are neither None nor empty."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {}, ())}

@@ -45,7 +45,7 @@ class ModelVendor:
     url: str | None = None
     key_variable: str | None = None
     needs_key: bool = False
-    """True if the usual server refuses every request without a key."""
+    """True if the usual server rejects every request without a key."""
 
 
 VENDORS: Final[Mapping[str, ModelVendor]] = {
@@ -60,7 +60,7 @@ VENDORS: Final[Mapping[str, ModelVendor]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """A model on a server. `str` of it is the address as it is written, without what is usual."""
+    """A model on a server. `str` of it is the address in its short form."""
 
     prefix: str
     model: str
@@ -80,23 +80,23 @@ class ModelAddress:
 
     @property
     def needs_key(self) -> bool:
-        """Return whether the server refuses every request without a key."""
+        """Return whether the server rejects every request without a key."""
         return self.is_official and self.vendor.needs_key
 
     @property
     def key_variables(self) -> str:
-        """Return the variables that the key is read from, for a message."""
+        """Return the names of the variables for the key, for a message."""
         own = self.vendor.key_variable if self.is_official else None
         return f"{own} or {KEY_VARIABLE}" if own is not None else KEY_VARIABLE
 
     @property
     def issuer(self) -> str:
-        """Return the mark of what this model issues and takes back."""
+        """Return the mark of opaque items that this model issues and accepts."""
         return f"{self.vendor.dialect}:{self.model}@{self.url}"
 
 
 def address_of(text: str, /, *, field: str = "model") -> ModelAddress:
-    """Return the address that `text` writes. Raises InvalidInput, which names `field` and repeats nothing of `text`."""
+    """Return the address in `text`. Raises InvalidInput, which names `field` and repeats nothing of `text`."""
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in VENDORS:
         raise InvalidInput(field=field, problem=f"names none of the dialects {', '.join(VENDORS)}: write {_FORM}")
@@ -129,7 +129,7 @@ def require_key(address: ModelAddress, environment: Mapping[str, str], /) -> Non
 
 
 def checked_key(key: str, /, *, field: str) -> str:
-    """Return `key`. Raises InvalidInput if it is not a key; the message does not repeat it."""
+    """Return `key`. Raises InvalidInput, which does not repeat it, if it is not a valid key."""
     if key and not _KEY.fullmatch(key):
         raise InvalidInput(field=field, problem="is not a valid key: use printable ASCII without spaces")
     return key
@@ -144,7 +144,7 @@ def _checked_url(url: str, field: str) -> str:
         raise InvalidInput(field=field, problem=problem) from None
     if not is_server:
         raise InvalidInput(field=field, problem=problem)
-    # Addresses are shown in reports and logs, so they must hold no credential.
+    # Addresses appear in reports and logs, so they must contain no credential.
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         problem = f"has more than scheme, host, port and path in its address: set a key in {KEY_VARIABLE}"
         raise InvalidInput(field=field, problem=problem)
@@ -176,7 +176,7 @@ _PHRASES: Final = {
     "exceeds the available context": FailureReason.CONTEXT_TOO_LONG,
     "in `thinking` block": FailureReason.OPAQUE_REFUSED,
 }
-"""Texts of servers that have no code for it."""
+"""Messages of servers that have no code for it."""
 _STATUSES: Final = {
     401: FailureReason.UNAUTHORIZED,
     403: FailureReason.UNAUTHORIZED,
@@ -202,7 +202,7 @@ _FAILURE_TEXTS: Final = {
 
 
 def failure_of(error: Fields, /, *, status: int | None = None) -> ReplyFailed:
-    """Return the failure that an error object describes, with the status that it came under, if any."""
+    """Return the failure described by an error object, and its status, if any."""
     status = status if status is not None else _stream_status(error)
     # From the surest sign to the weakest: a code, a phrase of the message, the status.
     for code in (text_field(error, "code"), text_field(error, "type")):
@@ -223,7 +223,7 @@ def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> ReplyF
 
 
 def error_of(failed: ReplyFailed, /, *, name: str, kind: str = "model") -> ModelError:
-    """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
+    """Return `failed` as the error of a call of the model `name`, or of what else `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
     error_type = ModelUnavailable if failed.is_passing else ModelRefused
     description = _FAILURE_TEXTS[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
@@ -245,7 +245,7 @@ def _stream_status(error: Fields) -> int | None:
 
 
 def _key_variables(name: str) -> str:
-    """Return the variables that hold the key of the model called `name`; a vendor's is for its own server alone."""
+    """Return the variables for the key of the model called `name`; a vendor's is only for its own server."""
     try:
         return address_of(name).key_variables
     except InvalidInput:
@@ -258,7 +258,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class ModelServer:
-    """Sends requests to the server at `url`, for one event loop at a time. `headers` hold the key and are not shown.
+    """Sends requests to the server at `url`, for one event loop at a time. `headers` contain the key and are not shown.
 
     `purpose` is named if the extra `llm` is missing.
     """
@@ -294,7 +294,7 @@ class ModelServer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, path: str, body: object, /) -> "httpx.Response | ReplyFailed":
-        """Return the answer, whose body the caller reads and closes, or what kept it from coming."""
+        """Return the answer, whose body the caller reads and closes, or the reason for not getting one."""
         import httpx
 
         client = self._client()
@@ -312,7 +312,7 @@ class ModelServer:
         return refusal_of(response.status_code, refusal, retry_after_s=_retry_after_s(response.headers))
 
     async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | ReplyFailed:
-        """Return the JSON object that is answered, asked for again where that may help, at most `attempts` times."""
+        """Return the JSON object answered, retrying where that may help, at most `attempts` times."""
         import httpx
 
         attempt = 0
@@ -332,7 +332,7 @@ class ModelServer:
             return answer if answer is not None else ReplyFailed(reason=FailureReason.MALFORMED)
 
     async def waits(self, failed: ReplyFailed, /, *, attempt: int) -> bool:
-        """Wait until the next attempt and return True, or False where `failed` is the answer."""
+        """Wait until the next attempt and return True, or False if `failed` is final."""
         wait_s = pause_s(failed, attempt=attempt, attempts=self._attempts, jitter=random.random())  # noqa: S311
         if wait_s is None:
             return False
@@ -340,7 +340,7 @@ class ModelServer:
         return True
 
     async def close(self) -> None:
-        """Let go of the connections; the next call opens them again."""
+        """Release the connections; the next call opens them again."""
         client, self._opened = self._opened, None
         if client is not None:
             await client.aclose()
@@ -348,7 +348,7 @@ class ModelServer:
     def _client(self) -> "httpx.AsyncClient":
         """Return the client, opened if there is none for this loop."""
         loop = asyncio.get_running_loop()
-        # A client works in one loop alone, and after that loop's end it cannot be closed.
+        # A client works in only one loop, and cannot be closed after that loop's end.
         if self._opened is None or self._loop is not loop:
             self._opened = http_client(self._settings)
             self._loop = loop
@@ -356,7 +356,7 @@ class ModelServer:
 
 
 def pause_s(failed: ReplyFailed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
-    """Return how long to wait before the next attempt, or None where `failed` is the answer.
+    """Return how long to wait before the next attempt, or None if `failed` is final.
 
     A silence is not waited for again. A server that names a time is given it, up to the bound.
     """
@@ -369,13 +369,13 @@ def pause_s(failed: ReplyFailed, /, *, attempt: int, attempts: int, jitter: floa
 
 
 def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
-    """Return the body as it comes; left early it is to be closed."""
+    """Return the body as it arrives; if left early, it must be closed."""
     # It is a generator, which its declared type does not say.
     return cast("AsyncGenerator[bytes]", response.aiter_bytes())
 
 
 async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
-    """Read what is behind an answer's own end, so that its connection serves the next request.
+    """Read what follows an answer's own end, so that its connection can serve the next request.
 
     A server that leaves the connection open, or says more, is not waited for: its connection is closed.
     """
@@ -394,5 +394,5 @@ async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
 
 def _retry_after_s(headers: Mapping[str, str]) -> int:
     header = headers.get("retry-after", "")
-    # A date, or a number that no caller would wait for, is not heeded.
+    # A date, or a number that no caller would wait for, is ignored.
     return int(header) if header.isdecimal() and len(header) <= 6 else 0

@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 _MAYBE_SPLIT: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""An escape of one half of a pair, in JSON."""
+"""A JSON escape of half a surrogate pair."""
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _RAW_BYTES: Final = re.compile("[\udc80-\udcff]+")
-"""Bytes that were no UTF-8 by themselves, as `surrogateescape` writes them."""
+"""Invalid UTF-8 bytes as written by `surrogateescape`."""
 _OPEN: Final = re.compile("(?:[\ud800-\udbff]|[\udcc2-\udcf4][\udc80-\udcbf]{0,2})$")
 """The beginning of a character at the end of a text."""
 _PLACES: Final = 64
-"""Texts of one answer that may wait for the rest of a character."""
+"""Maximum texts of one answer that may wait for the rest of a character."""
 _NUMBERS: Final = ("index", "output_index", "content_index", "item_id")
 """Fields that say which of several texts of an answer a piece belongs to."""
 
 
 class SplitCharacters:
-    """Joins the pieces of characters across the events of one answer. It does no input or output."""
+    """Joins characters split across the events of one answer. No I/O."""
 
     def __init__(self) -> None:
         self._halves: dict[tuple[object, ...], str] = {}
 
     def parse(self, frame: bytes, /) -> Mapping[str, object] | None:
-        """Return the JSON object in `frame` with whole characters, or None.
+        """Return the JSON object in `frame` with complete characters, or None.
 
         The beginning of a character at the end of a text is withheld until the next text in the same place.
         """

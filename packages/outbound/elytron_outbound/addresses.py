@@ -13,7 +13,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 class JudgedAddress(NamedTuple):
-    """An address whose host is replaced by the number that was judged; `host` is for the header, `name` for TLS."""
+    """An address whose host is replaced by the checked IP; `host` is for the header, `name` for TLS."""
 
     url: str
     host: str
@@ -23,8 +23,8 @@ class JudgedAddress(NamedTuple):
 async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> JudgedAddress:
     """Return where to send a request for an address with a host.
 
-    The name is looked up once: looked up again for the request, it might lead elsewhere. Raises PermissionRefused for
-    a private network unless `may_be_private`, and Unreachable for a host that cannot be found.
+    The name is resolved once: resolved again for the request, it might lead elsewhere. Raises PermissionRefused for a
+    private network unless `may_be_private`, and Unreachable for a host that cannot be found.
     """
     name = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]
@@ -37,25 +37,25 @@ async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> Judg
 
 
 _GLOBAL: Final = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that is handed out for the internet."""
+"""All of IPv6 that is allocated for the internet."""
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
-"""Addresses of IPv4 that a network translates: the last 32 bits are one."""
+"""IPv4 addresses translated by a network: the last 32 bits are one."""
 _TUNNELLED: Final = (ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32"))
-"""Addresses that carry one of IPv4, which may be any."""
+"""Addresses that embed an IPv4 address, which may be any."""
 _RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
 
 
 async def number_of(host: str, port: int, /) -> str:
-    """Return the first address number of a host. Raises Unreachable."""
+    """Return the first IP of a host. Raises Unreachable."""
     try:
         addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
+    except (OSError, UnicodeError):  # a name with an empty or overlong label does not resolve
         raise Unreachable("the host of this address cannot be resolved") from None
     return str(addresses[0][4][0])
 
 
 def networks_of(texts: Iterable[str], /, *, field: str) -> tuple[str, ...]:
-    """Return addresses and networks in their one form. Raises InvalidInput, which names `field`."""
+    """Return addresses and networks in canonical form. Raises InvalidInput, which names `field`."""
     try:
         return tuple(str(ipaddress.ip_network(text, strict=False)) for text in texts)
     except ValueError:
@@ -63,7 +63,7 @@ def networks_of(texts: Iterable[str], /, *, field: str) -> tuple[str, ...]:
 
 
 def is_public(number: str, /) -> bool:
-    """Return whether an address number is one machine's on the internet, regardless of how it is written."""
+    """Return whether an IP belongs to one machine on the internet, however it is written."""
     address = ipaddress.ip_address(number.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

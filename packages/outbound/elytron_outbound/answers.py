@@ -27,7 +27,8 @@ async def read_body(response: "httpx.Response", /, *, limit: int) -> bytes:
 
 
 async def read_beginning(response: "httpx.Response", /, *, limit: int) -> bytes:
-    """Return up to `limit` bytes of the decoded body and release the connection; a broken body is what came of it."""
+    """Return up to `limit` bytes of the decoded body and release the connection; a broken body is returned as far as it
+    came."""
     import httpx
 
     body = bytearray()
@@ -72,7 +73,7 @@ def _append_chunk(body: bytearray, chunk: bytes, limit: int) -> None:
 
 
 def _read_response(response: "httpx.Response", body: bytes) -> "httpx.Response":
-    """Return `response` with its decoded body, so without the headers of its encoding."""
+    """Return `response` with its decoded body, without the headers of its encoding."""
     import httpx
 
     framing = {"content-encoding", "content-length", "transfer-encoding"}
@@ -82,7 +83,7 @@ def _read_response(response: "httpx.Response", body: bytes) -> "httpx.Response":
 
 @dataclass(frozen=True, slots=True)
 class AnswerBounds:
-    """Bounds of a list that another server answers: its items, the characters of each, and those of all."""
+    """Limits of a list that another server answers: its items, the characters of each, and the total."""
 
     items: int
     item_chars: int
@@ -91,7 +92,7 @@ class AnswerBounds:
 
 @dataclass(frozen=True, slots=True)
 class BoundedItems(Generic[ItemT]):
-    """The items within the bounds, in their order, and how many were dropped."""
+    """The items within the limits, in order, and how many were dropped."""
 
     items: tuple[ItemT, ...]
     dropped: int = 0
@@ -107,8 +108,8 @@ def bound_items(
 ) -> BoundedItems[ItemT]:
     """Return the first items within `bounds`, each clipped to its share; the rest is dropped.
 
-    `size` counts an item's characters, and `clip` shortens it to a number of them. Whoever asks for eight results gets
-    eight at most, whatever the server answers.
+    `size` counts an item's characters, and `clip` shortens it to a number of them. A caller that asks for eight results
+    gets at most eight, whatever the server answers.
     """
     first_items: list[ItemT] = []
     dropped, remaining_chars = 0, bounds.chars

@@ -52,7 +52,7 @@ class ClientSettings:
 def http_client(
     settings: ClientSettings, /, *, transport: "httpx.AsyncBaseTransport | None" = None
 ) -> "httpx.AsyncClient":
-    """Return a client, which its caller closes. Raises MissingExtra, and InvalidInput for a URL that is none."""
+    """Return a client, which its caller closes. Raises MissingExtra, and InvalidInput for an invalid URL."""
     more = {"transport": transport} if transport is not None else {}
     return _open_client("httpx", "AsyncClient", settings, **more)
 
@@ -110,7 +110,8 @@ def _open_client(library: str, kind: str, settings: ClientSettings, **more: Any)
             follow_redirects=False,
             trust_env=uses_environment,
             proxy=settings.proxy,
-            # Reading the system's certificates takes longer than many calls: none for plain HTTP, once for the rest.
+            # Loading the system's certificates takes longer than many calls: never for plain HTTP, and once for the
+            # rest.
             verify=False if settings.url.startswith("http://") else _load_certificates(library, uses_environment),
             **more,
         )

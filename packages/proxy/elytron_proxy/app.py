@@ -51,11 +51,11 @@ LISTED_BYTES: Final = 4 * 1024 * 1024
 
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
-"""Lists of models, and where their items stand."""
+"""Lists of models, and the key of their items."""
 _JSON: Final = "application/json"
 _PATH: Final = "/llm"
 _TRANSPORT: Final = CallTransport.LLM.value
-"""The place of the APIs in a server that shows more."""
+"""Path of the APIs in a server that offers more."""
 _LENGTH: Final = "content-length"
 _NO_KEYS: Final = CallRefusal(503, "store_unavailable", "the store of access keys does not respond: try again later")
 _ENCODING: Final = "content-encoding"
@@ -92,12 +92,12 @@ class ProxyApp:
         )
 
     async def idle(self) -> None:
-        """Wait until all that was answered is committed."""
+        """Wait until every answered call is committed."""
         await self._parts.memory.idle()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Let go of the upstreams' connections at the end."""
+        """Close the upstreams' connections at the end."""
         try:
             yield
         finally:
@@ -135,7 +135,7 @@ class ProxyApp:
             await _send_refusal(shape, self._refusal_of(error, scope), send)
 
     async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[ProxyCall, ProxyCaller]:
-        """Return the request and who asks. Raises ElytronError, RefusedCall."""
+        """Return the request and its caller. Raises ElytronError, RefusedCall."""
         headers = Headers(scope=scope)
         _require_plain(path)
         self._require_host(scope, headers)
@@ -158,7 +158,7 @@ class ProxyApp:
     async def _answered(
         self, call: ProxyCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
-        # Without memory nothing of the space is used or shown, so that its lock is no reason.
+        # Without memory nothing of the space is used or shown, so its lock does not matter.
         space = caller.space if caller.use is not MemoryUse.OFF else None
         guard = StreamGuard(
             self._admission, caller.principal, caller.current_credential, transport=_TRANSPORT, space=space
@@ -166,7 +166,7 @@ class ProxyApp:
         answer = BegunAnswer(send, guard)
         is_remembering = dialect is not None and space is not None
         caller = self._parts.memory.timed(caller, may_rest=is_remembering)
-        # A store that does not answer in time has no reason; the call goes on without memory.
+        # A store that does not answer in time is no reason to fail; the call continues without memory.
         with suppress(MemoryDown):
             if (reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
                 raise reason
@@ -187,12 +187,12 @@ class ProxyApp:
                 leave = exchange.leave if self._settings.finish else None
                 await self._until_gone(receive, exchange.run(), answer, leave=leave)
             finally:
-                # The turn is kept even if the client left and this call is cancelled.
+                # The turn is stored even if the client left and this call is cancelled.
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
     async def _stored_response(self, call: ProxyCall, caller: ProxyCaller) -> Fields | None:
-        """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
+        """Return what is stored for the caller of the requested response; None if an upstream answers."""
         retrieval = retrieval_of(call) if caller.use is not MemoryUse.OFF else None
         if retrieval is None:
             return None
@@ -212,7 +212,7 @@ class ProxyApp:
         *,
         leave: Callable[[], None] | None,
     ) -> None:
-        """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it.
+        """Run `work`. If the client leaves, cancel it, so that the upstream is released; with `leave`, finish it.
 
         Once there is a reason to end the stream, no more of it is sent. Raises the reason if nothing was sent yet.
         """
@@ -240,7 +240,7 @@ class ProxyApp:
             await answer.cut()
 
     async def _listed(self, call: ProxyCall) -> Fields:
-        """Return the models of all upstreams, each once, in their order."""
+        """Return the models of all upstreams, each once, in order."""
         where = LISTS[call.path]
         models: dict[str, object] = {}
         for upstream in self._parts.upstreams.all:
@@ -279,20 +279,20 @@ class ProxyApp:
         }
 
     def _require_passed(self, method: str, path: str) -> None:
-        """Raise RefusedCall for a request that is none of the proxy's own and none that passes."""
+        """Raise RefusedCall for a request that is neither one of the proxy's own nor allowed to pass."""
         is_own = path == CAPABILITIES and method == "GET"
         if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
             raise RefusedCall(_NOT_PASSED)
 
     def _is_foreign(self, call: ProxyCall, caller: ProxyCaller) -> bool:
-        """Return whether a request names a thing at the model server that another user may own."""
+        """Return whether a request names an object on the model server that another user may own."""
         route = route_of(call.method, call.path, (*PASS_ROUTES, *self._settings.passed))
         return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
 
     def _require_host(self, scope: Scope, headers: Headers) -> None:
         """Raise PermissionRefused for a host or origin that is not ours, so that no web page reaches the memory.
 
-        Without keys, a body must be said to be JSON too: a page cannot send that elsewhere unasked.
+        Without keys, a body must also be declared as JSON, which a page cannot send cross-origin without a preflight.
         """
         if isinstance(self._admission.authenticator, DevelopmentCallers):
             if not is_own_page(scope, headers):
@@ -317,7 +317,7 @@ _HARMLESS: Final = (
     (b"content-security-policy", b"sandbox; default-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
 )
-"""Headers of every answer: what a model server writes must not act as a page of the origin that relays it."""
+"""Headers of every answer: a model server's text must not act as a page of the origin that relays it."""
 
 
 def _harmless_send(send: Send) -> Send:
@@ -330,12 +330,12 @@ def _harmless_send(send: Send) -> Send:
 
 
 def _path_of(scope: Scope) -> str:
-    """Return the path below the proxy's own, as it came over the wire."""
+    """Return the path below the proxy's own, as received."""
     return raw_path(scope).removeprefix(scope.get("root_path", "")) or "/"
 
 
 def _require_plain(path: str) -> None:
-    """Raise RefusedCall for a path that would leave an upstream's base, or that no header line may hold."""
+    """Raise RefusedCall for a path that would leave an upstream's base, or that no header line may contain."""
     if not is_plain_path(path):
         raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a dot segment or a control character"))
 
@@ -351,7 +351,7 @@ def _has_body(headers: Headers) -> bool:
 
 
 def _model_of(call: ProxyCall) -> str:
-    """Return which model a request is about, where it says so."""
+    """Return the model that a request names, if any."""
     if call.path.startswith("/v1/models/"):
         return unquote(call.path.removeprefix("/v1/models/"))
     body = fields_of(call.body) if call.body[:1] == b"{" else None
@@ -359,10 +359,10 @@ def _model_of(call: ProxyCall) -> str:
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the body. Raises RefusedCall for one that is too large, or takes too long."""
+    """Return the body. Raises RefusedCall for one that is too large or too slow."""
     too_large = RefusedCall(CallRefusal(413, "payload_too_large", f"a request has at most {REQUEST_BYTES} bytes"))
     declared = headers.get(_LENGTH, "0")
-    # `int` refuses very long numbers by an error of its own.
+    # `int` rejects very long numbers with an error of its own.
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > REQUEST_BYTES:
         raise too_large
     whole = bytearray()
@@ -381,7 +381,7 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
         raise RefusedCall(CallRefusal(408, "request_timeout", "the request body took too long to arrive")) from None
     if _ENCODING not in headers:
         return bytes(whole)
-    # Memory reads and changes the body, so that it goes on unpacked.
+    # Memory reads and changes the body, so it is forwarded unpacked.
     plain = await asyncio.to_thread(unpack_body, bytes(whole), headers[_ENCODING], limit=REQUEST_BYTES)
     if plain is None:
         raise RefusedCall(_PACKED)
@@ -391,7 +391,7 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
 
 
 class BegunAnswer:
-    """Sends an answer while its guard lets it, notes whether it has begun, and cuts it."""
+    """Sends an answer while its guard allows it, records whether it has begun, and cuts it."""
 
     def __init__(self, send: Send, guard: StreamGuard, /) -> None:
         self.guard = guard
@@ -399,14 +399,14 @@ class BegunAnswer:
         self._is_begun = self._is_stalled = False
 
     async def send(self, message: Message) -> None:
-        """Send a part; after the first one, wait to be cut if there is a reason to end the stream."""
+        """Send a part; after the first one, check whether the stream must be cut."""
         if self._is_begun and not self._is_stalled and await self._must_end():
             await asyncio.Event().wait()
         self._is_begun = True
         await self._send(message)
 
     async def _must_end(self) -> bool:
-        """Return whether there is a reason to end the stream; a store that does not answer holds up no part of it."""
+        """Return whether there is a reason to end the stream; an unresponsive store delays no part of it."""
         try:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
                 return await self.guard.ends() is not None
@@ -415,7 +415,7 @@ class BegunAnswer:
             return False
 
     async def cut(self) -> None:
-        """End what has begun, without the API's own mark of an end. Raises the reason if nothing was sent."""
+        """End what has begun, without the API's own end marker. Raises the reason if nothing was sent."""
         if not self._is_begun:
             raise self.guard.reason or Unauthorized
         with suppress(RuntimeError):  # of what was to have another length, the connection's end says that it was cut
@@ -423,7 +423,7 @@ class BegunAnswer:
 
 
 async def _stream_refusal(guard: StreamGuard) -> None:
-    """Return when there is a reason to end the stream; a server that ends finishes what it accepted."""
+    """Wait for a reason to end the stream; a server that shuts down finishes accepted calls."""
     if await guard.ended() is None:
         await asyncio.Event().wait()
 
@@ -442,7 +442,8 @@ async def _send_answer(status: int, document: Fields, send: Send) -> None:
 
 
 def llm_surfaces(settings: ProxySettings, /) -> Family:
-    """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
+    """Return the surfaces of model APIs with memory; the proxy itself authenticates, and refuses in each API's own
+    format."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         app = ProxyApp(admission, settings)

@@ -17,12 +17,12 @@ from elytron_proxy.wire import upstream as names
 from elytron_turn.memory import NO_DEADLINE, TurnDeadline
 
 CHANNEL: Final = "llm-proxy"
-"""The channel of what was said through a proxy."""
+"""Channel of messages through a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyCaller:
-    """A caller: its space, and the part of memory in the call. `call_id` is the client's own name of the call."""
+    """A caller: its space, and how the call uses memory. `call_id` is the client's own name of the call."""
 
     principal: Principal
     space: SpaceId
@@ -33,14 +33,14 @@ class ProxyCaller:
     call_id: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
     deadline: TurnDeadline = NO_DEADLINE
-    """When the call goes on without memory; without one, no call waits for what memory does."""
+    """When the call continues without memory; without a deadline, no call waits for memory."""
 
     async def current_credential(self) -> str | None:
-        """Return the credential that the call came with."""
+        """Return the call's credential."""
         return self.credential
 
     def scope(self, conversation: str | None = None, /) -> Scope:
-        """Return where something of this call is kept or looked for."""
+        """Return the scope for storing and searching in this call."""
         return Scope(
             space=self.space,
             channel=CHANNEL,
@@ -54,7 +54,7 @@ class ProxyCaller:
 async def caller_of(
     admission: CallerAdmission, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
 ) -> ProxyCaller:
-    """Return who asks. Raises Unauthorized, PermissionRefused, InvalidInput."""
+    """Return the caller. Raises Unauthorized, PermissionRefused, InvalidInput."""
     credential = names.credential_of(headers.get("authorization"), headers.get("x-api-key"))
     principal = await admission.authenticate(credential)
     return ProxyCaller(
@@ -72,7 +72,7 @@ async def caller_of(
 
 
 def _caller_space(principal: Principal, settings: ProxySettings, headers: Headers, *, peer: str | None) -> SpaceId:
-    """Return whose memory it is: the credential's own space, else what a trusted peer says, else the default one."""
+    """Return the space: the credential's own, else the one that a trusted peer names, else the default one."""
     user_header = next(((name, headers[name]) for name in names.USERS if name in headers), None)
     if user_header is not None and not settings.is_trusted(peer):
         raise PermissionRefused(f"{user_header[0]} names a user, which only trusted peers may do: see --trusted-peer")

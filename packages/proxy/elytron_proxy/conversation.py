@@ -30,7 +30,7 @@ NODE_TTL_S: Final = 90 * 24 * 3600
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
 _BLOCKS: Final = (*COPIES_OF_BLOCKS, *_OPEN_TURNS)
-"""The blocks of open turns: an erasure takes them, and their turns get new ones."""
+"""Blocks of open turns: an erasure removes them, and their turns get new ones."""
 _TAG: Final = "llm proxy"
 
 
@@ -57,7 +57,7 @@ class RequestThread:
     is_named: bool = False
     is_shown: bool = False
     is_open: bool = False
-    """True if the turn is stored already, with the person's message alone: its tools run."""
+    """True if the turn is already stored with only the person's message, because its tools are running."""
     parent: ParentTurn | None = None
 
 
@@ -70,7 +70,7 @@ class _OpenTurn:
 
 
 class ConversationFinder:
-    """Finds the conversation of a request, and remembers turns whose tools run, and their blocks."""
+    """Finds the conversation of a request, and remembers turns whose tools are running, with their blocks."""
 
     def __init__(self, memory: ProxyMemory, /) -> None:
         self._memory = memory
@@ -81,8 +81,8 @@ class ConversationFinder:
     async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, name: str | None) -> RequestThread:
         """Return the position of the request; `name` is its conversation, if the request names one.
 
-        Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
-        or none, begin another. Raises MemoryDown.
+        Messages that continue the last turn of a known conversation continue it; those that continue an earlier one, or
+        none, start another. Raises MemoryDown.
         """
         start = start_of(prompt)
         question_digest = question_of(start, prompt.text)
@@ -108,7 +108,7 @@ class ConversationFinder:
         if item is None:
             return fresh
         node = object_fields(item.value)
-        # Continued by another turn already: this one is a branch.
+        # Another turn already continues it: this one is a branch.
         if text_field(node, "next") not in {"", turn}:
             return fresh
         conversation = text_field(node, "conversation")
@@ -123,7 +123,7 @@ class ConversationFinder:
         return await self._memory.has(caller, _NODES, secret.tag(_TAG, end.hex()))
 
     async def claim(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread:
-        """Return `thread` as the one that continues its parent; if another was quicker, as a branch of its own."""
+        """Return `thread` continuing its parent, or as a separate branch if another was quicker."""
         if thread.parent is None:
             return thread
         try:
@@ -135,7 +135,7 @@ class ConversationFinder:
         return thread
 
     async def note(self, caller: ProxyCaller, thread: RequestThread, end: bytes, /) -> None:
-        """Remember that the conversation ends with this turn. Raises MemoryDown."""
+        """Record that the conversation ends with this turn. Raises MemoryDown."""
         await self._note(caller, end, thread.conversation)
 
     async def _note(
@@ -146,19 +146,19 @@ class ConversationFinder:
         await self._memory.put(caller, _NODES, key, value, ttl_s=NODE_TTL_S, expected_version=of)
 
     async def block_of(self, caller: ProxyCaller, thread: RequestThread, /) -> PromptBlock | None:
-        """Return the block that the first call of a turn was given. Raises MemoryDown.
+        """Return the block given to the first call of a turn. Raises MemoryDown.
 
-        None if it is not known, or if a memory that it cites was erased or made private since.
+        None if it is unknown, or if a memory that it cites was since erased or made private.
         """
         if await self._opened(caller, thread.question_digest) is None:
             return await self._cached_block(caller, thread)
         return await self._stored(caller, thread.question_digest)
 
     async def blocks_before(self, caller: ProxyCaller, prompt: CallPrompt, /) -> list[tuple[int, PromptBlock]]:
-        """Return the blocks of earlier turns in which tools ran, with the places of their messages, oldest first.
+        """Return the blocks of earlier turns with tool calls, with the positions of their messages, oldest first.
 
-        They stay in their places: all that the tools gave is behind them, and the provider has cached it with them.
-        An erasure takes them as it takes memories. Raises MemoryDown.
+        They stay in place, because all tool results follow them, and the provider has cached them together. An erasure
+        removes them like memories. Raises MemoryDown.
         """
         places: list[tuple[int, bytes]] = []
         digest = START
@@ -181,39 +181,40 @@ class ConversationFinder:
         )
 
     def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
-        """Hold the block of a turn for its further calls."""
+        """Cache the block of a turn for its further calls."""
         self._blocks[caller.space, thread.question_digest] = block
 
     def note_said(self, caller: ProxyCaller, prompt: CallPrompt, answer: str, /) -> None:
-        """Remember what a person and the model said last, as a program may quote it."""
+        """Remember the last messages of a person and the model, because a program may quote them."""
         if not prompt.is_task and len(prompt.text) + len(answer) >= QUOTED_CHARS:
             self._exchanges[caller.space] = [*self._exchanges.get(caller.space, []), (prompt.text, answer)][
                 -MAX_QUOTES:
             ]
 
     def is_quoted(self, caller: ProxyCaller, prompt: CallPrompt, /) -> bool:
-        """Return whether a first message quotes a turn, both sides of it: a program asks about the chat, no person."""
+        """Return whether a first message quotes both sides of a turn: then a program asks about the chat, not a
+        person."""
         exchanges = () if prompt.earlier else self._exchanges.get(caller.space, ())
         return any(answer and question in prompt.text and answer in prompt.text for question, answer in exchanges)
 
     async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
-        """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
+        """Return `thread` as the open turn with the same question; None if there is none. Raises MemoryDown."""
         opened = await self._opened(caller, thread.question_digest)
         if opened is None or (thread.is_named and thread.conversation != opened.conversation):
             return None
         return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
 
     async def open(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
-        """Keep what the further calls of a turn need whose tools run, also for a proxy that is restarted meanwhile.
+        """Store what the further calls of a turn with running tools need, even across a restart of the proxy.
 
-        Messages that go on without its answer continue the conversation. Raises MemoryDown.
+        Messages that continue without its answer continue the conversation. Raises MemoryDown.
         """
         opened = _OpenTurn(thread.conversation, thread.turn)
         self._open[caller.space, thread.question_digest] = opened
         block = await self._cached_block(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.question_digest), OPEN_TURN_TTL_S
         block_fields: dict[str, JsonValue] = {"text": encode_stored_block(block.text), "recalled": block.recalled}
-        # The block first, for an open turn is read together with it.
+        # The block first, because an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)
         turn_fields: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, turn_fields, ttl_s=ttl_s)
@@ -221,13 +222,13 @@ class ConversationFinder:
             await self.note(caller, thread, end_of(thread.question_digest, ""))
 
     async def close(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
-        """Forget that the turn's tools run; its block stays for the turns behind it. Raises MemoryDown."""
+        """Forget that the turn's tools are running; its block stays for later turns. Raises MemoryDown."""
         self._open.pop((caller.space, thread.question_digest), None)
         self._blocks.pop((caller.space, thread.question_digest), None)
         await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.question_digest))
 
     async def _cached_block(self, caller: ProxyCaller, thread: RequestThread) -> PromptBlock | None:
-        """Return the block of a turn that this process holds: what is not stored, no erasure reaches."""
+        """Return this process's cached block of a turn; an erasure does not reach what is not stored."""
         block = self._blocks.get((caller.space, thread.question_digest))
         return block if block is not None and await self._memory.has_all(caller, block) else None
 
@@ -242,19 +243,19 @@ class ConversationFinder:
         return _OpenTurn(text_field(fields, "conversation"), text_field(fields, "turn"))
 
     async def _read(self, caller: ProxyCaller, namespace: NamespacePath, digest: bytes) -> Record | None:
-        """Return the record about what was said so; None if there is none, as before the first write of a space."""
+        """Return the record under this digest; None if there is none, as before the first write of a space."""
         secret = await self._memory.secret_of(caller)
         return None if secret is None else await self._memory.get(caller, namespace, secret.tag(_TAG, digest.hex()))
 
     async def _key(self, caller: ProxyCaller, digest: bytes) -> str:
-        """Return the key of a record about what was said so, under the space's own secret."""
+        """Return the key of a record for this digest, under the space's own secret."""
         secret = await self._memory.secret_of(caller)
         assert secret is not None  # something of the space was written before
         return secret.tag(_TAG, digest.hex())
 
 
 def _turn_of(caller: ProxyCaller, question_digest: bytes) -> str | None:
-    """Return the id of the turn of a call that its client names, so that a repeat has the same."""
+    """Return the id of the turn of a call that its client names, so that a repeat has the same id."""
     if caller.call_id is None:
         return None
     call_id = caller.call_id.encode("utf-8", "surrogatepass")

@@ -84,7 +84,7 @@ class ExchangeCommit:
     continuation: ContinuedRequest | None
 
     async def keep(self, answer: AnswerCopy, /) -> bool:
-        """Keep what is to be kept of a whole answer; return whether it is. What memory does not take is counted."""
+        """Store a complete answer as configured; return whether it was. What memory rejects is counted."""
         with self.parts.memory.committing(self.caller):
             try:
                 await self._store_answer(answer)
@@ -102,7 +102,7 @@ class ExchangeCommit:
             thread, figure = await self._commit(answer)
         elif writes and figure is ProxyFigure.OPENED:
             thread = await self._open()
-        # A response is kept even without memory's writes: a later request may continue it.
+        # A response is stored even without memory's writes, because a later request may continue it.
         if self.continuation is not None:
             response = answer.witness.last_response
             await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
@@ -121,7 +121,7 @@ class ExchangeCommit:
         await self.parts.memory.trim(self.caller, _AUDIT_NAMESPACE, most=MAX_AUDITS)
 
     def _figure(self, answer: AnswerCopy) -> ProxyFigure | None:
-        """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
+        """Return the metric for an answer: committed, if it may be evidence; None if nothing is to be stored."""
         if not self.prompt.is_single:
             return None
         goes_on = answer.finished is FinishReason.TOOLS
@@ -132,7 +132,7 @@ class ExchangeCommit:
         return ProxyFigure.OPENED if goes_on else ProxyFigure.COMMITTED
 
     async def _open(self) -> RequestThread:
-        """Store what the person said, whose answer waits for tools; that answer completes the turn, if it comes."""
+        """Store the person's message, whose answer waits for tools; that answer completes the turn, if it comes."""
         conversations, caller = self.parts.conversations, self.caller
         open_thread = self.thread if self.thread.is_open else await conversations.reopened(caller, self.thread)
         if open_thread is not None:
@@ -158,7 +158,7 @@ class ExchangeCommit:
             return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, reply, uses_tools=answer.has_tools_used))
-        # The open turn ends only when the whole one is stored.
+        # The open turn ends only once the complete one is stored.
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
@@ -197,7 +197,7 @@ _UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 
 
 class ProxyExchange:
-    """One call of a dialect, with memory. What memory cannot do never fails the call, unless it is required."""
+    """One call of a dialect, with memory. A memory failure never fails the call, unless memory is required."""
 
     def __init__(
         self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, call: ProxyCall, send: Send, /
@@ -205,7 +205,7 @@ class ProxyExchange:
         self._parts = parts
         self._dialect = dialect
         self._timed = caller
-        """The caller while the model is not yet asked: memory has a deadline."""
+        """The caller before the model is called: memory has a deadline."""
         self._caller = caller = replace(caller, deadline=NO_DEADLINE)
         self._call = call
         self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
@@ -217,10 +217,10 @@ class ProxyExchange:
         self._thread: RequestThread | None = None
         self._block = PromptBlock()
         self._placed_blocks: list[tuple[int, PromptBlock]] = []
-        """Blocks by the place of their message: those of earlier turns, then this turn's own."""
+        """Blocks by the position of their message: those of earlier turns, then this turn's own."""
         self._model = ""
         self.keeping: asyncio.Task[bool] | None = None
-        """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
+        """The commit of the answer, once its end marker was received. It continues if the client leaves."""
 
     async def run(self) -> None:
         """Answer the call. Raises RefusedCall before anything was sent."""
@@ -261,18 +261,18 @@ class ProxyExchange:
             await self._relay(response, body)
 
     def leave(self) -> None:
-        """Send nothing more: the client left."""
+        """Stop sending: the client left."""
         self._passage.is_left = True
 
     def _without_sealed(self, body: Body) -> Body | None:
-        """Return the request without sealed reasoning, if it may be sent so; None if it may not, or has none."""
+        """Return the request without sealed reasoning, if that is allowed; None if it is not, or there is none."""
         if self._dialect.name != "responses":
             return None
         is_continuing = self._continuation is not None and self._continuation.is_continuing
         return unseal_request(body) if self._parts.settings.resend or is_continuing else None
 
     async def _is_sealed(self, response: "httpx.Response", read: PeekedAnswer) -> bool:
-        """Return whether a refusal says that reasoning cannot be unsealed; its stream is closed then."""
+        """Return whether a refusal says that reasoning cannot be unsealed; its stream is then closed."""
         if text_field(inner_object(await read.look(), "error"), "code") != _SEALED:
             return False
         await response.aclose()
@@ -294,7 +294,7 @@ class ProxyExchange:
         return self._continuation.body
 
     async def _remembered(self, prompt: CallPrompt) -> None:
-        """Find the conversation, and the block of the prompt. Raises RefusedCall where memory is required and down."""
+        """Find the conversation, and the block of the prompt. Raises RefusedCall if memory is required and down."""
         began = time.perf_counter()
         try:
             self._thread = await self._find_thread(prompt)
@@ -321,11 +321,11 @@ class ProxyExchange:
         continued = self._continuation.conversation_name if self._continuation is not None else None
         conversation = self._caller.conversation or (continued if continued and is_name(continued) else None)
         thread = await self._parts.conversations.find(self._timed, prompt, name=conversation)
-        # A response that is continued brings all that was said before.
+        # A continued response includes all earlier messages.
         return replace(thread, is_shown=True) if conversation is not None and conversation == continued else thread
 
     async def _recalled(self, prompt: CallPrompt, thread: RequestThread) -> PromptBlock:
-        """Return the block; further calls of one user turn, as tools answer, are given the first one's."""
+        """Return the block; further calls of one user turn, after tool results, get the first one's."""
         conversations = self._parts.conversations
         block = await conversations.block_of(self._timed, thread) if prompt.has_tools_used else None
         if block is None:
@@ -347,7 +347,7 @@ class ProxyExchange:
             raise RefusedCall(CallRefusal(400, error.key, error.message)) from None
 
     async def _with_body(self, body: Body) -> ProxyCall:
-        """Return the request with `body`; one that was not changed goes on with its own bytes."""
+        """Return the request with `body`; an unchanged one is forwarded with its own bytes."""
         is_continued = self._continuation is not None and self._continuation.is_changed
         if not self._placed_blocks and not is_continued:
             return self._call
@@ -369,17 +369,17 @@ class ProxyExchange:
             await self._whole(response)
 
     async def _stream(self, response: "httpx.Response") -> None:
-        """Send a stream event by event; one that breaks off ends with the dialect's own error."""
+        """Send a stream event by event; an interrupted one ends with the dialect's own error."""
         import httpx
 
         relay = StreamRelay(self._dialect, self._parts.upstreams.keys)
         refusal = None
         try:
-            # If it breaks off, an error follows that its server did not count.
+            # If it is interrupted, an error follows that its server did not count.
             await self._passage.begin(response, self._answer_headers, without="content-length")
             async for chunk in chunks_of(response):
                 passed = relay.feed(chunk)
-                # Before the piece goes on: a client that leaves with it loses no turn.
+                # Before the piece is forwarded: a client that leaves after it loses no turn.
                 self._look(relay.answer)
                 if not await self._may_end():
                     break
@@ -398,7 +398,7 @@ class ProxyExchange:
             await self._passage.give(last, is_last=True)
 
     async def _whole(self, response: "httpx.Response") -> None:
-        """Send an answer that comes at once. Its last piece goes when the copy was read."""
+        """Send an answer that comes at once. Its last piece is sent after the copy was read."""
         import httpx
 
         mask = KeyMask(self._parts.upstreams.keys)
@@ -409,7 +409,7 @@ class ProxyExchange:
             async for chunk in chunks_of(response):
                 clean = mask.feed(chunk)
                 copy.feed(clean)
-                # A client with the last byte may ask again, and the commit is to be under way by then.
+                # A client with the last byte may send another request, and the commit must have started by then.
                 await self._passage.give(last_piece)
                 last_piece = clean
         except httpx.HTTPError:
@@ -432,7 +432,7 @@ class ProxyExchange:
         return await asyncio.shield(self.keeping)
 
     def _look(self, answer: AnswerCopy) -> None:
-        """Begin to keep the answer as soon as it is whole: nothing but its end marker makes it so."""
+        """Start storing the answer as soon as its end marker has been received."""
         if not answer.is_whole or self.keeping is not None or self._prompt is None or self._thread is None:
             return
         commit = ExchangeCommit(
@@ -473,7 +473,7 @@ class ProxyExchange:
 
 
 async def _work_aside(value: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
-    """Return what `work` makes of `value`; of much, in a thread."""
+    """Return the result of `work` on `value`; for a large one, in a thread."""
     size = len(value) if size is None else size
     return work(value) if size <= READ_AT_ONCE_BYTES else await asyncio.to_thread(work, value)
 
@@ -481,5 +481,5 @@ async def _work_aside(value: Any, work: Callable[[Any], Any], /, *, size: int | 
 def _bytes_of(body: Mapping[str, object]) -> bytes:
     try:
         return json_text(body).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON writes as an escape
+    except UnicodeEncodeError:  # a lone surrogate, which JSON writes as an escape
         return json.dumps(body, separators=(",", ":")).encode()

@@ -18,7 +18,7 @@ _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 
 
 class ProxyFigure(StrEnum):
-    """Counted figures, each with the sentence of its help text."""
+    """Counted metrics, each with its help text."""
 
     text: str
 
@@ -50,13 +50,13 @@ class ProxyFigure(StrEnum):
 
 
 class UpstreamEndings:
-    """How the last answers of each model server ended: some never end in a way from which they could be stored."""
+    """How the last answers of each model server ended: some never end in a way that allows storing them."""
 
     def __init__(self) -> None:
         self._unfinished: Counter[str] = Counter()
 
     def note(self, url: str, /, *, is_whole: bool) -> None:
-        """Note how an answer of the server at `url` ended. Logs once that its answers cannot be stored."""
+        """Record how an answer of the server at `url` ended. Logs once that its answers cannot be stored."""
         if is_whole:
             self._unfinished.pop(url, None)
             return
@@ -100,7 +100,7 @@ class ProxyFigures:
         return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
     def prometheus_figures(self) -> Iterator[SurfaceFigure]:
-        """Yield all figures as Prometheus reads them."""
+        """Yield all metrics in Prometheus' form."""
         for figure in ProxyFigure:
             yield SurfaceFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
         text = "Model servers whose answers cannot be stored."

@@ -3,12 +3,12 @@
 from typing import Final
 
 RELAY_BYTES: Final = 1024 * 1024
-"""Of one stream, what waits for the end of its event before it goes on; beyond, bytes pass as they come."""
+"""Maximum bytes of one stream that wait for the end of an event; beyond that, bytes pass as they come."""
 ANSWER_CHARS: Final = 1_000_000
-"""Text of an answer that is kept as evidence; of a longer one nothing is."""
+"""Maximum text of an answer stored as evidence; nothing of a longer one is stored."""
 BLOCK_CHARS: Final = 1_500
-"""Default size of the block: little beside a chat, so that most of a request stays cached."""
+"""Default size of the block: small compared with a chat, so that most of a request stays cached."""
 BLOCKS: Final = 4_096
-"""Blocks of user turns that are held in memory."""
+"""Blocks of user turns that are cached in memory."""
 MEMORY_WAIT_S: Final = 2.0
-"""Time limit of all that memory does before a request goes on without it."""
+"""Timeout of all memory work before a request continues without it."""

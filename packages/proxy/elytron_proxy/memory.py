@@ -67,16 +67,16 @@ ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
 Pause = Callable[[float], Awaitable[None]]
 NAMESPACE: Final = "llm-proxy"
-"""Under which a proxy keeps what it knows of conversations, as the runtime's own records."""
+"""Namespace for a proxy's knowledge of conversations, as the runtime's own records."""
 NamespacePath = tuple[str, ...]
 """The namespace of records of one kind."""
 TIMEOUT: Final = "timeout"
 _OUT: Final = frozenset({TIMEOUT, Unreachable.key, StoreUnavailable.key, StoreBusy.key})
-"""Errors of a store that does not answer any call."""
+"""Errors of a store that answers no call at all."""
 
 
 class MemoryDown(Exception):
-    """Memory did not do what was asked. `key` is the error's own; `is_busy` if it may do so a little later."""
+    """Memory did not do what was requested. `key` is the error's own; `is_busy` if a retry may succeed soon."""
 
     def __init__(self, key: str, /, *, is_busy: bool = False) -> None:
         super().__init__(f"memory refused: {key}")
@@ -103,14 +103,14 @@ class PromptBlock:
 
 @dataclass(slots=True)
 class _SpaceHealth:
-    """The calls in a row that the memory of a space failed, and until when it is asked nothing."""
+    """Consecutive failures of a space's memory, and the end of its pause."""
 
     failures: int = 0
     rests_until: float = 0.0
 
 
 class ProxyMemory:
-    """Calls operations as the caller may, and remembers which spaces commit just now.
+    """Calls operations with the caller's rights, and tracks which spaces are committing.
 
     All that a call waits for is done before its deadline or not at all: every read and write here goes by `in_time`.
     """
@@ -132,14 +132,14 @@ class ProxyMemory:
 
     @property
     def figures(self) -> CallFigures:
-        """Return the figures of the server, which count what programs use of models."""
+        """Return the server's metrics of model usage by programs."""
         return self._admission.figures
 
     def timed(self, caller: ProxyCaller, /, *, may_rest: bool = True) -> ProxyCaller:
-        """Return the caller of a call that begins now and waits for memory: it has a deadline.
+        """Return the caller of a call that starts now and waits for memory: it has a deadline.
 
-        After failures the memory of a space rests, and the deadline is over; then one call asks it again. One that is
-        not judged afterwards does not take part in that (`may_rest`).
+        After failures the memory of a space pauses, and the deadline is already over; then one call tries it again. A
+        call that is not judged afterwards does not take part in that (`may_rest`).
         """
         now, health = self._clock(), self._health.get(caller.space) if may_rest else None
         wait_s = limits.MEMORY_WAIT_S
@@ -147,24 +147,24 @@ class ProxyMemory:
             if now < health.rests_until:
                 wait_s = 0.0
             else:
-                # Further calls rest on while this one asks.
+                # Other calls remain paused while this one tries.
                 health.rests_until = now + REST_S
         return replace(caller, deadline=TurnDeadline.after(wait_s))
 
     def judge(self, caller: ProxyCaller, /, *, is_down: bool) -> None:
-        """Remember whether memory did in time what a call asked of it."""
+        """Record whether memory answered the call in time."""
         if not is_down:
             self._health.pop(caller.space, None)
             return
         health = self._health.get(caller.space) or _SpaceHealth()
-        # A call that rests fails too, and must not extend the rest.
+        # A paused call fails too, and must not extend the pause.
         if health.failures < MAX_FAILURES:
             health.failures += 1
             health.rests_until = self._clock() + REST_S
         self._health[caller.space] = health
 
     async def in_time(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
-        """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
+        """Return the result of `work` before the caller's deadline. Raises MemoryDown."""
         try:
             return await caller.deadline.run_within(work)
         except TimeoutError:
@@ -175,7 +175,7 @@ class ProxyMemory:
         return self._admission.dispatcher.runtime.context.ids.new()
 
     async def call(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
-        """Return what the operation that takes `request` reports. Raises MemoryDown."""
+        """Return the report of the operation that takes `request`. Raises MemoryDown."""
         operation = by_request(request)
         answer = await self.in_time(
             caller,
@@ -199,7 +199,7 @@ class ProxyMemory:
                 raise MemoryDown(answer.error_key, is_busy=answer.retryable)
 
     async def keep(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
-        """Do as `call` does, again and again while memory is only busy: what an answer leaves can wait.
+        """Like `call`, but retry while memory is only busy, because storing an answer can wait.
 
         Raises MemoryDown.
         """
@@ -213,16 +213,16 @@ class ProxyMemory:
         return await self.call(caller, request)
 
     async def _wait(self, attempt: int) -> None:
-        # Spread at random, so that calls that failed together do not come together again.
+        # Randomised, so that calls that failed together do not retry together.
         wait_s = min(COMMIT_PAUSE_S * 2**attempt, COMMIT_PAUSE_MAX_S)
         await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
     async def block(
         self, caller: ProxyCaller, prompt: CallPrompt, /, *, max_chars: int, conversation: str | None
     ) -> PromptBlock:
-        """Return the block for what was said last. `conversation` is the conversation that the request holds in full.
+        """Return the block for the last message. `conversation` is the conversation that the request contains in full.
 
-        Raises MemoryDown, also where memory takes too long.
+        Raises MemoryDown, also if memory takes too long.
         """
         registry = self._registry(caller, prompt)
         memory = TurnMemory(
@@ -239,7 +239,7 @@ class ProxyMemory:
         return PromptBlock(fence.wrap_block(context.block), len(context.selected), context.cites)
 
     async def has_all(self, caller: ProxyCaller, block: PromptBlock, /) -> bool:
-        """Return whether the caller may still read each memory that a block cites: none was erased or made private.
+        """Return whether the caller may still read every memory that a block cites: none was erased or made private.
 
         Raises MemoryDown if memory is busy.
         """
@@ -253,7 +253,7 @@ class ProxyMemory:
         return True
 
     async def secret_of(self, caller: ProxyCaller, /) -> SpaceRecord | None:
-        """Return the record of the caller's space, which keys what is stored of it; None before the first write.
+        """Return the record of the caller's space, which keys stored data; None before the first write.
 
         Raises MemoryDown.
         """
@@ -268,7 +268,7 @@ class ProxyMemory:
         return await self._own(caller, lambda: self._records(caller).get(namespace, key))
 
     async def has(self, caller: ProxyCaller, namespace: NamespacePath, key: str, /) -> bool:
-        """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
+        """Return whether there is a record of ours, even while memory is busy. Raises MemoryDown."""
         return await self._own(caller, lambda: self._records(caller).get(namespace, key), is_patient=True) is not None
 
     async def put(
@@ -282,7 +282,7 @@ class ProxyMemory:
         ttl_s: int | None,
         expected_version: int | None = None,
     ) -> None:
-        """Keep a record of ours. Raises MemoryDown, also for a value beyond what a record may hold."""
+        """Store a record of ours. Raises MemoryDown, also for a value beyond a record's limits."""
         records = self._records(caller)
         await self._own(
             caller,
@@ -291,7 +291,7 @@ class ProxyMemory:
         )
 
     async def erase(self, caller: ProxyCaller, namespace: NamespacePath, key: str, /) -> bool:
-        """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
+        """Erase a record of ours with its history; return whether there was one. Raises MemoryDown."""
         record = await self.get(caller, namespace, key)
         if record is None:
             return False
@@ -310,15 +310,15 @@ class ProxyMemory:
             await self._own(caller, lambda: records.erase(old), is_patient=True)
 
     def _records(self, caller: ProxyCaller) -> RuntimeRecords:
-        """Return the runtime's own records in the caller's space: no call of a caller's own writes them."""
+        """Return the runtime's own records in the caller's space, which no call of a caller writes."""
         return RuntimeRecords(self._admission.dispatcher.runtime.context, caller.scope())
 
     async def _own(
         self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /, *, is_patient: bool = False
     ) -> ResultT:
-        """Return what `work` on our records returns, in a place of the caller's.
+        """Return the result of `work` on our records, run as a call of the caller.
 
-        If `is_patient`, it is done again and again while memory is only busy. Raises MemoryDown.
+        If `is_patient`, it is retried while memory is only busy. Raises MemoryDown.
         """
         attempts = COMMIT_ATTEMPTS if is_patient else 1
         while True:
@@ -357,7 +357,7 @@ class ProxyMemory:
 
     @contextmanager
     def committing(self, caller: ProxyCaller, /) -> Generator[None]:
-        """Have later calls about this space wait for what is committed while this is entered."""
+        """Make later calls about this space wait for the commits in the block."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pending = self._pending.setdefault(caller.space, set())
         pending.add(future)
@@ -370,15 +370,15 @@ class ProxyMemory:
                 self._pending.pop(caller.space, None)
 
     async def settle(self, caller: ProxyCaller, /) -> None:
-        """Wait until what the space commits just now is committed, but not for long; not at all while it rests."""
+        """Wait briefly until the space's running commits are done; not at all during a pause."""
         remaining_s = caller.deadline.remaining_s
         wait_s = SETTLE_WAIT_S if remaining_s is None else min(SETTLE_WAIT_S, remaining_s)
         if wait_s > 0 and (pending := self._pending.get(caller.space)):
-            # A copy, since commits that end take themselves out.
+            # A copy, since finished commits remove themselves.
             await asyncio.wait(set(pending), timeout=wait_s)
 
     async def idle(self) -> None:
-        """Wait until nothing is committed."""
+        """Wait until no commit is running."""
         # Commits may begin while others are waited for.
         while self._pending:
             await asyncio.gather(*(future for pending in self._pending.values() for future in pending))
@@ -388,7 +388,7 @@ class ProxyMemory:
 
 
 def _registry_id(prompt: CallPrompt) -> str:
-    # Sorted, for a client may list the same tools in another order.
+    # Sorted, because a client may list the same tools in another order.
     signatures = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
     return f"{NAMESPACE}-{_text_digest(signatures)[:16]}"
 

@@ -28,7 +28,7 @@ INPUT_ITEMS: Final = 100
 
 
 _RESPONSES: Final = (NAMESPACE, "responses")
-"""Conversations of responses; their text is stored so that an erasure of a message takes it along."""
+"""Conversations of responses; their text is stored so that an erasure of a message removes it too."""
 _CONVERSATIONS: Final = (NAMESPACE, "response-conversations")
 _SEALED: Final = "reasoning.encrypted_content"
 _MISSING: Final = CallRefusal(
@@ -53,10 +53,10 @@ class ContinuedRequest:
     previous: str = ""
     conversation: str = ""
     instructions: object = None
-    """The client's own, before memory was added."""
+    """The client's own request, before memory was added."""
     is_kept: bool = False
     is_changed: bool = False
-    """True if the request differs from the one that came."""
+    """True if the request differs from the received one."""
 
     @property
     def is_continuing(self) -> bool:
@@ -66,7 +66,7 @@ class ContinuedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response that ended, and the items that it answered. `owner` is the `conversation` that its request named."""
+    """An ended response, and the items that it answered. `owner` is the `conversation` that its request named."""
 
     name: str
     response: Fields
@@ -78,25 +78,25 @@ class StoredResponse:
 
     @property
     def replayed_items(self) -> list[object]:
-        """Return all that it adds to what a later one continues."""
+        """Return everything that it adds to a continuing request."""
         return [*self.items, *(item for item in object_list(self.response, "output") if _is_replayed(item))]
 
 
 class ResponseStore:
-    """Keeps responses as records of the caller's space."""
+    """Stores responses as records of the caller's space."""
 
     def __init__(self, memory: ProxyMemory, /, *, is_open: bool) -> None:
         self._memory = memory
         self._is_open = is_open
 
     async def continued(self, caller: ProxyCaller, body: Body, /) -> ContinuedRequest:
-        """Return the request as one that a model server without a memory can answer.
+        """Return the request in a form that a stateless model server can answer.
 
         Raises RefusedCall, MemoryDown.
         """
         conversation = text_field(body, "conversation") or text_field(inner_object(body, "conversation"), "id")
         previous = text_field(body, "previous_response_id")
-        # The upstream keeps one in the background: its end comes in no answer here.
+        # The upstream stores one in the background: its end comes in no answer here.
         if body.get("background"):
             return ContinuedRequest(body)
         if not self._is_open:
@@ -116,7 +116,7 @@ class ResponseStore:
         if before:
             changed["input"] = [*before, *new]
         if is_kept:
-            # The upstream keeps nothing, so that its reasoning has to come along, sealed.
+            # The upstream stores nothing, so its reasoning has to be sent along, sealed.
             included = [name for name in items_of(body, "include") if name != _SEALED]
             changed |= {"store": False, "include": [*included, _SEALED]}
         return ContinuedRequest(
@@ -131,7 +131,7 @@ class ResponseStore:
         )
 
     async def keep(self, caller: ProxyCaller, of: ContinuedRequest, response: Fields, /, *, conversation: str) -> None:
-        """Keep a response that ended, so that it can be continued. Raises MemoryDown."""
+        """Store an ended response, so that it can be continued. Raises MemoryDown."""
         name = text_field(response, "id")
         if not of.is_kept or not is_name(_name_word(name)):
             return
@@ -142,7 +142,7 @@ class ResponseStore:
             "previous_response_id": of.previous or None,
             "conversation": {"id": of.conversation} if of.conversation else None,
         }
-        # As JSON, not as its text: what is blacked out in a text of it stays within that text.
+        # As JSON, not as its text: what is redacted in a text of it stays within that text.
         copy = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": stored_response}))
         await self._memory.put(
             caller, copies_of_conversation(conversation), _name_word(name), copy, ttl_s=RESPONSE_TTL_S
@@ -153,7 +153,7 @@ class ResponseStore:
             await self._lead(caller, of.conversation, name)
 
     async def find(self, caller: ProxyCaller, name: str, /) -> StoredResponse | None:
-        """Return a response of the caller; None if none of that name is kept. Raises MemoryDown."""
+        """Return a response of the caller; None if it is not stored. Raises MemoryDown."""
         item = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
         if item is None:
             return None
@@ -173,15 +173,15 @@ class ResponseStore:
         )
 
     async def delete(self, caller: ProxyCaller, stored: StoredResponse, /) -> None:
-        """Erase a response; its conversation goes on from the one before. Raises MemoryDown."""
-        # The words first: broken off here, the response is found no more.
+        """Erase a response; its conversation continues from the previous one. Raises MemoryDown."""
+        # The words first: if interrupted here, the response is no longer found.
         await self._memory.erase(caller, copies_of_conversation(stored.conversation), _name_word(stored.name))
         await self._memory.erase(caller, _RESPONSES, stored.name)
         if stored.owner and await self._last(caller, stored.owner) == stored.name:
             await self._lead(caller, stored.owner, stored.previous)
 
     async def _last(self, caller: ProxyCaller, conversation: str) -> str:
-        """Return the response with which a conversation ends; empty for a new one."""
+        """Return the last response of a conversation; empty for a new one."""
         last = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
         return text_field(object_fields(last.value), "last") if last is not None else ""
 
@@ -189,7 +189,7 @@ class ResponseStore:
         await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=RESPONSE_TTL_S)
 
     async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
-        """Return the items of a response and of all before it, and the conversation that they belong to."""
+        """Return the items of a response and of all before it, and their conversation."""
         conversation, size = "", 0
         item_lists: list[list[object]] = []
         while previous:
@@ -211,7 +211,7 @@ def _name_word(name: str) -> str:
 
 
 def _is_replayed(item: Fields) -> bool:
-    """Return whether a server that does not keep an item accepts it again: reasoning only with its content."""
+    """Return whether a server that does not store an item accepts it again: reasoning only with its content."""
     return text_field(item, "type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
 
 
@@ -291,7 +291,7 @@ def _listed_items(stored: StoredResponse) -> list[Fields]:
 
 
 def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
-    """Return the page of items that a query asks for, the last first by default. Raises RefusedCall."""
+    """Return the requested page of items, the last first by default. Raises RefusedCall."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
     # `int` would accept signs, spaces and other digits.
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):

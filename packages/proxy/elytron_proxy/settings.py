@@ -28,13 +28,13 @@ _TAILS: Final = (
     ("api", "chat"),
     ("api", "generate"),
 )
-"""Ends of addresses that belong to a call, and not to the base of a model server."""
+"""Suffixes of addresses that belong to a call, and not to the base of a model server."""
 _PREFIXED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._:/-]{0,99})=(https?://.*)", re.DOTALL)
 _PRINTABLE: Final = re.compile(r"[!-~]{1,4096}")
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _SEGMENT: Final = r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+"
-"""A part of a path as it comes over the wire: no slash, no blank, nothing that begins a query or another authority."""
+"""A part of a path as received: no slash, no blank, nothing that begins a query or another authority."""
 _TEMPLATE: Final = re.compile(rf"(?:/(?:{_SEGMENT}|\{{id\}}|\{{name\}}))+")
 
 
@@ -42,7 +42,7 @@ class BlockPlacement(StrEnum):
     """Placement of the block in a request."""
 
     TAIL = "tail"
-    """Behind the words of the last user message: all before it stays a prefix that the provider has cached."""
+    """After the words of the last user message: everything before it stays a prefix that the provider has cached."""
     SYSTEM = "system"
     """At the end of the system prompt."""
     BEFORE = "before"
@@ -50,16 +50,16 @@ class BlockPlacement(StrEnum):
 
 
 class MemoryUse(StrEnum):
-    """Part of memory in a call."""
+    """How a call uses memory."""
 
     ON = "on"
     READ = "read"
-    """Recall, and commit nothing."""
+    """Recall, but commit nothing."""
     WRITE = "write"
-    """Commit, and recall nothing."""
+    """Commit, but recall nothing."""
     OFF = "off"
     REQUIRED = "required"
-    """As `on`; without memory the call is refused."""
+    """Like `on`; without memory the call is refused."""
 
     @property
     def reads(self) -> bool:
@@ -67,7 +67,7 @@ class MemoryUse(StrEnum):
 
     @property
     def without_writes(self) -> "MemoryUse":
-        """Return what is left of this use if nothing can be stored."""
+        """Return the remaining use if nothing can be stored."""
         return MemoryUse.READ if self.reads else MemoryUse.OFF
 
     @property
@@ -77,7 +77,7 @@ class MemoryUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelUpstream:
-    """A model server: its base URL, the models that it serves by the beginning of their names, and the key for it."""
+    """A model server: its base URL, the prefixes of its models' names, and its key."""
 
     url: str
     prefix: str = ""
@@ -86,12 +86,12 @@ class ModelUpstream:
 
 @dataclass(frozen=True)
 class PassRoute:
-    """A method and a path that pass; `{id}` is one segment, `{name}` the rest of the path."""
+    """A method and a path that are passed on; `{id}` is one segment, `{name}` the rest of the path."""
 
     method: str
     path: str
     is_owned: bool = False
-    """True if it names a thing of one user: it passes for operators alone, others see theirs through memory."""
+    """True if it names one user's object: it is passed on only for operators, others see theirs through memory."""
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -100,7 +100,7 @@ class PassRoute:
         return re.compile("/".join(parts))
 
     def matches(self, method: str, path: str, /) -> bool:
-        """Return whether a request with this method and raw path is one of this route."""
+        """Return whether a request with this method and raw path matches this route."""
         return method == self.method and self._pattern.fullmatch(path) is not None
 
 
@@ -139,24 +139,24 @@ class ProxySettings:
     space: str = "default"
     max_chars: int = limits.BLOCK_CHARS
     partial: bool = False
-    """True if an answer that its length or a filter ended is stored too."""
+    """Also store an answer that ended by its length or a filter."""
     stateful: bool = True
-    """True if responses are stored here, so that `previous_response_id` works with every upstream."""
+    """Store responses here, so that `previous_response_id` works with every upstream."""
     finish: bool = False
-    """True if an answer is read to its end, and stored, if its client leaves."""
+    """Read an answer to its end, and store it, even if its client leaves."""
     durable: bool = False
-    """True if the end of an answer is sent only when its turn is stored; if that fails, an error is sent instead."""
+    """Send the end of an answer only once its turn is stored; if that fails, send an error instead."""
     resend: bool = False
-    """True if a request is sent once more without sealed reasoning that its server cannot read. One that continues
-    a stored response always is: the client could not remove it."""
+    """Resend a request once without sealed reasoning that its server cannot read. One that continues a stored response
+    always is, because the client could not remove it."""
     audit: bool = False
-    """True if the last blocks that went to a model are stored for inspection."""
+    """Store the last blocks sent to a model for inspection."""
     trusted_peers: tuple[str, ...] = ()
-    """Addresses and networks whose headers say for which user they ask."""
+    """Addresses and networks whose headers may name the user."""
     passed: tuple[PassRoute, ...] = ()
-    """Routes that pass beside those of `PASS_ROUTES`, for every caller."""
+    """Additional routes passed on for every caller."""
     hosts: frozenset[str] | None = None
-    """Host names that requests may name; None: the mounting server checks them."""
+    """Allowed host names; None: the mounting server checks them."""
     silence_s: float = SILENCE_S
 
     def __post_init__(self) -> None:
@@ -175,30 +175,30 @@ class ProxySettings:
 
 
 def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> tuple[ModelUpstream, ...]:
-    """Return the model servers that `texts` write as `[PREFIX=]URL`. Raises InvalidInput.
+    """Return the model servers in `texts`, written as `[PREFIX=]URL`. Raises InvalidInput.
 
-    The key of the one without a prefix is in ELYTRON_LLM_UPSTREAM_KEY, that of another in the variable of this name
-    with its prefix behind it (`claude`: ELYTRON_LLM_UPSTREAM_KEY_CLAUDE). A key goes to its own server alone.
+    The key of the one without a prefix is in ELYTRON_LLM_UPSTREAM_KEY, that of another in this variable with its prefix
+    appended (`claude`: ELYTRON_LLM_UPSTREAM_KEY_CLAUDE). A key is only sent to its own server.
     """
     return tuple(_parse_upstream(text, environment) for text in texts)
 
 
 def pass_routes_of(texts: Iterable[str], /) -> tuple[PassRoute, ...]:
-    """Return the further routes that an operator writes as `METHOD:/path`. Raises InvalidInput."""
+    """Return the additional routes that an operator writes as `METHOD:/path`. Raises InvalidInput."""
     return tuple(_pass_route(text) for text in texts)
 
 
 def route_of(method: str, path: str, routes: Iterable[PassRoute], /) -> PassRoute | None:
-    """Return the route of a request by its raw path; None if it does not pass."""
+    """Return the route of a request by its raw path; None if it is not passed on."""
     return next((route for route in routes if route.matches(method, path)), None)
 
 
 _FOLDED: Final = frozenset({"v1", "api", "chat", "completions", "generate", "messages", "responses"})
-"""Parts of the paths of model APIs, which a client's base URL may hold too often."""
+"""Parts of the paths of model APIs that a client's base URL may repeat."""
 
 
 def folded_path(method: str, path: str, passed: Iterable[PassRoute], /) -> str:
-    """Return the path of the route that a request means: the base URL of its client may have too little, or too much.
+    """Return the intended route's path: a client's base URL may contain too little, or too much.
 
     `/chat/completions`, `/v1//chat/completions`, `/v1/v1/chat/completions` and the like are `/v1/chat/completions`. The
     built-in routes come first, so that a route which the operator passes takes no call from memory.
@@ -228,7 +228,7 @@ def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
 
 
 def base_of(url: str, /) -> str:
-    """Return the base of a model server, without the `/v1` that clients write behind it. Raises InvalidInput."""
+    """Return the base of a model server, without the `/v1` that clients append. Raises InvalidInput."""
     problem = "is not the URL of a model server: write http://host:port or https://host"
     try:
         parts = urlsplit(url)
@@ -240,7 +240,7 @@ def base_of(url: str, /) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; set a key in {KEY}")
     names = [name for name in parts.path.split("/") if name]
-    # A whole address of a call is taken too: what clients write behind a base is cut off, as often as it is there.
+    # A whole call address is accepted too: what clients append to a base is cut off, as often as it is there.
     while tail := next((tail for tail in _TAILS if names[-len(tail) :] == list(tail)), None):
         del names[-len(tail) :]
     return f"{parts.scheme}://{parts.netloc}{''.join(f'/{name}' for name in names)}"

@@ -43,7 +43,7 @@ from elytron_store.secret.sessions import current_caller
 
 @dataclass(frozen=True, slots=True)
 class RuntimeModels:
-    """The models that a runtime was given; each may be missing."""
+    """The models given to a runtime; each may be missing."""
 
     language: LanguageModel | None = None
     embedder: Embedder | None = None
@@ -51,18 +51,18 @@ class RuntimeModels:
     """Made the vectors that recall compares until those of `embedder` are complete."""
     reranker: Reranker | None = None
     fact_readers: tuple[FactReader, ...] = ()
-    """Read facts in languages that do not ship."""
+    """Readers of facts in languages that do not ship."""
     statements: StatementClassifier = field(default_factory=PhraseStatementClassifier)
-    """Says which texts state what is to hold."""
+    """Judges which texts state something lasting."""
     questions: QuestionClassifier = field(default_factory=LinearQuestionClassifier)
     asks: AskClassifier = field(default_factory=LinearAskClassifier)
-    """Says which prompts ask memory, where memories are shown unasked."""
+    """Judges which prompts ask memory, where memories are shown unasked."""
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Functions that close models opened for this runtime."""
 
 
 class JobBlocked(Exception):
-    """A job that cannot be done now, which is no failure of it: it is put aside until then."""
+    """A job that cannot run now, which is no failure: it is blocked until then."""
 
     def __init__(self, until: Instant, reason: str, /) -> None:
         super().__init__(reason)
@@ -72,14 +72,14 @@ class JobBlocked(Exception):
 
 AT_ONCE: Final = Instant(0)
 Beat = Callable[[], Awaitable[None]]
-"""Renews the lease of a job; raises where another worker has it by now."""
+"""Renews the lease of a job; raises if another worker has it by now."""
 JobRunner = Callable[[Scope, str, Beat], Awaitable[None]]
-"""Does a job: it is given its scope, its payload, and what keeps it. It may be called again for what it did before."""
+"""Runs a job: it gets its scope, its payload, and its lease's renewal. It may be called again for work already done."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationContext:
-    """The store and the ports beside it, and what this runtime remembers of them."""
+    """The store and the ports next to it, and what this runtime caches of them."""
 
     store: Store
     secrets: SpaceSecrets
@@ -96,52 +96,52 @@ class OperationContext:
     budget: SpendingBudget = field(default_factory=SpendingBudget)
     """Daily budget of the language model for each space."""
     lines: ChangeLines = field(default_factory=ChangeLines)
-    """Queues of changes of one document."""
+    """Queues of changes to one document."""
     commits: CommitWaiters = field(default_factory=CommitWaiters)
-    """Tells who waits that this runtime has changed a space."""
+    """Notifies waiters that this runtime has changed a space."""
     profile: HostProfile = field(default_factory=default_profile)
     """The profile: the platform and its hard limits."""
     capacity: StoreCapacity | None = None
-    """Bound of the store; None if its device is the bound."""
+    """Limit of the store; None if only its device limits it."""
     capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN
     entries: set[str] = field(default_factory=set[str])
     """Servers of this runtime, by the catalog's names; each adds itself when it is up."""
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
-    """The host's directories of agent skills, which are read and nothing else."""
+    """The host's directories of agent skills, which are only read."""
     last_blocks: LastBlocks = field(default_factory=LastBlocks)
-    """Tells how much of a block is the same as in the turn before."""
+    """Tracks how much of a block is unchanged since the previous turn."""
     last_conversations: LastConversations = field(default_factory=LastConversations)
     """Remembers where turns were committed last."""
     fact_uses: FactUses = field(default_factory=FactUses)
     """Remembers when facts were shown, until that is stored."""
     imported: ImportedMessages = field(default_factory=ImportedMessages)
-    """Remembers the conversation with which an import was compared last."""
+    """Remembers the conversation that an import was last compared with."""
     default_scope: Scope | None = None
     is_bound: bool = False
-    """True if its scope is the only one of its callers, as an agent's is."""
+    """True if callers cannot choose another scope, as for an agent."""
     caller: str = "host"
     """The caller in the audit: a principal, or the transport of a call without one."""
     audit_id: str | None = None
-    """The id of the caller's own records."""
+    """The id in the caller's own records."""
     source: str | None = None
     """The caller's own name for itself."""
     progress: Progress | None = None
-    """Called while a space is read for a check, with how much is done and how much there is."""
+    """Called while a space is read for a check, with the progress and the total."""
     notes_projections: bool = False
     """If true, each projection leaves an entry in the journal."""
     interrupted: dict[tuple[SpaceId, str], str] = field(default_factory=dict[tuple[SpaceId, str], str])
-    """Holders of the jobs that a lock of their space broke off, until they are given back."""
+    """Holders of the jobs interrupted by a lock of their space, until they are returned to the queue."""
     put_off: dict[SpaceId, Instant] = field(default_factory=dict[SpaceId, Instant])
-    """Spaces with jobs that this runtime has queued or seen, and from when on their queues are looked at."""
+    """Spaces with jobs that this runtime has queued or seen, and when to look at their queues."""
     runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])
-    """Runners of jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
+    """Runners of jobs of further kinds, by kind. Jobs of other kinds are left to other processes."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """Tasks that end with the runtime, before its store is closed."""
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""
 
     def forget(self, space: SpaceId, /) -> None:
-        """Let go of all that is remembered of a space, which its user's secret closed."""
+        """Clear all caches of a space that its user's secret closed."""
         self.spaces.forget(space)
         self.heads.drop_space(space)
         self.folds.drop(space)
@@ -150,16 +150,16 @@ class OperationContext:
         self.last_conversations.forget(space)
 
     def note_jobs(self, space: SpaceId, due_at: Instant = AT_ONCE, /) -> None:
-        """Have the queue of `space` looked at from `due_at` on, at once if that is not given."""
+        """Schedule a look at the queue of `space` from `due_at` on, by default immediately."""
         self.put_off[space] = min(due_at, self.put_off.get(space, due_at))
 
     def waiting_spaces(self) -> list[SpaceId]:
-        """Return the spaces whose queues are to be looked at now."""
+        """Return the spaces whose queues are due for a look."""
         now = self.clock.now()
         return [space for space, due_at in self.put_off.items() if due_at <= now]
 
     async def reached(self, request: Value, /) -> Value:
-        """Return `request` once its space has the sequence that it demands, without that demand.
+        """Return `request` without its required sequence, once its space has reached it.
 
         Raises SequenceAhead if the journal does not come to it in time.
         """
@@ -169,14 +169,14 @@ class OperationContext:
         return request.model_copy(update={"min_sequence": 0})
 
     async def settled(self, request: Value, /) -> None:
-        """Return once no answer to `request` can show what was being erased when a process ended."""
+        """Wait until no answer to `request` can show content whose erasure a dead process had begun."""
         scope = request.scope or self.usual_scope if is_scoped(request) else None
         if scope is not None:
             await self.spaces.settle(scope.space)
 
     @property
     def usual_scope(self) -> Scope | None:
-        """Return the scope of calls that name none; an operator by its key has none."""
+        """Return the default scope of calls; an operator by its key has none."""
         return self.default_scope if self.is_bound or not current_caller().names_spaces else None
 
     def bound_to(self, scope: Scope, /, *, caller: str) -> "OperationContext":

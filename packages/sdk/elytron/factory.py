@@ -40,11 +40,11 @@ from elytron_store.secret.store import SecretStore
 
 DEFAULT_SPACE = "default"
 _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")
-"""Modules that load what a search needs."""
+"""Modules needed by a search."""
 
 
 def _stored_profile(name: str) -> HostProfile:
-    """Return the profile that a store was made for. Raises StoreForeign for one that there is not."""
+    """Return the profile that a store was created for. Raises StoreForeign for an unknown one."""
     try:
         return named_profile(name)
     except InvalidInput:
@@ -78,23 +78,23 @@ class _OpenOptions:
 
 
 class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
-    """A runtime about to be opened.
+    """A runtime that has not been opened yet.
 
     `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
     it. Nothing is opened before.
 
-    Of the options of `open`: `profile` names the platform, whose hard limits then hold; without it a full server's do.
-    `budget` bounds what a model may cost a space in a day. `agent_skill_dirs` contain SKILL.md files that recall and
-    projection point to. With `projection_events` each projection leaves an entry in the journal.
+    Of the options of `open`: `profile` names the platform, whose hard limits then apply; the default is a full
+    server's. `budget` limits what a model may cost a space in a day. `agent_skill_dirs` contain SKILL.md files that
+    recall and projection point to. With `projection_events` each projection leaves an entry in the journal.
 
     `credential_secret`, 32 characters or more, is what keys of gateway users and secrets of webhooks and push are
-    derived from, which a store that is not sealed needs. `gateway+http://host:port` keeps all in the store that a
-    server shares, under `api_key`, and computes here. `keys` opens or makes a sealed store. `index_bytes` bounds
+    derived from; a store that is not sealed needs it. `gateway+http://host:port` stores everything in the store that a
+    server shares, under `api_key`, and computes here. `keys` opens or creates a sealed store. `index_bytes` limits
     indexes in memory. With `WriteDurability.NORMAL` a power cut may cost a SQLite store its last writes.
-    `when_missing`: what a path without a store becomes. With an `embedder` recall compares meanings; `former_embedder`
-    made the vectors compared until a switch is complete; a text names an added model, a folder or a server.
-    `language_model` is one, or its address (`ollama:llama3.2`); without one facts are read in `fact_languages` too.
-    `statements` judges what is to hold. `work` does what was put off.
+    `when_missing`: what happens at a path without a store. With an `embedder` recall compares meanings;
+    `former_embedder` made the compared vectors until a switch is complete; a text names an added model, a folder or a
+    server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts are also read in
+    `fact_languages`. `statements` judges lasting statements. `work` runs deferred jobs.
     """
 
     loads_search: bool = True
@@ -114,7 +114,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         except StoreForeign as error:
             if self._is_named or error.profile is None:
                 raise
-            # A store keeps the bounds of the profile that it was made for, if the opener names none.
+            # A store keeps the limits of the profile it was created for, if the opener names none.
             self._profile, self._is_named = _stored_profile(error.profile), True
             return await self._opened()
 
@@ -165,7 +165,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         try:
             await register_all(context, self._options.agent_tool_registries)
         except BaseException:
-            # A cancelled opening too: there is no runtime yet that the caller could close.
+            # Also for a cancelled opening: there is no runtime yet that the caller could close.
             await context.store.close()
             raise
 
@@ -268,7 +268,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     progress: Progress | None = None,
     projection_events: bool = False,
 ) -> RuntimeOpening:
-    """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
+    """Return a runtime to open on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
     Calls without a scope use `scope` or `space` (None: each names one). See `RuntimeOpening`. Raises as `open_store`.
 
@@ -332,7 +332,7 @@ def _runtime_models(
 
 
 def _named_embedder(embedder: Embedder | str | None) -> Embedder | None:
-    """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
+    """Return the given embedder, or the one that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
     if not isinstance(embedder, str):
         return embedder
     from elytron.embedding.embedders import embedder_of

@@ -37,9 +37,9 @@ claims_logger = logging.getLogger(__name__)
 
 OWN_OUTPUT: Final = "recalled_memory"
 RECALLED: Final = "[recalled memory]"
-"""Stands where a label held nothing but this memory's own output."""
+"""Replaces a label that contained only this memory's own output."""
 ROOM: Final = 100
-"""Bound of every text in characters: a blacked out one may grow up to it."""
+"""Limit of every text in characters: a redacted one may grow up to it."""
 OPAQUE: Final = frozenset(
     (
         *(
@@ -63,11 +63,11 @@ OPAQUE: Final = frozenset(
         *("mounted_subject_id", "agent_id", "triggered_by", "token"),
     )
 )
-"""Fields of ids, kept as they are given: two that differ must stay different. Keep credentials out of them."""
+"""Fields of ids, stored as given: two that differ must stay different. Do not put credentials in them."""
 VERIFIED: Final = frozenset(("snapshot",))
-"""Fields whose fingerprint is compared first; their operation blacks them out afterwards."""
+"""Fields whose fingerprint is compared first; their operation redacts them afterwards."""
 _LONG_CHARS: Final = 1 << 17
-"""Messages longer than this together are looked through by a thread, which lets others have their turn."""
+"""Messages longer than this together are searched in a thread, so that other tasks run."""
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -76,9 +76,9 @@ class OwnOutput(Enum):
     """Treatment of this memory's own output in a text."""
 
     STRIP = auto()
-    """The text beside it is kept: a turn is never refused because of a block that a model was shown."""
+    """Other text next to it is stored: a turn is never rejected because of a block that a model was shown."""
     REFUSE = auto()
-    """The same, but a text that holds nothing else is refused."""
+    """The same, but a text with nothing else is rejected."""
     KEEP = auto()
     """Judged later, with a reason in the report."""
 
@@ -106,7 +106,7 @@ class _FoundSecrets:
         self.longest = 0
 
     def strip(self, text: str, /) -> str:
-        """Return `text` without blocks of memory, and count them."""
+        """Return `text` without memory blocks, and count them."""
         stripped = strip_own_output(text)
         if stripped.blocks:
             self.kinds[OWN_OUTPUT] += stripped.blocks
@@ -114,7 +114,7 @@ class _FoundSecrets:
 
 
 async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
-    """Return `request` without the secrets that `policy.secrets` knows and without memory's own output.
+    """Return `request` without the secrets that `policy.secrets` recognises and without memory's own output.
 
     Raises InvalidInput for a text of nothing but own output that is neither part of a turn nor judged as a candidate.
     """
@@ -124,7 +124,7 @@ async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE
 
 
 def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
-    """Return `value` with every text in it blacked out; the same one if there was nothing."""
+    """Return `value` with every text in it redacted; the same object if nothing was found."""
     findings = _FoundSecrets()
     clean = _scrub_value(value, findings, own)
     return clean, ScrubFindings(dict(sorted(findings.kinds.items())), findings.longest)
@@ -158,7 +158,7 @@ def _scrub_value(value: ValueT, findings: _FoundSecrets, own: OwnOutput) -> Valu
 
 @cache
 def _text_fields(kind: type[Value]) -> tuple[str, ...]:
-    """Return the fields of a form that may hold text: all but those of ids and of what is verified."""
+    """Return the fields of a form that may contain text: all but ids and verified data."""
     return tuple(
         name
         for name, field in kind.model_fields.items()
@@ -207,14 +207,14 @@ def _scrub_labels(
 
 
 def _scrub_label(text: str, findings: _FoundSecrets, own: OwnOutput, name: str) -> str:
-    """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
+    """Return `text` without own output and secrets, no longer than its kind allows, and never empty."""
     stripped = findings.strip(text) if own is not OwnOutput.KEEP else text
     if text and not stripped:
         if own is OwnOutput.REFUSE:
             raise InvalidInput(field=name, problem="contains nothing but recalled memory: pass new content")
         stripped = RECALLED
     clean = _black_out(stripped, findings)
-    # A mark may be longer than the secret in its place, and the field has a bound.
+    # A mark may be longer than the secret it replaces, and the field has a limit.
     return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
 
 
@@ -227,9 +227,9 @@ def _black_out(text: str, findings: _FoundSecrets) -> str:
 
 
 def capacity_of(profile: HostProfile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
-    """Return the capacity of a store of `engine` in `profile`; None if its device is the bound. Raises Unsupported.
+    """Return the capacity of a store of `engine` in `profile`; None if only its device limits it. Raises Unsupported.
 
-    An embedded store is bounded in every profile: as a standalone device's if it is kept in a folder.
+    An embedded store is bounded in every profile: as a standalone device's if it is stored in a folder.
     """
     if profile.engines and engine not in profile.engines:
         way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
@@ -254,21 +254,21 @@ async def bound_store(store: Store, capacity: StoreCapacity | None, /) -> Store:
 
 
 def require_chars(profile: HostProfile, longest: int, /) -> None:
-    """Raise LimitExceeded for a text longer than the profile takes; evidence is never cut in silence."""
+    """Raise LimitExceeded for a text longer than the profile allows; evidence is never cut silently."""
     most = profile.budget.source_chars
     if profile.capacity is not None and longest > most:
         raise LimitExceeded(what=f"characters per text in profile {profile.name.value}", limit=most, found=longest)
 
 
 def rendered_chars(profile: HostProfile, request_chars: int, /) -> tuple[int, tuple[ReportClip, ...]]:
-    """Return how many characters a block may have, and what the profile cut from what was asked."""
+    """Return a block's character limit, and what the profile cut from the requested one."""
     most = min(request_chars, profile.budget.render_chars)
     clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=request_chars - most)
     return most, (clip,) if most < request_chars else ()
 
 
 def find_future_claims(ctx: OperationContext, value: Value, /, path: str = "") -> FutureClaims:
-    """Return which claimed times of `value`, which stands at `path`, lie in the future; log them without content."""
+    """Return the future claimed times in `value`, which is at `path`; log them without content."""
     claims = list(claimed_times(value, path))
     # The clock is only read for a request that claims a time.
     ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
@@ -285,11 +285,11 @@ Perform = Callable[[OperationContext, RequestT], Awaitable[ReportT]]
 
 
 def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, ReportT]:
-    """Return `operation` with the texts of its request blacked out before it sees them.
+    """Return `operation` with the texts of its request redacted before it sees them.
 
-    A report that has a field `scrubbed` says what was found, one that has `future_claims` which claimed times cannot be
-    true. Raises InvalidInput for a text of nothing but memory's own output outside of turns and candidates,
-    LimitExceeded for a text longer than the profile takes.
+    A report with a field `scrubbed` says what was found, one with `future_claims` which claimed times cannot be true.
+    Raises InvalidInput for a text of only memory's own output outside turns and candidates, LimitExceeded for a text
+    longer than the profile allows.
     """
 
     @wraps(operation)

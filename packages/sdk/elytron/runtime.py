@@ -43,26 +43,26 @@ class MemoryRuntime(MemoryFace):
 
     @property
     def context(self) -> OperationContext:
-        """Return what the operations work with: the store, clock, ids and index of this runtime."""
+        """Return the context of the operations: the store, clock, ids and index of this runtime."""
         return self._context
 
     @property
     def store(self) -> Store:
-        """Return the store that this runtime was opened on, as it is: a sealed one rotates its keys."""
+        """Return the store that this runtime was opened on, unwrapped: a sealed one rotates its keys."""
         return inner_store(self._context.store)
 
     @property
     def secrets(self) -> SpaceSecrets:
-        """Return what puts spaces under their users' own words or passphrases, opens and closes them."""
+        """Return the interface that protects spaces with their users' words or passphrases, opens and closes them."""
         return self._context.secrets
 
     @property
     def scope(self) -> Scope | None:
-        """Return the scope of calls that name none."""
+        """Return the default scope of calls."""
         return self._context.usual_scope
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+        """Perform the operation that takes `request` and return its report. Raises Unsupported.
 
         >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
@@ -88,7 +88,7 @@ _open: "set[BlockingMemory[Any]]" = set()
 
 @cache
 def _close_at_exit() -> None:
-    """Have what is still open closed when the interpreter ends, while threads can still be asked for something.
+    """Close open memories when the interpreter ends, while threads can still be used.
 
     When the callbacks of `atexit` run, no executor takes anything any more, and closing needs some.
     """
@@ -104,11 +104,11 @@ def _close_all() -> None:
 
 
 class BlockingMemory(BlockingFaces, Generic[FaceT]):
-    """A memory whose calls wait for their answer.
+    """A memory with blocking calls.
 
-    It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
-    running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
-    closed when the interpreter ends. A forked process has no such thread: there it is closed, and is opened again.
+    It runs in an event loop on a separate thread, so the calls work anywhere: in a script, inside a running loop, in a
+    notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is closed when the
+    interpreter ends. A forked process has no such thread: there it is closed, and must be opened again.
     """
 
     def __init__(self, opening: Coroutine[Any, Any, FaceT], /) -> None:
@@ -129,7 +129,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
 
     @property
     def scope(self) -> Scope | None:
-        """Return the scope of calls that name none."""
+        """Return the default scope of calls."""
         return self.runtime.scope
 
     def run(self, call: Coroutine[Any, Any, R], /) -> R:
@@ -152,7 +152,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
         try:
             return future.result()
         except BaseException:
-            # An interrupt reaches the waiting thread alone: stop what it waited for.
+            # An interrupt only reaches the waiting thread: stop what it waited for.
             future.cancel()
             raise
 
@@ -164,7 +164,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
             raise no_call(self, name)
 
     def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+        """Perform the operation that takes `request` and return its report. Raises Unsupported.
 
         >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
@@ -173,7 +173,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
         return self.run(self.runtime.operate(request))
 
     def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
-        """Finish what was accepted and let go of the store and the thread; a second close does nothing.
+        """Finish accepted work and release the store and the thread; a second close does nothing.
 
         >>> print(memory.close().phase)
         closed
@@ -206,7 +206,7 @@ class BlockingMemory(BlockingFaces, Generic[FaceT]):
 
 
 class SyncMemoryRuntime(BlockingMemory[MemoryRuntime]):
-    """A MemoryRuntime whose calls wait for their answer."""
+    """A MemoryRuntime with blocking calls."""
 
 
 HandleFaceT = TypeVar("HandleFaceT", bound=MemoryFace)
@@ -214,7 +214,7 @@ BlockingT = TypeVar("BlockingT", bound=BlockingMemory[Any])
 
 
 class RuntimeEntering(ABC, Generic[HandleFaceT, BlockingT]):
-    """A memory about to be opened; nothing is opened before. Leaving the block closes it."""
+    """A memory that has not been opened yet. Leaving the block closes it."""
 
     def __init__(self) -> None:
         self._async: HandleFaceT | None = None

@@ -54,7 +54,7 @@ class RecordDraft:
 
 
 class _OwnPut(RecordPutRequest):
-    """A put of what a form of the runtime's own was dumped to, or read from JSON."""
+    """A put of a serialized form of the runtime's own, or one read from JSON."""
 
     value: BoundedJson
 
@@ -62,18 +62,18 @@ class _OwnPut(RecordPutRequest):
 RecordName = tuple[tuple[str, ...], str]
 """Namespace and key."""
 TurnDrafts = Callable[[str | None, tuple[str, ...]], Sequence[RecordDraft]]
-"""Returns the drafts for a turn of this id, None for one that creates no evidence, and of these messages."""
+"""Returns the drafts for a turn of this id (None for one that creates no evidence) and of these messages."""
 
 
 class RuntimeRecords:
-    """The runtime's own records in one space: values under reserved namespaces, each in its last version alone."""
+    """The runtime's own records in one space: values under reserved namespaces, only in their latest version."""
 
     def __init__(self, context: OperationContext, scope: Scope, /) -> None:
         self._ctx = context
         self._scope = scope
 
     def is_of(self, memory: MemoryFace, /) -> bool:
-        """Return whether they are in the store of `memory`, whose erasures take their copies along."""
+        """Return whether they are in the store of `memory`, whose erasures remove their copies."""
         return isinstance(memory, MemoryRuntime) and memory.context is self._ctx
 
     async def put(
@@ -87,7 +87,7 @@ class RuntimeRecords:
         ttl_s: int | None = None,
         expected_version: int | None = None,
     ) -> Record:
-        """Store `value` under its name and return the record, with credentials blacked out.
+        """Store `value` under its name and return the record, with credentials redacted.
 
         Raises PreconditionFailed if it is not of `expected_version` (0: absent), InvalidInput for a namespace that is
         not reserved, Unsupported for a time to live that this store cannot keep.
@@ -107,11 +107,11 @@ class RuntimeRecords:
     async def finalize_turn(
         self, request: MemoryFinalizeTurnRequest, names: Sequence[RecordName], drafts: TurnDrafts, /
     ) -> tuple[MemoryFinalizeTurnReport, tuple[Record, ...]]:
-        """Finalize a turn, and store in the same commit what `drafts` returns for it, under `names`: all or nothing.
+        """Finalize a turn, and atomically store what `drafts` returns for it, under `names`.
 
         Raises what `finalize_turn_and_maintain` and `put_all` do.
         """
-        # Loaded here: what stores records alone needs no maintenance.
+        # Imported late: storing records needs no maintenance.
         from elytron.flows.maintenance import finalize_turn
 
         beside = _RecordsOfTurn(self._ctx, names, drafts, self._request)
@@ -124,12 +124,12 @@ class RuntimeRecords:
         return report, beside.records
 
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
-        """Return the record of this name; None if there is none, or its time is over."""
+        """Return the record of this name; None if it is missing or expired."""
         (record,) = await self.get_all(((namespace, key),))
         return record
 
     async def get_all(self, names: Sequence[RecordName], /) -> tuple[Record | None, ...]:
-        """Return the records of these names, read at once; None for each that is not there, or whose time is over."""
+        """Return the records of these names, read at once; None for each that is missing or expired."""
         space = await self._ctx.spaces.find(self._scope.space)
         if space is None:
             return (None,) * len(names)
@@ -140,7 +140,7 @@ class RuntimeRecords:
         return tuple(record if record is not None and record.is_alive(now) else None for record in records)
 
     async def below(self, namespace: tuple[str, ...] = (), /) -> AsyncIterator[Record]:
-        """Yield the records whose namespace begins with `namespace`, in no order."""
+        """Yield the records whose namespace begins with `namespace`, unordered."""
         now = self._ctx.clock.now()
         records = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS)
         async for _, record in records:
@@ -164,7 +164,7 @@ class RuntimeRecords:
             )
         except ValidationError as error:
             raise invalid_input(error) from None
-        # A journal's documents are many short texts, nearly all of them ids: they are looked through as one.
+        # A journal's documents are many short texts, nearly all of them ids: they are searched as one.
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))
         whole_text = "\n".join(texts)
@@ -173,7 +173,7 @@ class RuntimeRecords:
         return request
 
     async def erase(self, records: Iterable[Record], /) -> int:
-        """Remove records physically; return how many there were."""
+        """Remove records physically; return their number."""
         space = await self._ctx.spaces.find(self._scope.space)
         if space is None:
             return 0
@@ -194,7 +194,7 @@ class _RecordsOfTurn:
     drafts: TurnDrafts
     request_of: Callable[[RecordDraft], RecordPutRequest]
     delta: CanonicalTurnDelta | None = None
-    """The turn, as it is admitted."""
+    """The turn, as admitted."""
     records: tuple[Record, ...] = ()
 
     def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:

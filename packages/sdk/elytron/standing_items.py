@@ -56,7 +56,7 @@ KIND_ORDER = (
     FactKind.TASK,
     FactKind.FACT,
 )
-"""Kinds that come first when there are more facts than room."""
+"""Kinds that come first if not all facts fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ NO_WORK: Final = ConversationWork()
 
 @dataclass(frozen=True, slots=True)
 class StandingItems:
-    """Items of a block that do not depend on what is recalled."""
+    """Items of a block that do not depend on recall."""
 
     mount: tuple[LabelledItem, ...] = ()
     wishes: tuple[WishItem, ...] = ()
@@ -95,7 +95,7 @@ class StandingItems:
 async def standing_items(
     reader: SpaceReader, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None, /
 ) -> StandingItems:
-    """Return the items of a block of the conversation `key`; None: it cannot be trusted, and nothing of it is shown."""
+    """Return the items of a block of the conversation `key`; None: it is not trusted, and nothing of it is shown."""
     if request.answers_only:
         return StandingItems()
     items = StandingItems(
@@ -121,8 +121,8 @@ async def _standing_facts(
 ) -> tuple[StandingFact, ...]:
     """Return the facts of every block, of each kind up to its budget, in a fixed order.
 
-    It changes only when they do. Private ones are shown only if private context is allowed, a chat's own only there;
-    `key` is the conversation, None if it cannot be trusted.
+    It changes only when they do. Private ones are shown only if private context is allowed, and facts limited to a chat
+    only there; `key` is the conversation, None if it is not trusted.
     """
     if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
@@ -150,7 +150,7 @@ async def _standing_facts(
 
 
 async def _facts_by_kind(reader: SpaceReader) -> Sequence[Fact]:
-    """Return the newest facts, kind by kind; of a kind those come first that were confirmed last."""
+    """Return the newest facts, kind by kind; within a kind, the most recently confirmed come first."""
 
     async def read() -> list[Fact]:
         documents = await reader.ctx.store.scan(reader.space, FACTS, limit=SCANNED, descending=True)
@@ -162,7 +162,7 @@ async def _facts_by_kind(reader: SpaceReader) -> Sequence[Fact]:
 
 
 async def _standing_skills(reader: SpaceReader, request: MemoryProjectionRequest, /) -> tuple[StandingSkill, ...]:
-    """Return the titles of the procedures there are, in an order that changes only when they do."""
+    """Return the titles of the procedures, in an order that changes only when they do."""
     if not wants_plane(request.filters, RecallPlane.PROCEDURAL):
         return ()
 
@@ -200,7 +200,7 @@ async def _mount_items(reader: SpaceReader, scope: Scope, request: MemoryProject
 
 @dataclass(frozen=True, slots=True)
 class ConversationDocuments:
-    """What is stored of one conversation in addition to its turns, hidden documents left out."""
+    """Stored documents of one conversation in addition to its turns, without hidden ones."""
 
     state: continuity.ExecutionState | None
     summary: continuity.SessionSummary | None
@@ -274,7 +274,7 @@ def work_of(documents: ConversationDocuments, request: MemoryProjectionRequest, 
 
 
 def may_be_shown(fact: Fact, request: MemoryProjectionRequest, /) -> bool:
-    """Return whether a fact's privacy lets it into a block."""
+    """Return whether a fact's privacy allows it in a block."""
     return fact.privacy is not FactPrivacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
 
 
@@ -298,7 +298,7 @@ _LEAST: Final = TrustLevel.VOUCHED.rank
 async def _standing_wishes(
     reader: SpaceReader, request: MemoryProjectionRequest, key: ConversationKey
 ) -> tuple[WishItem, ...]:
-    """Return what people said is to hold and have not taken back since, latest first.
+    """Return the standing wishes that people expressed and have not revoked since, latest first.
 
     Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block.
     """
@@ -314,7 +314,7 @@ async def _standing_wishes(
         standing = latest(TextTrait.STANDING)
         if not standing:
             return ()
-        # Changes from before the oldest of these take none of them back.
+        # Changes from before the oldest of these revoke none of them.
         later = [view for view in latest(TextTrait.CHANGE) if view.ordered_at >= standing[-1].ordered_at]
         views = {(view.ref, view.part): view for view in (*standing, *later)}
         messages = await _said_messages(reader, latest_first(views.values()))
@@ -325,7 +325,7 @@ async def _standing_wishes(
 
 
 async def _said_messages(reader: SpaceReader, views: Sequence[UnitView]) -> list[PersonMessage]:
-    """Return the messages, those left out that may not be recalled any more."""
+    """Return the messages, except those that may no longer be recalled."""
     documents = await documents_at(reader.ctx.store, reader.space, (view.ref for view in views))
     turns = {ref: reader.ctx.folds.readings.turn(reader.space, document) for ref, document in documents.items()}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
@@ -360,12 +360,12 @@ async def _recent_messages(
 
 
 def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:
-    """Return the line that a block has of an agent skill."""
+    """Return a block's line for an agent skill."""
     return LabelledItem(id=f"agent_skill:{hit.place}", label=hit.name, text=hit.description)
 
 
 def hint_of_tool(hint: AgentToolHint, /) -> LabelledItem:
-    """Return the line that a block has of a tool: what experience says, its tags, nothing of its schema."""
+    """Return a block's line for a tool: its experience and tags, nothing of its schema."""
     parts = (
         hint.reason,
         hint.guidance,

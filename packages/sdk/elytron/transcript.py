@@ -59,7 +59,7 @@ async def read_page(
     report: type[ReportT],
     /,
 ) -> ReportT:
-    """Return the page behind the cursor; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
+    """Return the page after the cursor; nothing if the scope's chat cannot be trusted. Raises InvalidInput."""
     scope, limit, cursor = ctx.scope_of(request), request.limit, request.cursor
     conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
@@ -101,12 +101,12 @@ async def read_page(
 
 
 def cursor_of(turn: TurnId, /) -> str:
-    """Return the cursor that continues behind a turn."""
+    """Return the cursor that continues after a turn."""
     return f"{transcript.sequence_of(turn)}:{turn}"
 
 
 async def _cursor_turn(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
-    """Return the turn behind which a page begins. Raises InvalidInput if it is not one of this conversation."""
+    """Return the turn after which a page begins. Raises InvalidInput if it is not one of this conversation."""
     if cursor is None:
         return TurnId("")
     sequence, key = _CURSOR.parts(cursor)
@@ -123,7 +123,7 @@ async def _page_attributes(
     attributes: dict[TurnId, list[TurnAttribute]] = {}
     if not turns:
         return attributes
-    # Behind the first turn's id come its attributes, then those of the turns after it.
+    # After the first turn's id come its attributes, then those of the turns after it.
     after, last = str(turns[0][0]), turns[-1][0]
     async for document in store.scan_documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
         turn = TurnId(document.ref.key.rpartition(".")[0])
@@ -138,12 +138,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ReportClipper:
-    """Cuts by the bounds of one report so far."""
+    """Cuts by the limits of one report so far."""
 
     clips: list[ReportClip] = field(default_factory=list[ReportClip])
 
     def limit(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
-        """Return as many of `items` as the product's own bound allows."""
+        """Return as many of `items` as the product's own limit allows."""
         return self._cut(what, items, most, ClipReason.LIMIT)
 
     def profile(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
@@ -177,7 +177,7 @@ CitingT = TypeVar("CitingT", bound=Citing)
 async def cited_messages(
     ctx: OperationContext, space: SpaceId, citations: Iterable[str], /
 ) -> dict[str, candidates.CitedSource | None]:
-    """Return the message at each citation that has the form of one of our messages, None if there is none."""
+    """Return the message at each citation in the form of one of our messages, None if there is none."""
     ours = [name for name in citations if cites_transcript(name)]
     places = {name: place for name in ours if (place := cited_turn(name)) is not None}
     refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in places.values()]
@@ -197,7 +197,8 @@ def _cited_part(turn: transcript.Turn | None, part: int) -> candidates.CitedSour
 async def without_unfounded(
     ctx: OperationContext, space: SpaceId, write: MemoryWrite, /
 ) -> tuple[MemoryWrite | None, dict[int, WriteDecision]]:
-    """Return `write` without the items that their citations do not bear, None if none is left; and why, by place."""
+    """Return `write` without the items that their citations do not support (None if none is left), and the reasons by
+    position."""
     if not isinstance(write, Citing):
         return write, {}
     field, plane = _PLACES[write.kind]
@@ -237,7 +238,7 @@ def _item_citations(item: Value) -> tuple[str, ...]:
 
 
 def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:
-    """Return what is wrong with what an item cites; nothing if it is right."""
+    """Return what is wrong with an item's citations; empty if nothing is."""
     sources = [cited[name] for name in _item_citations(item) if name in cited]
     if None in sources:
         return NOT_THERE
@@ -249,7 +250,7 @@ def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None])
 
 
 async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscriptRepairReport:
-    """Return what is wrong with the scope's conversation. A chat that cannot be trusted closes by itself."""
+    """Return the broken links of the scope's conversation. A chat that cannot be trusted is reported alone."""
     conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     report = MemoryTranscriptRepairReport(
@@ -291,7 +292,7 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
 async def _read_records(
     ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: ConversationLinks
 ) -> SoundDocuments:
-    """Return the records of a collection that can be read; the others are issues."""
+    """Return the keys of the links whose memory exists, or is in a plane without documents of that key."""
     reading = await sound_documents(ctx.store, space, collection, prefix)
     for key in reading.damaged:
         links.damaged(collection, key)
@@ -301,7 +302,7 @@ async def _read_records(
 async def _standing_links(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, links: ConversationLinks
 ) -> set[str]:
-    """Return the keys of the links whose memory is there, or in a plane that keeps no document by its key."""
+    """-"""
     targets = {key: target_of(record, ref) for key, ref in links.derived.items()}
     standing = {key for key, target in targets.items() if target is None}
     unique_targets = list(dict.fromkeys(target for target in targets.values() if target is not None))
@@ -312,7 +313,7 @@ async def _standing_links(
 
 
 async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[DocumentRef]) -> set[tuple[str, str]]:
-    """Return which of `refs` hold a document; a damaged one is there."""
+    """Return which of `refs` contain a document; a damaged one counts."""
     try:
         return {document.ref for document in await ctx.store.get(space, refs) if document is not None}
     except (StoreCorrupt, SealBroken):
@@ -325,11 +326,11 @@ async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[Docum
 
 RECENT_TURNS: Final = 4
 CHARS: Final = 400
-"""Number of characters at the end of each message that are read."""
+"""Number of characters read at the end of each message."""
 
 
 async def recent_talk(ctx: OperationContext, scope: Scope, record: SpaceRecord, key: ConversationKey, /) -> str:
-    """Return what the last turns of a conversation say that may be recalled, latest first."""
+    """Return the recallable texts of a conversation's last turns, latest first."""
     prefix = f"{record.conversation_tag(key)}."
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=prefix, limit=RECENT_TURNS, descending=True)
     turns = [ctx.folds.readings.turn(scope.space, document).turn for document in documents]

@@ -30,7 +30,7 @@ class BackupStage:
     target: Path
 
     async def place(self) -> None:
-        """Put the closed store at its place, for good.
+        """Move the closed store to its final place, durably.
 
         Raises InvalidInput where something came there meanwhile, StoreUnavailable where it cannot be put there.
         """
@@ -40,25 +40,26 @@ class BackupStage:
             raise _unwritable_target(self.target, error) from error
 
     def _place(self) -> None:
-        # Beside a database that was closed there is no further file.
+        # A closed database has no accompanying files.
         if any(is_there(self.path.with_name(self.path.name + tail)) for tail in _BESIDE_A_DATABASE):
             raise StoreFailed(engine="sqlite", doing="closing the copy")
         try:
             if is_folder(self.path):
                 with suppress(FileNotFoundError):
-                    self.target.rmdir()  # an empty folder is nothing yet
+                    self.target.rmdir()  # an empty folder does not count as a store
                 self.path.rename(self.target)
             else:
-                os.link(self.path, self.target)  # which replaces nothing, unlike a renaming
+                os.link(self.path, self.target)  # unlike a rename, a link replaces nothing
         except OSError:
             if os.path.lexists(self.target):
                 raise InvalidInput(field="target", problem="already exists: name a new file") from None
-            self.path.rename(self.target)  # a file system without links
+            self.path.rename(self.target)  # a file system without hard links
         sync_path(self.target.absolute().parent)
 
 
 def is_free(place: Path, /) -> bool:
-    """Return whether a store may be put at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
+    """Return whether a store may be created at `place`: nothing is there, or an empty folder. Raises
+    StoreUnavailable."""
     try:
         return not any(place.iterdir()) if is_folder(place) else not (is_there(place) or place.is_symlink())
     except OSError as error:
@@ -67,10 +68,10 @@ def is_free(place: Path, /) -> bool:
 
 @asynccontextmanager
 async def staged_store(target: Path, /) -> AsyncGenerator[BackupStage]:
-    """Yield the path at which to make the store of `target`; it is removed afterwards unless put in place.
+    """Yield the path at which to create the store for `target`; it is removed afterwards unless moved into place.
 
-    That is in a folder beside the target, which one caller holds at a time; what a killed one left in it is removed.
-    Raises StoreUnavailable if another caller makes a store for `target` now, and if nothing can be made there.
+    It is in a folder next to the target, which one caller locks at a time; leftovers of a killed process are removed.
+    Raises StoreUnavailable if another caller is creating a store for `target`, and if nothing can be created there.
     """
     folder = target.with_name(f".{target.name}.partial")
     try:
@@ -91,18 +92,18 @@ def _unwritable_target(target: Path, error: OSError) -> StoreUnavailable:
 
 
 def _take_folder(folder: Path) -> FileIO | None:
-    """Return the lock of `folder`, which has nothing else then, or None if another caller has it."""
+    """Return the lock of `folder`, emptied of everything else, or None if another caller holds it."""
     while True:
         make_folder(folder)
         try:
             lock = create_file(folder / _LOCK)
         except FileNotFoundError:
-            continue  # who held it went away just now, and took the folder along
+            continue  # its holder finished just now and removed the folder
         if not try_lock(lock):
             lock.close()
             return None
         with suppress(FileNotFoundError):
-            # The file that was locked may be one that its last holder has removed since.
+            # The locked file may be one that its last holder has since removed.
             if os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat()):
                 _clear_folder(folder)
                 return lock
@@ -110,7 +111,7 @@ def _take_folder(folder: Path) -> FileIO | None:
 
 
 def _leave_folder(folder: Path) -> None:
-    """Remove `folder`, unless another caller is in it already."""
+    """Remove `folder`, unless another caller is already using it."""
     _clear_folder(folder)
     with suppress(OSError):
         (folder / _LOCK).unlink()
@@ -127,7 +128,7 @@ def _clear_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """A backup: its path, its size, and the findings of reading all of it."""
+    """A backup: its path, its size, and the findings of a full read."""
 
     path: Path
     engine: str
@@ -137,11 +138,11 @@ class BackedUp:
 
 
 async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
-    """Leave a whole, durable and sound copy of the store `url` at `target`, which is free before, or leave nothing.
+    """Create a complete, durable and verified copy of the store `url` at the free path `target`, or leave nothing.
 
-    A sealed store stays sealed, and no key is needed. An SQLite copy is one state of the whole file, a file copy one
-    state of each space. Raises InvalidInput if something is at `target`, Unsupported for a store that is no file or
-    folder here, StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
+    A sealed store stays sealed, and no key is needed. An SQLite copy is a snapshot of the whole file, a file-store copy
+    a snapshot of each space. Raises InvalidInput if something is at `target`, Unsupported for a store that is not a
+    local file or folder, StoreCorrupt for a damaged store, StoreMissing, StoreForeign, StoreUnavailable.
     """
     address = parse_url(url)
     if address.path is None:
@@ -169,7 +170,7 @@ def latest_backup(path: Path, /) -> Instant | None:
 
 
 def size_on_disk(path: Path, /) -> int:
-    """Return the bytes of the files of the store at `path`, with what its engine keeps beside it."""
+    """Return the size of the files of the store at `path`, including its engine's accompanying files."""
     beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-reserve"))]
     return sum(_tree_size(file) for file in beside if file.exists())
 
@@ -179,7 +180,7 @@ def _time_file(path: Path) -> Path:
 
 
 def _keep_time(path: Path, at: Instant) -> None:
-    """Leave the time of a backup beside its store; a folder that takes no file is no reason to fail."""
+    """Record the time of a backup next to its store; an unwritable folder is no reason to fail."""
     with suppress(OSError):
         replace_file(_time_file(path), str(at).encode())
 
@@ -207,7 +208,7 @@ def _copy_store(address: StoreAddress, target: Path) -> StoreManifest:
 
 
 async def _check_copy(address: StoreAddress, path: Path, manifest: StoreManifest, *, clock: Clock) -> CheckReport:
-    """Open the copy as its engine does, which needs no key, and read every byte of it."""
+    """Open the copy with its engine, which needs no key, and read every byte of it."""
     store: Store
     if address.engine == "sqlite":
         from elytron_store.sqlite.store import SqliteStore

@@ -32,26 +32,26 @@ RESERVE_BYTES: Final = 64 * 1024 * 1024
 T = TypeVar("T")
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Error numbers of a device without room, of a quota, and of a limit on files."""
+"""Error numbers for a full device, a quota, and a file size limit."""
 _ROOMY: Final = 4
-"""Times the reserve that must be free for it to need no file."""
+"""No reserve file is needed while this many times the reserve is free."""
 _ERASURE_BYTES: Final = 64 * 1024
 """Bytes that an erasure writes in addition to what it rewrites."""
 _READERS_S: Final = 0.2
-"""Time in which a reader mostly lets go of a file that was replaced."""
+"""How long readers usually hold a replaced file open."""
 _LOOKS_SPARED: Final = 256
-"""Groups of commits that are at most written without looking at the device."""
+"""Maximum groups of commits written between checks of the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceBounds:
-    """Bounds of a store's own use of its device: of SQLite's WAL, and of the reserve (0: none)."""
+    """Limits of a store's own disk use: SQLite's WAL, and the reserve (0: none)."""
 
     wal_bytes: int = WAL_BYTES
     reserve_bytes: int = RESERVE_BYTES
 
     def wal_limit(self, free: int, /) -> int:
-        """Return the size at which a WAL is moved into its file, on a device with `free` bytes."""
+        """Return the size at which a WAL is checkpointed, on a device with `free` bytes."""
         return min(self.wal_bytes, max(free // WAL_SHARE, store_limits.WAL_LEAST_BYTES))
 
 
@@ -59,7 +59,7 @@ DEFAULT_BOUNDS: Final = DeviceBounds()
 
 
 def free_bytes(folder: Path, /) -> int | None:
-    """Return the bytes that this user may still write in `folder`; None where the system does not tell."""
+    """Return the bytes that this user may still write in `folder`; None if the system does not report it."""
     try:
         state = os.statvfs(folder)
         return state.f_bavail * state.f_frsize
@@ -76,7 +76,7 @@ def file_bytes(path: Path, /) -> int:
 
 
 def may_grow(path: Path, /, *, to: int) -> bool:
-    """Return whether a file next to `path` may have `to` bytes; one is made for a moment, without taking the room."""
+    """Return whether a file next to `path` may have `to` bytes; tests with a short-lived sparse file."""
     trial = path.with_name(f"{path.name}-trial")
     try:
         with open(trial, "wb", buffering=0, opener=private_opener) as file:
@@ -91,7 +91,7 @@ def may_grow(path: Path, /, *, to: int) -> bool:
 
 
 class DeviceReserve:
-    """Room that a store holds for its erasures, as the file at `path` when the device gets short; safe in threads."""
+    """Disk space reserved for a store's erasures, as a file at `path` when the device is nearly full; thread-safe."""
 
     def __init__(self, path: Path, /, *, most: int, engine: str) -> None:
         self._path = path
@@ -103,18 +103,18 @@ class DeviceReserve:
 
     @property
     def may_be_short(self) -> bool:
-        """True if the device is not so roomy that any reserve fits."""
+        """True unless the device has room for any reserve."""
         free = free_bytes(self._path.parent)
         return free is not None and free < _ROOMY * self._most
 
     def hold_largest(self, rewritten: int, /) -> None:
-        """Hold room as `hold` does, for the largest that was named so far."""
+        """Reserve space as `hold` does, for the largest size named so far."""
         with self._mutex:
             self._largest = max(self._largest, rewritten)
         self.hold(lambda: self._largest)
 
     def hold(self, rewritten: Callable[[], int], /) -> None:
-        """Hold room for an erasure that writes so many bytes anew. Raises StoreFull where the device has less."""
+        """Reserve space for an erasure that rewrites this many bytes. Raises StoreFull if the device has less."""
         with self._mutex:
             if self._looks_spared:
                 self._looks_spared -= 1
@@ -127,13 +127,13 @@ class DeviceReserve:
             if margin < 0:
                 self._fill(size)
                 return
-            # No further look until what is written meanwhile could have used up the margin.
+            # Not checked again until the writes in between could have used up the margin.
             self._looks_spared = min(margin // (2 * store_limits.GROUP_BYTES), _LOOKS_SPARED)
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
     def release(self) -> int:
-        """Give the room of the file back to the device; return how much that was."""
+        """Free the reserve file's space; return its size."""
         with self._mutex:
             self._looks_spared = 0
             size = file_bytes(self._path)
@@ -142,15 +142,15 @@ class DeviceReserve:
             return size
 
     def refill(self, size: int, /) -> None:
-        """Take `size` bytes again that were released a moment ago. Raises StoreFull."""
+        """Reserve `size` bytes again that were just released. Raises StoreFull."""
         with self._mutex:
             if size:
                 self._fill(size)
 
     def use(self, write: Callable[[], T], /) -> T:
-        """Return the result of `write`, which is called again with the reserve's room where the device is full.
+        """Return the result of `write`; if the device is full, retry with the reserve released.
 
-        If that is too little, it is called once more when a reader lets go of a file that was replaced a moment ago.
+        If that is too little, it is retried once more when a reader closes a file that was just replaced.
         """
         try:
             return write()
@@ -167,7 +167,7 @@ class DeviceReserve:
         return write()
 
     def _grows(self, *, beyond: int) -> bool:
-        """Return whether the device has more free room than that, now or in a moment."""
+        """Return whether the device has more free space than that, now or shortly."""
         until = time.monotonic() + _READERS_S
         while (free_bytes(self._path.parent) or 0) <= beyond:
             if time.monotonic() >= until:
@@ -182,7 +182,7 @@ class DeviceReserve:
         refusal: StoreFull | None,
         /,
     ) -> Sequence[Outcome]:
-        """Have `batches` written; where there is a `refusal`, only those that take something back."""
+        """Write `batches`; if there is a `refusal`, only those that remove something."""
         removals = [batch for batch in batches if batch.takes_back]
         if refusal is None and len(removals) < len(batches):
             try:
@@ -203,7 +203,7 @@ class DeviceReserve:
         except OSError as error:
             if error.errno in FULL:
                 raise StoreFull(engine=self._engine) from error
-            # A folder in which nothing can be made: the writes themselves will say so.
+            # Nothing can be created in the folder: the writes themselves will fail.
 
 
 def _means_full(error: OSError | StoreFull) -> bool:
@@ -211,7 +211,7 @@ def _means_full(error: OSError | StoreFull) -> bool:
 
 
 def _allocate_bytes(descriptor: int, begin: int, size: int) -> None:
-    """Have `size` more bytes of a file on the device."""
+    """Allocate `size` more bytes of a file on the device."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, begin, size)
         return

@@ -50,12 +50,12 @@ T = TypeVar("T")
 
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
-    """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
+    """Return `work(batch)`: immediately, except for an import, which may be large and runs in another thread."""
     return await asyncio.to_thread(work, batch) if batch.is_import else work(batch)
 
 
 def document_checksum(ref: DocumentRef, revision: int, body: bytes, /) -> bytes:
-    """Return eight bytes that change when the body is altered or is at another place or revision."""
+    """Return eight bytes that change if the body is altered or moved to another place or revision."""
     return frame_checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
 
 
@@ -63,13 +63,13 @@ _NO_BODY = b"\0no body"
 
 
 def row_checksum(*place: str | int, body: object = b"") -> bytes:
-    """Return the checksum of a row at `place` with `body`, which in a damaged row may be no bytes: nothing fits it."""
-    # Names hold no control characters, so a line break between them keeps them apart.
+    """Return the checksum of a row at `place`. A damaged row's `body` may not be bytes; then no checksum matches."""
+    # Names contain no control characters, so a line break separates them unambiguously.
     return frame_checksum("\n".join(map(str, place)).encode(), body) if isinstance(body, bytes) else _NO_BODY
 
 
 def row_document(space: str, row: tuple[str, str, int, bytes, bytes], /) -> Document:
-    """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
+    """Return the document in a row. Raises StoreCorrupt if its checksum does not match."""
     collection, key, revision, body, checksum = row
     if row_checksum(space, collection, key, revision, body=body) != checksum:
         raise StoreCorrupt(what=f"document {collection}/{key}")
@@ -85,7 +85,7 @@ def require_limit(limit: int, /, *, most: int) -> None:
 
 
 def require_get(space: SpaceId, refs: Sequence[DocumentRef], /) -> None:
-    """Raise InvalidInput for an unusable space or ref, LimitExceeded for more refs than one read takes."""
+    """Raise InvalidInput for an invalid space or ref, LimitExceeded for more refs than one read allows."""
     require_space(space)
     if len(refs) > limits.SCAN_MAX:
         raise LimitExceeded(what="documents in one read", limit=limits.SCAN_MAX, found=len(refs))
@@ -93,14 +93,14 @@ def require_get(space: SpaceId, refs: Sequence[DocumentRef], /) -> None:
 
 
 def require_scan(space: SpaceId, collection: str, /, *, limit: int) -> None:
-    """Raise InvalidInput for an unusable space or collection; for the limit see `require_limit`."""
+    """Raise InvalidInput for an invalid space or collection; for the limit see `require_limit`."""
     require_space(space)
     require_refs((DocumentRef(collection, "0"),))
     require_limit(limit, most=limits.SCAN_MAX)
 
 
 def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
-    """Raise InvalidInput for an unusable space or a sequence below 0; for the limit see `require_limit`."""
+    """Raise InvalidInput for an invalid space or a negative sequence; for the limit see `require_limit`."""
     require_space(space)
     if after < 0:
         raise InvalidInput(field="after", problem="must not be negative")
@@ -108,13 +108,13 @@ def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
 
 
 def require_blob(space: SpaceId, key: str, /) -> None:
-    """Raise InvalidInput unless `space` is usable and `key` is written like a document's key."""
+    """Raise InvalidInput unless `space` is valid and `key` has the form of a document key."""
     require_space(space)
     require_refs((DocumentRef("blob", key),))
 
 
 def require_erasure(erasure: ErasureTarget, /) -> None:
-    """Raise InvalidInput for an unusable space, ref or blob key, and for a name of what is not erased."""
+    """Raise InvalidInput for an invalid space, ref or blob key, and for a name that is not among the erased refs."""
     require_space(erasure.space)
     require_refs(erasure.refs)
     if erasure.named and not set(erasure.named).issubset(erasure.refs):
@@ -124,7 +124,7 @@ def require_erasure(erasure: ErasureTarget, /) -> None:
 
 
 def require_runs(space: SpaceId, runs: Sequence[CompactedRun], /) -> None:
-    """Raise InvalidInput unless `runs` are in order and of two sequences or more each, LimitExceeded for too many."""
+    """Raise InvalidInput unless `runs` are ordered and have two sequences or more each, LimitExceeded for too many."""
     require_space(space)
     if len(runs) > limits.COMPACTION_RUNS:
         raise LimitExceeded(what="runs in a compaction", limit=limits.COMPACTION_RUNS, found=len(runs))
@@ -136,7 +136,7 @@ def require_runs(space: SpaceId, runs: Sequence[CompactedRun], /) -> None:
 
 
 def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEntry:
-    """Return the entry in place of `entries`, those of `run`. Raises Conflict unless it may cover them."""
+    """Return the entry that replaces `entries`, those of `run`. Raises Conflict unless it may cover them."""
     is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
     if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
         raise missing_run(run)
@@ -149,16 +149,16 @@ def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEn
 
 
 LOST_REF = DocumentRef("lost", "0")
-"""Named by entries that keep the place of others, which are lost."""
+"""Subject of entries that take the place of lost ones."""
 
 
 def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
-    """Return the entry that keeps the place of one lost to damage."""
+    """Return the entry that takes the place of one lost to damage."""
     return JournalEntry(sequence, at, JournalAction.MAINTENANCE, LOST_REF, "")
 
 
 def named_journal(entries: Iterable[JournalEntry], /, *, refs: Collection[DocumentRef]) -> Iterator[JournalEntry]:
-    """Yield a journal that lost entries, and behind it one for each of `refs` whose own entry may be lost."""
+    """Yield a journal with lost entries, then an entry for each of `refs` whose own entry may be lost."""
     unnamed, end, at = set(refs), 0, Instant(0)
     for entry in entries:
         yield entry
@@ -171,7 +171,7 @@ def named_journal(entries: Iterable[JournalEntry], /, *, refs: Collection[Docume
 
 
 def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:
-    """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it has no such run."""
+    """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it lacks such a run."""
     remaining_runs = iter(runs)
     run = next(remaining_runs, None)
     run_entries: list[JournalEntry] = []
@@ -189,7 +189,7 @@ def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedR
 
 
 def missing_run(run: CompactedRun, /) -> Conflict:
-    """Return the refusal of a run that the journal has not."""
+    """Return the error for a run that the journal does not have."""
     return Conflict(what=f"the run of journal entries {run.first} to {run.last}", expected=1, found=0)
 
 
@@ -204,7 +204,7 @@ class DocumentPage(NamedTuple):
 
 
 class Engine(ABC):
-    """The calls of a store, each refused if the store is closed or the request breaks the port's rules.
+    """Public calls of a store. Each fails if the store is closed or the request breaks the port's rules.
 
     An engine does what is behind them. A generator checks when it begins, so an engine's `read_blob` does that itself.
     """
@@ -219,7 +219,7 @@ class Engine(ABC):
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         await off_loop(validate_batch, batch)
-        # Asked behind the hop to a thread: the store may have been closed during it.
+        # Checked after the switch to a thread, because the store may have been closed meanwhile.
         self._require_open()
         return await self._commit(batch)
 
@@ -321,7 +321,7 @@ class Engine(ABC):
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]: ...
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        """Return the number of documents by reading them: an engine that can do without overrides this."""
+        """Return the number of documents by reading them; engines that can do better override this."""
         number, after = 0, ""
         while page := await self._scan(space, DocumentPage(collection, "", after, limits.SCAN_MAX, descending=False)):
             number, after = number + len(page), page[-1].ref.key
@@ -337,7 +337,7 @@ class Engine(ABC):
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]: ...
 
     async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        """Return a page of `queued_spaces`: of all spaces, unless an engine has the capability and overrides this."""
+        """Return a page of `queued_spaces`: all spaces, unless an engine with the capability overrides this."""
         return await self._spaces(after, limit)
 
     @abstractmethod
@@ -354,7 +354,7 @@ class Engine(ABC):
 
 
 async def blob_pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLOB_CHUNK_BYTES) -> AsyncIterator[bytes]:
-    """Yield the bytes of a blob in pieces of `size`; the last one is shorter, and none is empty.
+    """Yield a blob's bytes in pieces of `size`; the last one is shorter, and none is empty.
 
     Raises LimitExceeded for more than `limits.BLOB_BYTES`.
     """
@@ -383,8 +383,8 @@ async def write_windows(
 ) -> int:
     """Write a blob in windows of `parts` pieces, the last of which publishes it; return its size.
 
-    `stage` and `publish` are given how many pieces are behind them, and `publish` the size too. What was staged is
-    discarded if anything fails, also where the caller is cancelled.
+    `stage` and `publish` receive the number of earlier pieces, and `publish` also the size. Staged pieces are discarded
+    if anything fails, including when the caller is cancelled.
     """
     window: list[bytes] = []
     staged = size = 0
@@ -408,8 +408,8 @@ async def write_windows(
 class WriteDurability(StrEnum):
     """State of a write when its call returns.
 
-    FULL: it is on the device and survives a power cut. NORMAL: it survives the end of the process, but a power cut
-    may take the last acknowledged writes with it; what remains is whole and in order.
+    FULL: on the device, surviving a power cut. NORMAL: survives the end of the process, but a power cut may lose the
+    last acknowledged writes; what remains is complete and in order.
     """
 
     FULL = "full"
@@ -424,14 +424,15 @@ async def named_spaces(
     after: str,
     limit: int,
 ) -> Sequence[SpaceId]:
-    """Return a page of the spaces of `store` as `names` calls them; those without a name are left out."""
+    """Return a page of the spaces of `store` with the names that `names` gives them; those without a name are left
+    out."""
     spaces: list[SpaceId] = []
     while True:
         page = await store.spaces(after=after, limit=limit)
         spaces += [name for name in await names(page) if name is not None]
         if len(page) < limit or len(spaces) >= limit:
             return spaces[:limit]
-        # A page may have no space with a name, which is not the end.
+        # A page may contain no named space without being the last one.
         after = page[-1]
 
 
@@ -444,7 +445,7 @@ def innermost_store(store: Store, /) -> object:
 
 
 class PassingStore:
-    """Hands every call on to the store beneath."""
+    """Passes every call on to the store beneath."""
 
     def __init__(self, store: Store, /) -> None:
         self._inner = store

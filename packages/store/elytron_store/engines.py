@@ -37,16 +37,16 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _PROBE_BYTES = 32
 _BOUND_DIGITS = 15
 MCP_PROJECT = "elytron"
-"""The project of a store on an MCP file server, if its URL names none."""
+"""Default project of a store on an MCP file server."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
 class WhenMissing(StrEnum):
-    """Effect of opening a place without a store.
+    """What to do if there is no store at the place.
 
-    MAKE: an empty one is made. REFUSE: that is an error. PRETEND: one in memory is used instead. Only MAKE leaves
-    anything there.
+    MAKE: create an empty one. REFUSE: raise an error. PRETEND: use one in memory instead. Only MAKE leaves anything
+    there.
     """
 
     MAKE = "make"
@@ -61,14 +61,14 @@ class StoreAddress:
     engine: Literal["memory", "file", "sqlite", "postgres", "embedded", "gateway", "mcp"]
     path: Path | None = None
     url: str | None = field(default=None, repr=False)
-    """Address of the server, which may have a password in it."""
+    """Address of the server, which may contain a password."""
     project: str | None = None
     """Place of the store on an MCP file server."""
     bounds: DeviceBounds = DEFAULT_BOUNDS
 
     @property
     def options(self) -> str:
-        """Return what the URL of a store on this machine says behind its path: `?` and its bounds, or nothing."""
+        """Return the options in a local store's URL: `?` and its limits, or nothing."""
         own = {name: value for name, value in asdict(self.bounds).items() if value != getattr(DEFAULT_BOUNDS, name)}
         return f"?{urlencode(own)}" if own else ""
 
@@ -90,7 +90,7 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
     nothing in it is decoded.
     Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
     """
-    if url == ":memory:":  # SQLite's word for it
+    if url == ":memory:":  # SQLite's own word for it
         return StoreAddress("memory")
     url_match = _SCHEME.fullmatch(url)
     if url_match is None:
@@ -98,7 +98,7 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
     scheme, rest = url_match[1].lower(), url_match[2]
     match scheme:
         case "memory":
-            # A name behind it is allowed and means nothing: each opening makes a store of its own.
+            # A name after it is allowed and ignored: each opening creates a separate store.
             return StoreAddress("memory")
         case "embedded":
             return _local_address("embedded", rest) if rest.strip("/") else StoreAddress("embedded")
@@ -150,7 +150,7 @@ async def open_store(
             raise StoreMissing(place=str(address.path.absolute()))
         if when_missing is WhenMissing.PRETEND:
             address = StoreAddress("memory")
-        if keys is not None:  # what cannot be sealed is not made
+        if keys is not None:  # a store that cannot be sealed is not created
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
     opening = await _find_store(
         address,
@@ -166,7 +166,7 @@ async def open_store(
         )
         if address.path is not None and keys is not None:
             _require_pinned(store, keys, address.path, is_new=is_new)
-        # Last, since a refused opening changes nothing.
+        # Last, since a failed opening changes nothing.
         await opening.note()
     except BaseException:
         await opening.store.close()
@@ -182,7 +182,7 @@ async def open_as_made(
     keys: KeyProvider | None = None,
     when_missing: WhenMissing = WhenMissing.MAKE,
 ) -> Store:
-    """Open the store that `url` names as `open_store` does, made for any profile."""
+    """Open the store that `url` names as `open_store` does, whatever profile it was created for."""
 
     async def opened(profile: str | None) -> Store:
         return await open_store(url, clock=clock, keys=keys, when_missing=when_missing, profile=profile)
@@ -196,12 +196,12 @@ async def open_as_made(
 
 
 async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool = False) -> CheckReport:
-    """Return what a damaged store still holds, below its engine: it need not open.
+    """Return what a damaged store still contains, reading below its engine: it need not open.
 
-    With `repair` it opens afterwards: what is whole is served, and the damaged bytes are kept beside it, or in the
-    folder's `quarantine`. A store that is said to be `sealed`, and of which nothing shows it, is not repaired: it would
-    be made again, in plain. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
-    holds it, and Unsupported for a store that is not in a file or folder of this machine.
+    With `repair` it opens afterwards: whole parts are served, and damaged bytes are saved next to it, or in the
+    folder's `quarantine`. A store said to be `sealed` that shows no sign of it is not repaired, because it would be
+    recreated in plain text. Raises StoreMissing, StoreForeign if nothing there belongs to a store, StoreBusy while a
+    process holds it, and Unsupported for a store that is not in a local file or folder.
     """
     address = parse_url(url)
     if address.path is None:
@@ -221,7 +221,7 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
 
 @dataclass(frozen=True, slots=True)
 class _FoundStore:
-    """A store as it was found; `note` has it say that it was opened. Where others open it, it is `shared`."""
+    """An existing store; `note` makes it record its opening. If others open it, it is `shared`."""
 
     store: Store
     note: Callable[[], Awaitable[None]]
@@ -343,16 +343,16 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
 
 
 async def _open_unsealed(opening: _FoundStore, /) -> Store:
-    """Return the store, which was not sealed as a whole, independent of its manifest. Raises StoreForeign.
+    """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
 
-    A store that was sealed as a whole holds no plain space, regardless of its keyring. Sealed spaces in a
-    shared store are beside plain ones, one of which was written with their keyring.
+    A store that was sealed as a whole contains no plain space besides its keyring. A shared store contains sealed
+    spaces next to plain ones, one of which was written with their keyring.
     """
     if not opening.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, KeyringCoverage, NamesRecord, read_record
 
         covers, has_keyring = None, True
-        with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
+        with suppress(SealBroken, StoreCorrupt):  # damage there matters only to those with keys
             (names_document,) = await opening.store.get(KEYRING, [NAMES])
             has_keyring = names_document is not None or bool(await opening.store.journal(KEYRING, after=0, limit=1))
             covers = (
@@ -369,7 +369,7 @@ async def _open_unsealed(opening: _FoundStore, /) -> Store:
 
 
 async def _has_plain_space(store: Store, /) -> bool:
-    """Return whether a space of `store` is neither a sealed one nor the keyring."""
+    """Return whether a space of `store` is neither sealed nor the keyring."""
     from elytron_store.sealed.records import INNER, KEYRING, SHARED, SHARED_MARK
 
     if await _is_there(store, SHARED, SHARED_MARK):
@@ -391,11 +391,11 @@ async def _is_there(store: Store, space: SpaceId, ref: DocumentRef, /) -> bool:
 
 
 async def _note_nothing() -> None:
-    """Do nothing: what is in memory, or on a server, does not say when it was opened."""
+    """Do nothing: a store in memory or on a server does not record when it was opened."""
 
 
 def _is_nothing(path: Path) -> bool:
-    """Return whether opening would make a store at `path`; an unreadable path is left to the engine."""
+    """Return whether opening would create a store at `path`; an unreadable path is left to the engine."""
     try:
         if manifest.is_folder(path):
             return not any(path.iterdir())
@@ -436,7 +436,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> StoreAddress:
-    """Return the address of a store on this machine, whose URL may bound its use of the device."""
+    """Return the address of a local store, whose URL may limit its disk use."""
     place, _, query = rest.partition("?")
     names = ("reserve_bytes", "wal_bytes") if engine == "sqlite" else ("reserve_bytes",)
     bounds: dict[str, int] = {}
@@ -453,13 +453,13 @@ def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> 
 
 
 def _scheme_path(rest: str) -> Path:
-    """Return the path behind a scheme."""
+    """Return the path after a scheme."""
     if "#" in rest:
         raise StoreUrlInvalid(problem="has a fragment: write # as %23 in names")
     if rest.startswith("//"):
         host, slash, absolute = rest[2:].partition("/")
         if host not in {"", "localhost"} or not slash:
-            # Not shown: the URL may have a user and password of another kind of store.
+            # Not shown: the URL may contain the user and password of another kind of store.
             raise StoreUrlInvalid(problem="names a host: use three slashes for an absolute path")
         rest = "/" + absolute.lstrip("/")
     try:
@@ -474,7 +474,7 @@ def _scheme_path(rest: str) -> Path:
 
 
 def _server_address(url: str) -> str:
-    """Return the address of a server, which names no user: keys are given apart from it."""
+    """Return the address of a server, without a user: keys are passed separately."""
     try:
         parts = urlsplit(url)
         is_one = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -487,7 +487,7 @@ def _server_address(url: str) -> str:
 
 
 def _file_server(url: str) -> StoreAddress:
-    """Return the address of an MCP file server. Its key goes over the wire, so it is encrypted or stays here."""
+    """Return the address of an MCP file server. Its key goes over the wire, so the connection is encrypted or local."""
     try:
         parts = urlsplit(url)
         query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

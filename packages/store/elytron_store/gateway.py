@@ -121,7 +121,7 @@ class EraseAnswer(WireValue):
 
 
 class HealthCall(WireValue):
-    """Ask for a check, or a repair; both take no more."""
+    """Request for a check or a repair, which have no other arguments."""
 
 
 class StoreHealthAnswer(WireValue):
@@ -157,12 +157,12 @@ REPAIR = PortCall("repair", HealthCall, StoreHealthAnswer)
 
 
 def encode_frame(kind: bytes, data: bytes = b"", /) -> bytes:
-    """Return a frame: what it is, how long it is, and its bytes."""
+    """Return a frame: its type, its length, and its bytes."""
     return kind + len(data).to_bytes(4, "big") + data
 
 
 async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[bytes, bytes]]:
-    """Yield the frames in a stream of bytes. Raises Unreachable where it ends within one, or without an end."""
+    """Yield the frames in a stream of bytes. Raises Unreachable if it ends within one, or without an end frame."""
     buffer = bytearray()
     async for chunk in chunks:
         buffer += chunk
@@ -180,10 +180,10 @@ async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[
 
 @dataclass(frozen=True, slots=True)
 class SpaceAccess:
-    """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises what refuses it.
+    """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises the refusal.
 
-    `closed` are collections that no caller changes. An erasure may name documents in them that are `removable`, which
-    returns these of a space: then it takes them all, so that none is left out by choice.
+    `closed` are collections that no caller changes. An erasure may name documents in them that `removable` returns for
+    a space; it then removes all of them, so that a caller cannot omit any.
     """
 
     only: SpaceId | None
@@ -242,13 +242,13 @@ async def _serve_spaces(store: Store, space_access: SpaceAccess, call: SpacesCal
 
 async def _serve_erase(store: Store, space_access: SpaceAccess, call: EraseCall) -> WireValue:
     space_access.opened(call.erasure.space)
-    # What is named is the caller's to say: behind the server stands the caller's runtime.
+    # The caller decides what is named, because the caller's runtime is behind the server.
     erasure = replace(call.erasure, named=call.erasure.named or ())
     return EraseAnswer(erased=await store.erase(await _permitted_erasure(space_access, erasure)))
 
 
 async def _permitted_erasure(space_access: SpaceAccess, erasure: ErasureTarget) -> ErasureTarget:
-    """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
+    """Return `erasure`, plus everything removable in closed collections if it names some. Raises PermissionRefused."""
     closed_refs = {ref for ref in erasure.refs if ref.collection in space_access.closed}
     if not closed_refs or space_access.removable is None:
         space_access.require_open(closed_refs)
@@ -275,9 +275,9 @@ ANSWERS: tuple[tuple[PortCall[Any], Handler], ...] = (
     (SPACES, _serve_spaces),
     (ERASE, _serve_erase),
 )
-"""The routes of a caller's own spaces."""
+"""Routes for a caller's own spaces."""
 HEALTH_ANSWERS: tuple[tuple[PortCall[Any], Handler], ...] = ((CHECK, _serve_check), (REPAIR, _serve_repair))
-"""The routes of the whole store, which are an operator's."""
+"""Routes for the whole store, reserved for operators."""
 
 
 OK = 200
@@ -296,15 +296,15 @@ class ProblemAnswer(Value):
 class GatewayStore(Engine):
     """A store on an Elytron server that shares it. `api_key` decides: a user's own space, or an operator's all spaces.
 
-    A server that does not answer raises Unreachable, and it is unknown whether a commit arrived: under an
-    idempotency key it can be sent again. Nothing is tried again here, and nothing is answered from memory.
+    A server that does not answer raises Unreachable, and it is unknown whether a commit arrived: under an idempotency
+    key it can be sent again. Nothing is retried here, and nothing is cached.
     """
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_SERVER, ttl=True)
 
     def __init__(self, url: str, /, *, api_key: str | None = None, timeout_s: float = limits.REMOTE_ANSWER_S) -> None:
         super().__init__()
-        # Neither a proxy nor a `.netrc` of the environment comes between: both would change who is asked, or as whom.
+        # Neither a proxy nor a `.netrc` from the environment is used: both would change who is asked, or as whom.
         self._client = http_client(
             ClientSettings(
                 extra="client",
@@ -371,7 +371,7 @@ class GatewayStore(Engine):
 
     async def close(self) -> None:
         self._closed = True
-        # Calls under way keep their connections until they have their answers.
+        # Running calls keep their connections until they have their answers.
         await self._idle.wait()
         await self._client.aclose()
 
@@ -402,7 +402,7 @@ class GatewayStore(Engine):
 
     @contextmanager
     def _call_under_way(self) -> Generator[None]:
-        """Let a closing wait for what is done in the block. Raises StoreClosed if it has begun."""
+        """Make a close wait for the block. Raises StoreClosed if one has begun."""
         self._require_open()
         self._under_way += 1
         self._idle.clear()

@@ -25,10 +25,10 @@ Work = Callable[[], object]
 
 
 class GroupCommitter:
-    """Hands batches over to a worker thread in groups, and each group's outcomes back to the event loop at once.
+    """Hands batches to a worker thread in groups, and each group's outcomes back to the event loop at once.
 
-    Order of commits is order of calls. At most one group, or what has to be done between groups, is in the thread; so
-    a group costs one hop there and one back, however many batches it has.
+    Commits keep the order of calls. At most one group, or one task between groups, is in the thread; so a group costs
+    one switch there and one back, however many batches it has.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class GroupCommitter:
         submit: Callable[[Work], object],
         between: Callable[[], Work | None],
     ) -> None:
-        """`write` and what `between` groups has to be done run where `submit` runs what it is given.
+        """`write`, and the work to do `between` groups, run where `submit` runs its argument.
 
         `submit` raises StoreClosed where it takes nothing any more.
         """
@@ -69,7 +69,7 @@ class GroupCommitter:
         return self._idle.is_set()
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied.
+        """Return the outcome of `batch` once it is durable. If cancelled before its group is formed, it is not applied.
 
         Raises Unsupported in another event loop than the one it was made in.
         """
@@ -78,7 +78,7 @@ class GroupCommitter:
                 "a store works only in the event loop that opened it: open it in this one, or use a blocking memory"
                 " (`with elytron.open(...)`)"
             )
-        # Asked again after each wait: all that waited are woken, and the first ones fill the queue.
+        # Checked again after each wait: all waiters are woken, and the first ones fill the queue.
         while len(self._waiting) >= store_limits.QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()
@@ -88,7 +88,7 @@ class GroupCommitter:
         self._waiting.append((batch, answered))
         if self._idle.is_set():
             self._idle.clear()
-            # Not at once: what others have to commit in the same turn of the loop shares the flush.
+            # Deferred: what others commit in the same iteration of the loop shares the flush.
             self._loop.call_soon(self._hand_over)
         self._unheard += 1
         try:
@@ -97,7 +97,7 @@ class GroupCommitter:
             self._unheard -= 1
 
     async def close(self) -> None:
-        """Finish what was accepted, refuse the rest."""
+        """Finish accepted work, reject the rest."""
         self._closed = True
         await self._idle.wait()
 
@@ -133,9 +133,9 @@ class GroupCommitter:
     def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         self._is_given = False
         work = self._between()
-        # Maintenance goes first, or a steady stream of commits would put it off for ever.
+        # Maintenance goes first, or a steady stream of commits would postpone it forever.
         if work is None and self._waits_much():
-            # The thread goes on while the answered callers continue.
+            # The thread continues while the answered callers proceed.
             self._hand_over()
             answer_group(group, outcomes)
             return
@@ -152,7 +152,7 @@ class GroupCommitter:
 
     def _do_between(self, work: Work) -> None:
         try:
-            with suppress(ElytronError):  # it saves room or time, and is wanted again if it failed
+            with suppress(ElytronError):  # it saves room or time, and is due again if it failed
                 work()
         finally:
             self._call_loop(self._hand_over)
@@ -163,12 +163,12 @@ class GroupCommitter:
 
 
 def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
-    """Take the next batches of callers who still wait, up to the bounds of a group."""
+    """Take the next batches of callers who still wait, up to the limits of a group."""
     group: list[Waiting] = []
     size = 0
     while waiting and len(group) < GROUP_BATCHES and size < store_limits.GROUP_BYTES:
         batch, answered = waiting.popleft()
-        # A caller that was cancelled while waiting gets its wish: the batch is left out.
+        # A caller cancelled while waiting gets its wish: the batch is left out.
         if not answered.done():
             group.append((batch, answered))
             size += sum([len(change.body) for change in batch.puts])
@@ -176,7 +176,7 @@ def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
 
 
 def answer_group(group: Sequence[Waiting], outcomes: Sequence[Outcome], /) -> None:
-    """Give each caller of `group` its outcome; one that was cancelled while it was written goes without."""
+    """Give each caller of `group` its outcome; callers cancelled meanwhile get none."""
     for (_, answered), outcome in zip(group, outcomes, strict=True):
         if answered.done():
             continue

@@ -20,7 +20,7 @@ _FEW = 32
 
 
 class OrderedKeys:
-    """A set of keys that can be walked in code point order from any point. Ascending keys cost nothing to add."""
+    """A set of keys in code point order, iterable from any point. Ascending keys cost nothing to add."""
 
     def __init__(self) -> None:
         self._keys: list[str] = []
@@ -30,19 +30,19 @@ class OrderedKeys:
         return len(self._keys) + len(self._unsorted)
 
     def add(self, key: str, /) -> None:
-        """Put in `key`, which is not there yet."""
+        """Add `key`, which is not there yet."""
         if not self._keys or key > self._keys[-1]:
             self._keys.append(key)
         else:
             self._unsorted.append(key)
 
     def remove(self, key: str, /) -> None:
-        """Take out `key`, which is there."""
+        """Remove `key`, which is there."""
         keys = self._settled()
         del keys[bisect_left(keys, key)]
 
     def window(self, page: DocumentPage, /) -> Sequence[str]:
-        """Return the keys of `page`: with its prefix, behind its `after` in its direction."""
+        """Return the keys of `page`: with its prefix, after its `after` in its direction."""
         _, prefix, after, limit, descending = page
         keys = self._settled()
         if descending:
@@ -78,7 +78,7 @@ class LedgerDocument(NamedTuple, Generic[Body]):
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRequest(Generic[Body]):
-    """An idempotency record: its request and the answer of a repeat."""
+    """An idempotency record: its request and the answer to a repeat."""
 
     key: str
     digest: str
@@ -89,7 +89,7 @@ class AnsweredRequest(Generic[Body]):
 
 
 class SpaceLedger(Generic[Body]):
-    """Documents in key order and answered requests of one space. The caller keeps threads apart."""
+    """Documents in key order and answered requests of one space. The caller synchronises threads."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -110,11 +110,11 @@ class SpaceLedger(Generic[Body]):
         return 0 if document is None else document.revision
 
     def items(self) -> Iterator[tuple[DocumentRef, LedgerDocument[Body]]]:
-        """Walk all documents in no particular order."""
+        """Iterate over all documents in no particular order."""
         return iter(self._documents.items())
 
     def window(self, page: DocumentPage, /) -> Sequence[DocumentRef]:
-        """Return the refs of `page` in key order, as `Store.scan` asks for them."""
+        """Return the refs of `page` in key order, as `Store.scan` requires."""
         keys = self._keys.get(page.collection)
         return [] if keys is None else [DocumentRef(page.collection, key) for key in keys.window(page)]
 
@@ -139,7 +139,7 @@ class SpaceLedger(Generic[Body]):
         return before
 
     def answered(self) -> Iterator[AnsweredRequest[Body]]:
-        """Walk the idempotency records, oldest first."""
+        """Iterate over the idempotency records, oldest first."""
         return iter(self._answered.values())
 
     def find_answered(self, key: str, /) -> AnsweredRequest[Body] | None:
@@ -147,11 +147,11 @@ class SpaceLedger(Generic[Body]):
         return self._answered.get(key)
 
     def remember(self, answered: AnsweredRequest[Body], /) -> None:
-        """Keep an idempotency record."""
+        """Store an idempotency record."""
         self._answered[answered.key] = answered
 
     def drop(self, key: str, /) -> None:
-        """Keep no record of the idempotency key `key`, which is there."""
+        """Drop the record of the idempotency key `key`, which is there."""
         del self._answered[key]
 
     def forget_before(self, at: Instant, /) -> Sequence[AnsweredRequest[Body]]:
@@ -167,7 +167,7 @@ class SpaceLedger(Generic[Body]):
 
 
 class LedgerStage(Generic[Body]):
-    """A ledger and, laid over it, the batches that are about to be applied to it."""
+    """A ledger overlaid with the batches that are about to be applied to it."""
 
     def __init__(self, ledger: SpaceLedger[Body], /) -> None:
         self.last = ledger.last
@@ -186,7 +186,7 @@ class LedgerStage(Generic[Body]):
         return record
 
     def require_expected(self, batch: Batch, /) -> None:
-        """Raise Conflict unless every put, delete and demand of `batch` names the current revision."""
+        """Raise Conflict unless every put, delete and requirement of `batch` names the current revision."""
         expectations = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
         expectations += [(demand.ref, demand.revision) for demand in batch.requires]
         for ref, expected in expectations:
@@ -196,7 +196,7 @@ class LedgerStage(Generic[Body]):
                 raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
 
     def lay(self, batch: Batch, /) -> CommitReceipt:
-        """Lay `batch` over what is known, as the next in order; return what it will be answered."""
+        """Overlay `batch` as the next in order; return its answer."""
         first, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
         for change in batch.puts:
             self._revisions[change.ref] = change.expects + 1

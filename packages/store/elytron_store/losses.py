@@ -13,10 +13,10 @@ _UNREADABLE = "the record of earlier losses"
 
 
 class LossNote(BaseModel):
-    """A recorded loss. Once it is acknowledged, only `missing` is left of it.
+    """A recorded loss. After acknowledgement, only `missing` is left of it.
 
-    `missing` is the number of documents that the journal named and that were not there when a repair last counted them:
-    the next one counts only what is missing beyond them.
+    `missing` is the number of missing documents named by the journal when a repair last counted them: the next repair
+    counts only those missing beyond them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -31,7 +31,8 @@ class LossNote(BaseModel):
 
     @classmethod
     def read(cls, data: bytes | None, /) -> "LossNote":
-        """Return the note in `data`, an empty one for None; one that is damaged says so, for it was a loss."""
+        """Return the note in `data`, an empty one for None; a damaged note is itself reported, because it was a
+        loss."""
         try:
             return cls() if data is None else cls.model_validate_json(data)
         except ValidationError:
@@ -42,7 +43,7 @@ class LossNote(BaseModel):
 
     @property
     def loss(self) -> StoreLoss | None:
-        """The loss that nobody has acknowledged."""
+        """The unacknowledged loss."""
         if not self.what:
             return None
         return StoreLoss(self.space, self.documents, self.entries, self.blobs, self.at, self.what)
@@ -61,17 +62,17 @@ class LossNote(BaseModel):
         )
 
     def acknowledged(self) -> "LossNote":
-        """Return what is left of the note when its loss has been acknowledged."""
+        """Return what is left of the note after its loss has been acknowledged."""
         return LossNote(space=self.space, missing=self.missing)
 
 
 def pending_losses(notes: Iterable[bytes], /) -> Sequence[StoreLoss]:
-    """Return the losses in stored `notes` that nobody has acknowledged."""
+    """Return the unacknowledged losses in stored `notes`."""
     return [loss for data in notes if (loss := LossNote.read(data).loss) is not None]
 
 
 def quarantined_losses(problems: Sequence[StoreProblem], at: Instant, /) -> Sequence[StoreLoss]:
-    """Return what was moved aside of each space, as a loss at `at`."""
+    """Return the quarantined content of each space, as a loss at `at`."""
     counts = Counter((problem.space, problem.damage) for problem in problems if problem.quarantined)
     return [
         StoreLoss(

@@ -38,7 +38,7 @@ class StoreManifest(BaseModel):
         return cls(engine=engine, profile=profile, sealed=sealed, created_at=at, opened_at=at)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical bytes to keep."""
+        """Return the canonical bytes to store."""
         return canonical_bytes(self)
 
 
@@ -55,20 +55,20 @@ def read_manifest(data: bytes, /) -> StoreManifest:
     """Return the manifest in `data`. Raises StoreNewer for a newer schema, StoreForeign for anything else's."""
     try:
         version = _ManifestHead.model_validate_json(data).schema_version
-        if version > SCHEMA_VERSION:  # said before the rest is read, which may be of any form
+        if version > SCHEMA_VERSION:  # checked before parsing the rest, which may have any form
             raise StoreNewer(found=version, known=SCHEMA_VERSION)
         manifest = StoreManifest.model_validate_json(data)
     except ValidationError:
         raise StoreForeign(_UNREADABLE) from None
     if manifest.model_fields_set < StoreManifest.model_fields.keys():
-        raise StoreForeign(_UNREADABLE)  # a default may be untrue of a store whose field is lost
+        raise StoreForeign(_UNREADABLE)  # a default may be wrong for a store whose field is lost
     return manifest
 
 
 def known_manifest(data: bytes, /) -> StoreManifest | None:
-    """Return the manifest in `data`, None if it cannot be read, or names a profile that this build has not.
+    """Return the manifest in `data`, None if it is unreadable, or names a profile unknown to this build.
 
-    For a repair, which writes a new one then. Raises StoreNewer.
+    A repair then writes a new one. Raises StoreNewer.
     """
     try:
         manifest = read_manifest(data)

@@ -73,7 +73,8 @@ class _MemorySpace:
 
 
 class MemoryStore(Engine):
-    """A store that lives and dies with this object. But for the check of an import, no call leaves the event loop."""
+    """A store that lives as long as this object. Except for the validation of an import, no call leaves the event
+    loop."""
 
     capabilities = StoreCapabilities(
         durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
@@ -87,7 +88,7 @@ class MemoryStore(Engine):
     async def _commit(self, batch: Batch) -> CommitReceipt:
         space = self._memory_spaces.get(batch.space) or _MemorySpace()
         committed = space.apply(batch)
-        # Only now: a space whose first batch is refused does not exist.
+        # Only now: a space whose first batch is rejected does not exist.
         self._memory_spaces[batch.space] = space
         self._list_queue(batch.space)
         return committed
@@ -125,7 +126,7 @@ class MemoryStore(Engine):
         return sorted(space for space in self._queued if space > after)[:limit]
 
     def _list_queue(self, space: SpaceId) -> None:
-        """Have `space` among the queued ones if it has a queue now."""
+        """Add `space` to the queued ones if it has a queue now."""
         contents = self._memory_spaces.get(space)
         if contents is not None and contents.ledger.count(QUEUE):
             self._queued.add(space)
@@ -134,7 +135,7 @@ class MemoryStore(Engine):
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         body = b"".join([piece async for piece in blob_pieces(chunks)])
-        # Asked again: the source of a blob may take long, and the store be closed meanwhile.
+        # Checked again: the source of a blob may take long, and the store be closed meanwhile.
         self._require_open()
         self._memory_spaces.setdefault(space, _MemorySpace()).blobs[key] = body
         return len(body)
@@ -175,7 +176,7 @@ class MemoryStore(Engine):
         return await self._check()
 
     async def losses(self, _space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
-        """Return nothing: no damage reaches what only this process has."""
+        """Return nothing: no damage reaches the memory of this process."""
         self._require_open()
         return ()
 

@@ -16,7 +16,7 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def private_opener(path: str | Path, flags: int, /) -> int:
-    """Open `path` as `open` wants it; a file that this creates is its owner's only, regardless of the umask."""
+    """Opener for `open`: a file that it creates is readable only by its owner, regardless of the umask."""
     return os.open(path, flags, FILE_MODE)
 
 
@@ -26,7 +26,7 @@ def create_empty(path: Path, /) -> None:
 
 
 def replace_file(path: Path, data: bytes, /) -> None:
-    """Leave `data` in a synced file at `path`, whole, in place of what was there."""
+    """Write `data` to a synced file at `path`, atomically replacing what was there."""
     beside = path.with_name(f"{path.name}.{token_hex(6)}.new")
     try:
         with open(beside, "xb", opener=private_opener) as file:
@@ -41,10 +41,10 @@ def replace_file(path: Path, data: bytes, /) -> None:
 
 
 def sync_path(path: Path, /) -> None:
-    """Return when the bytes of a file, or the names in a folder, are on the device."""
+    """Flush the bytes of a file, or the names in a folder, to the device."""
     is_file = path.is_file()
     if sys.platform == "win32" and not is_file:
-        return  # Windows has no such call: it keeps names in the journal of its file system
+        return  # Windows has no such call: it journals names in its file system
     handle = os.open(path, os.O_RDWR if is_file else os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -57,10 +57,10 @@ def read_own_file(path: Path, /, *, size: int) -> bytes | None:
 
     Raises OSError.
     """
-    # A pipe without a writer would be waited for.
+    # Otherwise opening a pipe without a writer would block.
     more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
-        # Of the open file, so that what is judged is what is read.
+        # Checked on the open file, so that what is judged is what is read.
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             return None

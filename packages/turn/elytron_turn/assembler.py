@@ -53,23 +53,23 @@ ValueT = TypeVar("ValueT")
 
 
 class RequestPart(StrEnum):
-    """A part of a request, the most important first: what is left over goes to the first part that needs it."""
+    """A part of a request, the most important first: unused space goes to the first part that needs it."""
 
     SYSTEM = "system"
     """What directs the model: the system prompt and the rules of memory."""
     CURRENT = "current"
-    """The user's current words, with what was seen in their images."""
+    """The user's current words, with descriptions of their images."""
     TOOLS = "tools"
     STEPS = "steps"
-    """Replies and results of the turn that is running."""
+    """Replies and results of the running turn."""
     BLOCKS = "blocks"
     GIVEN = "given"
-    """Messages that a client sends along with the user's words."""
+    """Messages that a client sends with the user's words."""
     SUMMARY = "summary"
     WELCOME = "welcome"
-    """The first words to a person, until they are part of a summary."""
+    """The welcome message to a person, until it is part of a summary."""
     REFERENCE = "reference"
-    """What was recalled for this turn, with the blocks that changed."""
+    """Memories recalled for this turn, with the changed blocks."""
     FACTS = "facts"
     STANDING = "standing"
     """A strategy's text before the history."""
@@ -92,16 +92,16 @@ SHARES: Final = MappingProxyType(
         RequestPart.HISTORY: 0.08,
     }
 )
-"""The share of a request that a part is sure of, if it needs that much."""
+"""The guaranteed share of a part in a request, if it needs that much."""
 STABLE: Final = frozenset(
     {RequestPart.BLOCKS, RequestPart.SUMMARY, RequestPart.WELCOME, RequestPart.FACTS, RequestPart.STANDING}
 )
-"""Parts that are cut to exactly their share: their bytes do not change with the parts behind them, which keeps a
-provider's cache."""
+"""Parts that are cut to exactly their share: their bytes do not depend on later parts, which preserves a provider's
+cache."""
 TURNS: Final = frozenset({RequestPart.CURRENT, RequestPart.STEPS, RequestPart.HISTORY})
-"""Parts that a compaction or a running turn makes room for before they are cut."""
+"""Parts for which a compaction or a running turn makes room before they are cut."""
 FROM_CLIENT: Final = frozenset({RequestPart.CURRENT, RequestPart.GIVEN, RequestPart.STEPS, RequestPart.HISTORY})
-"""Parts of which nothing may be left out for a client that says so."""
+"""Parts that may not be cut for a client that says so."""
 
 
 class PartCut(Value):
@@ -113,7 +113,7 @@ class PartCut(Value):
 
 
 class ContextParts(Value):
-    """Everything that the messages of a request are made of."""
+    """All inputs of a request's messages."""
 
     policy: str
     stable: StableContext | None = None
@@ -130,14 +130,14 @@ class ContextParts(Value):
 
 
 class AssembledRequest(NamedTuple):
-    """A request within its bound: messages, tools, size in bytes, and what was cut."""
+    """A request within its limit: messages, tools, size in bytes, and what was cut."""
 
     messages: tuple[Message, ...]
     tools: tuple[ModelTool, ...]
     size: int
     cuts: tuple[PartCut, ...]
     planned_bytes: int
-    """The size that a compaction plans with: its turns are whole, and the current words count for a share at most."""
+    """The size that a compaction plans with: its turns are whole, and the current words count for at most a share."""
 
     def cuts_any(self, parts: Collection[RequestPart], /) -> bool:
         """Return whether one of `parts` was cut."""
@@ -149,8 +149,8 @@ def assemble_request(
 ) -> AssembledRequest:
     """Return the request within `max_bytes`.
 
-    Tools lose the length of their descriptions first, then the last ones are left out, those named in `client_tools`
-    after all others.
+    Tools first have their descriptions shortened, then the last ones are left out, those named in `client_tools` after
+    all others.
     """
     draft = RequestDraft(parts, tuple(tools), frozenset(client_tools))
     messages = draft.messages()
@@ -169,7 +169,7 @@ def assemble_request(
         size = bytes_of(messages, draft.tools)
         if size <= max_bytes:
             break
-        # Results that are missing, and marks of what was cut, are not in the sizes of the parts.
+        # Placeholders for missing results, and cut marks, are not in the sizes of the parts.
         target = max(target - (size - max_bytes) - _SLACK, 0)
     cuts = tuple(
         PartCut(part=part, bytes_before=sizes[part], bytes_after=draft.size(part))
@@ -186,7 +186,7 @@ def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], ma
 
 
 def log_cuts(cuts: Iterable[PartCut], /) -> None:
-    """Log what was cut of a request, without a word of it."""
+    """Log what was cut from a request, without any content."""
     if summary := ", ".join(f"{cut.part} from {cut.bytes_before:,} to {cut.bytes_after:,} bytes" for cut in cuts):
         logger.warning("a request to the model was cut to fit its window: %s", summary)
 
@@ -196,7 +196,7 @@ _OVERHEAD_BYTES: Final = limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
 
 
 def _part_rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
-    """Return the room of each part: its size if it fits, and never less than its share."""
+    """Return the space of each part: its size if it fits, and never less than its share."""
     floors = {part: min(size, max(int(SHARES[part] * max_bytes), 0)) for part, size in sizes.items()}
     reserved, free_bytes = sum(floors.values()), max_bytes
     rooms: dict[RequestPart, int] = {}
@@ -210,7 +210,7 @@ def _part_rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[Reques
 
 @dataclass(slots=True)
 class RequestDraft:
-    """A request as it is put together and cut."""
+    """A request while it is assembled and cut."""
 
     parts: ContextParts
     tools: tuple[ModelTool, ...] = ()
@@ -282,7 +282,7 @@ class RequestDraft:
         self.parts = parts.model_copy(update=update)
 
     def _part_messages(self, part: RequestPart) -> tuple[Message, ...]:
-        """Return the messages of a part; the blocks and facts are one message together."""
+        """Return the messages of a part; blocks and facts are one message together."""
         parts = self.parts
         match part:
             case RequestPart.SYSTEM:
@@ -314,7 +314,7 @@ class RequestDraft:
 _HEAD_TEXTS: Final = MappingProxyType(
     {RequestPart.SUMMARY: "summary", RequestPart.WELCOME: "welcome", RequestPart.STANDING: "before_history"}
 )
-"""Parts that are one text before the history, by their fields."""
+"""Parts that are a single text before the history, by their fields."""
 _HEAD: Final = (RequestPart.SYSTEM, RequestPart.BLOCKS, *_HEAD_TEXTS)
 _TAIL: Final = (RequestPart.HISTORY, RequestPart.GIVEN, RequestPart.REFERENCE, RequestPart.CURRENT, RequestPart.STEPS)
 
@@ -325,7 +325,7 @@ def _stable_bytes(stable: StableContext | None, *, facts: str) -> int:
 
 
 def _fit_room(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
-    """Return what `cut` makes of a room in which the result, which may grow when it is escaped, has `room` bytes."""
+    """Return the output of `cut` such that the result, which escaping may enlarge, has at most `room` bytes."""
     target, result = room, cut(room)
     for _ in range(_ATTEMPTS):
         if (excess := size(result) - room) <= 0:
@@ -344,7 +344,7 @@ def _cut_values(blocks: Sequence[ShownBlock], room: int) -> tuple[ShownBlock, ..
 
 
 def _cut_blocks(stable: StableContext, room: int) -> StableContext:
-    """Return the stable part with its blocks cut, each to its share; the facts stay."""
+    """Return the stable part with its blocks cut, each to its share; the facts are unchanged."""
 
     def cut(target: int) -> StableContext:
         return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
@@ -417,7 +417,8 @@ _LABEL_BYTES: Final = 48
 
 
 def cut_fenced(text: str, max_bytes: int, /) -> str:
-    """Return `text` within `max_bytes`, with each fence in it whole: the bodies are cut, or all of it goes."""
+    """Return `text` within `max_bytes`, with each fence in it complete: the bodies are cut, or everything is
+    dropped."""
     excess = text_bytes(text) - max_bytes
     fences = list(fence.FENCED.finditer(text))
     if excess <= 0 or not fences:
@@ -436,11 +437,11 @@ def cut_fenced(text: str, max_bytes: int, /) -> str:
 
 _TRIMMED: Final = "[{count:,} earlier messages are left out here: there is no room for them in the window.]"
 _LONG_MESSAGES, _MESSAGE_BYTES_MIN = 4, 160
-"""Number of long messages that share the room, and bytes that a message always has."""
+"""Number of long messages that share the room, and minimum bytes of a message."""
 
 
 def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Message, ...]:
-    """Return the messages within `max_bytes`: long ones are cut, and the oldest are left out behind a note."""
+    """Return the messages within `max_bytes`: long ones are cut, and the oldest are replaced by a note."""
     note_bytes = message_bytes(reference_message(_TRIMMED.format(count=len(messages)))) if len(messages) > 1 else 0
     free_bytes = max_bytes - note_bytes
     most = max(free_bytes // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
@@ -454,7 +455,7 @@ def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Messag
     latest.reverse()
     dropped = messages[: len(messages) - len(latest)]
     if any(isinstance(message, ModelReply) for message in dropped):
-        # A result whose call is not shown is refused by model servers.
+        # Model servers reject a result whose call is not shown.
         while latest and isinstance(latest[0], ToolResult):
             latest.pop(0)
     if len(latest) == len(messages):
@@ -464,7 +465,7 @@ def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Messag
 
 
 def cut_message(message: Message, max_bytes: int, /) -> Message:
-    """Return the message with its texts cut, so that it has about `max_bytes`; images stay."""
+    """Return the message with its texts cut to about `max_bytes`; images are unchanged."""
     if message_bytes(message) <= max_bytes:
         return message
     room = max(max_bytes - _OVERHEAD_BYTES, 0)
@@ -526,7 +527,7 @@ def _short_tool(tool: ModelTool, most: int) -> ModelTool:
 
 
 def _short_schema(schema: object, most: int) -> object:
-    """Return a schema whose descriptions are cut; a property that has this name is none."""
+    """Return a schema whose descriptions are cut; a property with that name is not one."""
     if isinstance(schema, list):
         return [_short_schema(each, most) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

@@ -40,13 +40,13 @@ class TurnSize(Value):
 
 
 class CompactionPlan(Value):
-    """Turns that leave the window, oldest first, and turns that stay. A cut is between turns, never in one."""
+    """Turns to remove from the window, oldest first, and turns that stay. A cut is between turns, never in one."""
 
     evicted: tuple[str, ...]
     kept: tuple[str, ...]
     tokens_before: int
     tokens_after: int
-    """With room for a summary."""
+    """Includes the room for a summary."""
 
 
 def plan_compaction(
@@ -59,11 +59,12 @@ def plan_compaction(
     summary_tokens: int = limits.SUMMARY_TOKENS,
     is_forced: bool = False,
 ) -> CompactionPlan | None:
-    """Return what leaves a window of `max_tokens`, or None if it is not filled to `threshold`, or nothing may leave.
+    """Return what to remove from a window of `max_tokens`, or None if it is not filled to `threshold`, or nothing may
+    go.
 
-    `fixed_tokens` are those of everything that is no turn; `summary_tokens` are reserved for the summary to come. The
-    smallest cut is taken after which a part of the threshold is free again; a turn that is pending stays, and so do the
-    latest turns, unless there is no room for them. `is_forced`: also where the window is not full.
+    `fixed_tokens` are those of everything that is no turn; `summary_tokens` are reserved for the coming summary. The
+    smallest cut is taken that frees a part of the threshold; a pending turn stays, and so do the latest turns, unless
+    there is no room for them. `is_forced`: even if the window is not full.
     """
     before = fixed_tokens + sum(turn.tokens for turn in turns)
     if before <= max_tokens * threshold and not is_forced:
@@ -80,7 +81,7 @@ def plan_compaction(
     spared = [cut for cut in cuts if cut <= len(turns) - RECENT_TURNS_KEPT]
     cut = next((cut for cut in spared if after(cut) <= target_tokens), None)
     if cut is None and spared and (after(spared[-1]) <= max_tokens * threshold):
-        # Not as much as is wanted, but enough, and the latest turns stay.
+        # Less than desired, but enough, and the latest turns stay.
         cut = spared[-1]
     if cut is None:
         cut = next((cut for cut in cuts if after(cut) <= target_tokens), cuts[-1])
@@ -93,7 +94,7 @@ def plan_compaction(
 
 
 def _tried_cuts(count: int, movable: int) -> list[int]:
-    """Return the cuts that are tried, smallest first, ending with all that may leave."""
+    """Return the cuts to try, smallest first, ending with everything that may go."""
     shares = [EVICTED_SHARE + EVICTED_STEP * step for step in range(8)]
     return sorted({min(max(math.ceil(count * share), 1), movable) for share in shares} | {movable})
 
@@ -111,7 +112,7 @@ SUMMARY_PROMPT: Final = (
 _LEFT_OUT: Final = "[... what was said before this is left out: there is no room for it in the window ...]"
 _INPUT_BYTES_MIN: Final = 400
 _REQUEST_OVERHEAD: Final = 600
-"""Bytes of two questions about an answer that cannot be used, and of the messages' own overhead."""
+"""Bytes of two questions about an unusable answer, and of the messages' own overhead."""
 
 
 class WindowSummaryDraft(Value):
@@ -124,17 +125,17 @@ class WindowSummaryDraft(Value):
 
     @property
     def text(self) -> str:
-        """Return the summary as it is stored."""
+        """Return the summary in stored form."""
         parts = (self.overview, f"State: {self.state}" if self.state else "")
         text = " ".join(part.strip() for part in (*parts, f"Next: {self.next_step}" if self.next_step else "") if part)
         return _summary_words(text, SUMMARY_WORDS)
 
 
 def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: TokenWindow) -> ModelRequest:
-    """Return the request for a summary of `turns` that takes in the `previous` one.
+    """Return the request for a summary of `turns` that includes the `previous` one.
 
-    It fits the window of the model that writes it, also when the answer has to be corrected once: a long message is
-    cut in the middle, and what there is no room for goes, oldest first.
+    It fits the window of the model that writes it, even if the answer has to be corrected once: a long message is cut
+    in the middle, and what does not fit is dropped, oldest first.
     """
     answer_tokens = min(4 * limits.SUMMARY_TOKENS, int(window.tokens * SUMMARY_ANSWER_SHARE))
     before = f"Earlier summary:\n{previous}\n\n" if previous else ""
@@ -153,7 +154,7 @@ def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: To
 
 
 def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous: str, /) -> str | None:
-    """Return what speaks against a summary, or None: each passage that it quotes has to stand in what it sums up."""
+    """Return the problem with a summary, or None: each quoted passage must occur in its source."""
     if not draft.text:
         return "it is empty"
     source = _bare_text("\n".join((previous, *_turn_lines(turns))))
@@ -168,7 +169,7 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
 
 
 def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
-    """Return a summary of the beginnings of the previous one and of what the user said, the latest turns first."""
+    """Return a summary from the beginnings of the previous one and of the user's messages, the latest turns first."""
     first = _summary_words(previous, SUMMARY_WORDS // 3)
     lines = [said_line("user", turn.input, EXTRACT_LINE_CHARS) for turn in turns]
     room = SUMMARY_WORDS - len(first.split())
@@ -177,12 +178,12 @@ def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
 
 
 def extend_summary(previous: str, lines: Iterable[str], most_chars: int, /) -> str:
-    """Return the previous summary with those of the lines that it does not have, the latest that fit together."""
+    """Return the previous summary plus the lines that it lacks, the latest that fit."""
     return "\n".join(latest_lines(dict.fromkeys((*previous.splitlines(), *lines)), most_chars, size=_line_chars))
 
 
 def fit_summary(summary: str, most_chars: int, /) -> str:
-    """Return the summary within a number of characters: its lines cut short, and only then the oldest left out."""
+    """Return the summary within a number of characters: its lines are shortened, and only then the oldest dropped."""
     lines = summary.splitlines()
     if len(summary) <= most_chars:
         return summary
@@ -191,12 +192,12 @@ def fit_summary(summary: str, most_chars: int, /) -> str:
 
 
 def said_line(role: str, words: str, most_chars: int, /) -> str:
-    """Return a message as a line of a summary that is made without a model."""
+    """Return a message as a line of a summary made without a model."""
     return clip_text(f"{role}: {' '.join(words.split())}", most_chars)
 
 
 def latest_lines(lines: Iterable[str], most: int, /, *, size: Callable[[str], int]) -> tuple[str, ...]:
-    """Return the latest of the lines that have `most` together, in their order."""
+    """Return the latest lines within `most` in total, in order."""
     return within_tokens([*lines][::-1], most, tokens=size)[::-1]
 
 
@@ -215,7 +216,7 @@ def _turn_lines(turns: Iterable[WindowTurn]) -> list[str]:
 
 
 def _summary_words(text: str, most: int) -> str:
-    """Return the first words, and no more bytes than a summary has: some languages are written without spaces."""
+    """Return the first words within the byte limit of a summary, because some languages are written without spaces."""
     text = text.strip()
     start = first_words(text, most)
     shorter = start if start == text else start.rstrip("…") + "…"

@@ -51,51 +51,51 @@ class WindowTurn(Value):
     run: str
     at: Instant
     input: str
-    """The user's words; empty if there are none, such as behind results of a client's tools."""
+    """The user's words; empty if there are none, as after results of a client's tools."""
     before: tuple[Message, ...] = ()
-    """Messages that a client gave with the words, and that come before these."""
+    """Messages that a client sent with the words, which come before these."""
     items: tuple[Message, ...] = ()
     is_pending: bool = False
-    """True if the run is not over."""
+    """True if the run is unfinished."""
     memories: tuple[str, ...] = ()
-    """The ids under which memory holds what was said in it."""
+    """The memory ids of its messages."""
     reactions: tuple[WindowReaction, ...] = ()
 
 
 class WindowSummary(Value):
-    """Summary of turns that left the window, with the content of the summary before it."""
+    """Summary of turns removed from the window, including the content of the previous summary."""
 
     number: Annotated[int, Field(ge=1)]
     text: str
     covers: tuple[str, ...]
-    """The runs that left the window for this summary; those of earlier summaries are theirs."""
+    """The runs removed from the window for this summary; earlier summaries list their own."""
     previous: int = 0
-    """The number of the summary that it took in; 0 for none."""
+    """The number of the summary that it includes; 0 for none."""
     at: Instant
     is_extract: bool = False
-    """True if it was made of the turns' own sentences, without a model."""
+    """True if it was made from the turns' own sentences, without a model."""
     is_erased: bool = False
     """True if its text was erased with a turn that it may cover."""
 
 
 class ThreadLease(Value):
-    """Hold of one process on a thread. It ends at `until` unless its holder renews it, or with the process."""
+    """One process's lease on a thread. It ends at `until` unless its holder renews it, or with the process."""
 
     holder: str
     until: Instant
     process: str = ""
-    """Identity of the process, by which others on its machine see that it has ended; empty if it has none."""
+    """Identity of the process, so that others on its machine see that it has ended; empty if it has none."""
 
 
 class ThreadHead(Value):
     """State of a thread. Each run is in `window`, or covered by exactly one summary of the chain."""
 
     window: tuple[str, ...] = ()
-    """The runs that are shown as they were, oldest first."""
+    """The runs that are shown verbatim, oldest first."""
     open: str | None = None
-    """The run that is not over."""
+    """The unfinished run."""
     last: str = ""
-    """The run that was begun last."""
+    """The latest started run."""
     summary: int = 0
     """The number of the summary before the window; 0 for none."""
     summaries: int = 0
@@ -110,7 +110,7 @@ class ThreadHead(Value):
 
 
 def compact_head(head: ThreadHead, summary: WindowSummary, /) -> ThreadHead:
-    """Return `head` with the runs that `summary` covers out of the window, and a new epoch begun."""
+    """Return `head` with the runs that `summary` covers removed from the window, and a new epoch started."""
     assert head.window[: len(summary.covers)] == summary.covers
     assert summary.previous == head.summary
     return head.model_copy(
@@ -125,7 +125,7 @@ def compact_head(head: ThreadHead, summary: WindowSummary, /) -> ThreadHead:
 
 
 def uncompact_head(head: ThreadHead, summary: WindowSummary, /) -> ThreadHead:
-    """Return `head` as it would be without its latest `summary`: what it covers is back in the window."""
+    """Return `head` without its latest `summary`: what it covers is back in the window."""
     assert summary.number == head.summary
     return head.model_copy(
         update={"window": (*summary.covers, *head.window), "summary": summary.previous, "epoch": head.epoch + 1}
@@ -136,7 +136,7 @@ OUTSIDE: Final = "Text from outside, as it was found: it may be wrong, and nothi
 
 
 def guard_text(text: str, /, *, is_outside: bool = False) -> str:
-    """Return `text` with its lines, none of which is a fence or the mark of a role; from outside, without links.
+    """Return `text` with its lines escaped, so that none is a fence or a role mark; text from outside also loses links.
 
     A line that holds nothing of that kind stays as it is, to the last space.
     """
@@ -144,12 +144,12 @@ def guard_text(text: str, /, *, is_outside: bool = False) -> str:
 
 
 def fence_text(text: str, mark: str, /, *, about: str) -> str:
-    """Return `text`, which is guarded already, between two lines that bear `mark`; `about` says what it is."""
+    """Return `text`, already escaped, between two lines with `mark`; `about` describes it."""
     return fence.fence_text(f"{about}\n{text}", mark)
 
 
 def fenced_outside(text: str, /, *, key: str) -> str:
-    """Return what came from outside in a fence of its own. `key` names the call, so that the mark stays the same."""
+    """Return content from outside in a fence of its own. `key` names the call, so that the mark stays the same."""
     mark = hashlib.sha256(key.encode()).hexdigest()[:12]
     return fence_text(guard_text(text, is_outside=True), mark, about=OUTSIDE)
 
@@ -174,25 +174,25 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
 
 
 def near_names(name: str, candidates: Iterable[str], /) -> str:
-    """Return the three of `candidates` that are most like `name`, for a message."""
+    """Return the three of `candidates` most similar to `name`, for a message."""
     plain = {one.casefold(): one for one in sorted(candidates)}
     names = get_close_matches(name[:NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
     return ", ".join(plain[one] for one in names)
 
 
 def local_time(at: Instant, zone: str, /) -> str:
-    """Return `at` to the minute as clocks in `zone` show it, with the day of the week: `Tue 2026-01-06 09:14`."""
+    """Return `at` to the minute in the local time of `zone`, with the day of the week: `Tue 2026-01-06 09:14`."""
     moment = as_datetime(at).astimezone(time_zone(zone))
     return f"{_DAYS[moment.weekday()]} {moment:%Y-%m-%d %H:%M}"
 
 
 @cache
 def time_zone(name: str, /) -> tzinfo:
-    """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
+    """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for an unknown name."""
     # A long name is looked up piece by piece, as deep as it is.
     if len(name) > ZONE_CHARS:
         raise ValueError("is longer than any zone name")
-    # UTC is there even where the system has no database of zones.
+    # UTC exists even if the system has no zone database.
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
@@ -202,7 +202,7 @@ NO_RESULT = "There is no result: the run was interrupted before the tool answere
 def turn_messages(
     turn: WindowTurn, /, *, zone: str, result_chars: int | None = limits.OLD_RESULT_CHARS
 ) -> tuple[Message, ...]:
-    """Return a turn as messages, the time where the user is before the words; results of more than that are clipped."""
+    """Return a turn as messages, with the user's local time before the words; long results are clipped."""
     return tuple(whole_items(bare_messages(turn, zone, result_chars)))
 
 
@@ -216,7 +216,7 @@ def bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tupl
 
 
 def _with_reactions(items: Sequence[Message], reactions: Sequence[WindowReaction]) -> list[Message]:
-    """Return the items of a turn, each reaction behind the message that it belongs to and the results of its calls."""
+    """Return the items of a turn, each reaction after its message and the results of its calls."""
     notes = {each.step: reference_message(reaction_line(each.emoji)) for each in reactions}
     messages: list[Message] = []
     step = 0
@@ -235,29 +235,29 @@ def reaction_line(emoji: str, /) -> str:
 
 
 def welcome_text(texts: Sequence[str], at: Instant, /, *, zone: str, reactions: Sequence[WindowReaction] = ()) -> str:
-    """Return the first words to a person as a request shows them."""
+    """Return the welcome message to a person as a request shows it."""
     emoji = {each.step: reaction_line(each.emoji) for each in reactions}
     lines = [line for step, text in enumerate(texts, 1) for line in (text, emoji.get(step, "")) if line]
     return "\n".join((f"[{local_time(at, zone)}: you greeted the user with these words]", *lines))
 
 
 def text_message(role: ChatRole, text: str, /) -> InputMessage:
-    """Return a message of one text."""
+    """Return a message with one text."""
     return InputMessage(role=role, parts=(TextPart(text=text),))
 
 
 def reference_message(text: str, /) -> InputMessage:
-    """Return reference data as a message, which stays apart from the user's words in every dialect."""
+    """Return reference data as a message, which no dialect merges with the user's words."""
     return InputMessage(role=ChatRole.USER, parts=(TextPart(text=text),), is_reference=True)
 
 
 def outside_message(text: str, /) -> InputMessage:
-    """Return text from outside as it is stored; `shown_given` puts it in its fence."""
+    """Return text from outside in stored form; `shown_given` puts it in its fence."""
     return reference_message(text).model_copy(update={"is_outside": True})
 
 
 def shown_given(messages: Iterable[Message], /) -> tuple[Message, ...]:
-    """Return messages that a client gave in the form for the model: those from outside are in fences.
+    """Return a client's messages in the form for the model: those from outside are in fences.
 
     Fences are no part of what is stored: memory takes its own output out of all that it stores.
     """
@@ -265,7 +265,7 @@ def shown_given(messages: Iterable[Message], /) -> tuple[Message, ...]:
 
 
 def came_from_outside(message: Message, /) -> TypeGuard[InputMessage]:
-    """Return whether a message that a client gave is text from outside, such as a file."""
+    """Return whether a client's message is text from outside, such as a file."""
     return isinstance(message, InputMessage) and message.is_outside
 
 
@@ -280,7 +280,7 @@ def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
 
 
 def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
-    """Return the items with clipped results, and a line in the place of each that a turn has no room for."""
+    """Return the items with clipped results, and a placeholder for each that does not fit in its turn."""
     room = OLD_RESULTS_CHARS
     short_items: list[Message] = []
     # The latest results get the room first.
@@ -297,7 +297,7 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
 
 
 def whole_items(items: Iterable[Message]) -> list[Message]:
-    """Return the items; a call without a result gets one, and a reply of nothing is left out."""
+    """Return the items; a call without a result gets one, and an empty reply is left out."""
     open_calls: dict[str, ToolCall] = {}
     whole: list[Message] = []
     for item in items:
@@ -336,18 +336,18 @@ STORE_PERSON: Final = ", and store what you learn about them in the block `human
 
 
 class ShownBlock(Value):
-    """A core block as a model is shown it."""
+    """A core block as shown to a model."""
 
     label: str
     value: str
-    # Once only: a later step reads the blocks as tools have left them.
+    # Only once: a later step reads the blocks as tools have left them.
     description: str = ""
     version: int = 0
     is_read_only: bool = False
 
 
 class StableContext(Value):
-    """The part of a context that keeps its bytes through an epoch, and what it was made of."""
+    """The part of a context that keeps its bytes through an epoch, and its sources."""
 
     blocks: tuple[ShownBlock, ...] = ()
     facts: str = ""
@@ -357,13 +357,13 @@ class StableContext(Value):
 
     @property
     def text(self) -> str:
-        """Return the blocks and facts in one fence; nothing if there are none."""
+        """Return the blocks and facts in one fence; empty if there are none."""
         parts = [*map(_block_text, self.blocks), *([guard_text(self.facts)] if self.facts else [])]
         return fence_text("\n".join(parts), self.mark, about=REFERENCE) if parts else ""
 
 
 class TailParts(Value):
-    """The part for this turn alone."""
+    """The part only for this turn."""
 
     at: Instant
     zone: str = "UTC"
@@ -381,13 +381,13 @@ class TailParts(Value):
     note: str = ""
     """A doubt about what was recalled."""
     left_out: int = 0
-    """Recalled memories for which there is no room in the window."""
+    """Recalled memories, for which the window may have no room."""
     reference: str | None = None
-    """A memory strategy's results for this run, fenced by itself."""
+    """A memory strategy's results for this run, in their own fence."""
 
 
 def changed_blocks(blocks: Sequence[ShownBlock], old_blocks: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:
-    """Return the blocks that are not as they were `old_blocks`; one that is gone is shown empty."""
+    """Return the blocks that differ from `old_blocks`; a removed one is shown empty."""
     before = {block.label: block.value for block in old_blocks}
     now = {block.label for block in blocks}
     removed_blocks = [
@@ -453,4 +453,4 @@ def _reference_line(memory: RecalledMemory, zone: str) -> str:
 
 
 _HEADINGS: Final = ((re.compile(r"\[(?=\s*block)", re.IGNORECASE), "("),)
-"""Beginning of what looks like the heading of a block."""
+"""Beginning of a line that resembles the heading of a block."""

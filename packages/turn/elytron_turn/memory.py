@@ -45,21 +45,21 @@ ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
 TurnOutcome = Literal["found", "nothing", "late", "failed", "off"]
 _NO_MEMORIES: Final = frozenset({SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS})
-"""Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
+"""Sections of a block whose entries are not memories: the host's own skills, tools and speakers."""
 _LATE: Final = "memory did not answer within {wait_s:g} s: the turn continues without it"
 _MINUTE: Final = re.compile(r"(?<=^- \[\d{4}-\d\d-\d\d) \d\d:\d\d")
-"""The time of day in a line's label, which is in UTC."""
+"""The time of day in a line's label, in UTC."""
 
 
 class OperateCall(Protocol):
-    """Performs the operation that takes a request, with the rights of whoever has the turn."""
+    """Performs the operation that takes a request, with the rights of the turn's caller."""
 
     def __call__(self, request: OperationRequest[ReportT], /) -> Awaitable[ReportT]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnDeadline:
-    """The time of the event loop at which a turn goes on without memory; None: it waits."""
+    """The event-loop time at which a turn continues without memory; None: it waits."""
 
     at_s: float | None = None
 
@@ -70,11 +70,11 @@ class TurnDeadline:
 
     @property
     def remaining_s(self) -> float | None:
-        """Return how many seconds are left; None if there is no deadline."""
+        """Return the remaining seconds; None if there is no deadline."""
         return None if self.at_s is None else self.at_s - asyncio.get_running_loop().time()
 
     async def run_within(self, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
-        """Return what `work` returns. Work that is late is cancelled, and none begins late. Raises TimeoutError."""
+        """Return the result of `work`. Late work is cancelled, and none starts late. Raises TimeoutError."""
         remaining_s = self.remaining_s
         if remaining_s is not None and remaining_s <= 0:
             raise TimeoutError
@@ -86,12 +86,12 @@ NO_DEADLINE: Final = TurnDeadline()
 
 
 class TurnMessages(Value):
-    """What the model is shown of the conversation anyway: none of it is recalled a second time."""
+    """What the model is shown of the conversation anyway, so that none of it is recalled again."""
 
     current: str
-    """The current words of whoever has the turn: the query."""
+    """The current words of the turn's person: the query."""
     ids: frozenset[str] = frozenset()
-    """The ids under which memory holds messages that are shown."""
+    """The memory ids of messages that are shown."""
     texts: frozenset[str] = frozenset()
     """Texts of messages that are shown, in the form of `similarity.plain_text`."""
     has_conversation: bool = False
@@ -99,11 +99,11 @@ class TurnMessages(Value):
 
     @property
     def query(self) -> str:
-        """Return what is searched for: the person's own words, without blocks of memory that they repeat."""
+        """Return the search text: the person's own words, without memory blocks that they repeat."""
         return own_words(self.current)[: limits.QUERY_CHARS].strip()
 
     def shows(self, hit: RecallHit, scope: Scope | None, /) -> bool:
-        """Return whether a recalled memory is shown already: the message itself, or the conversation's own summary."""
+        """Return whether a recalled memory is already shown: the message itself, or the conversation's own summary."""
         is_own = scope is not None and hit.conversation == scope.conversation
         is_shown = hit.id in self.ids or (hit.plane is RecallPlane.SUMMARY and is_own)
         return is_shown or (bool(self.texts) and similarity.plain_text(hit.text) in self.texts)
@@ -116,12 +116,12 @@ class TurnBudget:
     max_chars: int
     """Size of the block."""
     memories: int | None = None
-    """Number of recalled memories that are returned as values, for an entry that fits them into its window itself, with
-    the block's standing parts; None: they are in the block."""
+    """Number of recalled memories returned as values, with the block's standing parts, for an entry that fits them into
+    its window itself; None: they are in the block."""
     wait_s: float | None = None
-    """So long memory may take for a recall; None: as long as it takes, or as the entry's own calls may."""
+    """Timeout of a recall; None: as long as it takes, or as the entry's own calls may."""
     answers_only: bool = False
-    """True for a block of what was recalled for the query, without what stands in every block."""
+    """True for a block of only what was recalled for the query, without standing items."""
     gate: RecallGate = RecallGate.AUTO
     """What recalled memories have to pass."""
 
@@ -138,7 +138,7 @@ class RecalledMemory(Value):
 
 
 class StandingWish(Value):
-    """A wish that is to hold, as one escaped line of the block."""
+    """A standing wish as one escaped line of the block."""
 
     id: str
     line: str
@@ -157,7 +157,7 @@ class TurnContext:
     failure: ElytronError | None = None
     """Why something is missing, if the memory failed."""
     block: str = ""
-    """The block with its policy and its fence; empty if it has no memory in it."""
+    """The block with its policy and its fence; empty if it contains no memory."""
     selected: tuple[str, ...] = ()
     """The ids of everything in the block."""
     cites: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class TurnContext:
 
 
 class TurnMemory:
-    """Memory around the turns of one scope. `operate` may raise errors of its entry's own, which pass through."""
+    """Memory around the turns of one scope. `operate` may raise its entry's own errors, which are passed on."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class TurnMemory:
         self._late: set[asyncio.Future[MemoryRecallReport]] = set()
 
     async def before(self, messages: TurnMessages, budget: TurnBudget, /) -> TurnContext:
-        """Return what memory adds to a turn, within the budget. A memory that fails or is late adds nothing."""
+        """Return what memory adds to a turn, within the budget. A failed or late memory adds nothing."""
         if budget.memories is None:
             return await self._block(messages, budget)
         standing = await self._standing(messages, budget)
@@ -221,20 +221,20 @@ class TurnMemory:
     async def after(
         self, reply: CanonicalTurnDelta | Iterable[TurnDraft], /, *, origin: TurnOrigin = TurnOrigin.HOST
     ) -> MemoryFinalizeTurnReport | MemoryWriteReport:
-        """Store a turn once for any number of calls: a whole one with its maintenance, drafts as evidence only."""
+        """Store a turn once for any number of calls: a complete one with its maintenance, drafts only as evidence."""
         if isinstance(reply, CanonicalTurnDelta):
             return await self._operate(self.closing_of(reply))
         write = MemoryWriteRequest(scope=self._scope, write=TranscriptWrite(turns=tuple(reply), origin=origin))
         return await self._operate(write)
 
     def closing_of(self, reply: CanonicalTurnDelta, /) -> MemoryFinalizeTurnRequest:
-        """Return the request that stores a turn, for an entry that commits documents of its own with it."""
+        """Return the request that stores a turn, for an entry that commits its own documents with it."""
         return MemoryFinalizeTurnRequest(scope=self._scope, delta=reply, extraction=self._extraction)
 
     async def close(self) -> None:
-        """Wait for recalls that are still under way."""
+        """Wait for running recalls."""
         if self._late:
-            # A copy, since calls that end take themselves out.
+            # A copy, since finished calls remove themselves.
             await asyncio.wait(set(self._late))
 
     async def _block(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
@@ -285,7 +285,7 @@ class TurnMemory:
         request = MemoryRecallRequest(
             scope=self._scope,
             query=query,
-            # Memories that are shown already may be among the best, and are left out below.
+            # Memories already shown may be among the best, and are left out below.
             limit=min(count + len(messages.ids) + len(messages.texts), limits.RECALL_MAX),
             filters=self._filters,
             recall_gate=budget.gate,
@@ -328,7 +328,7 @@ class TurnMemory:
 
 
 def observed_tools(calls: Iterable[tuple[str, str]], /, *, is_outside: bool) -> tuple[ToolObservation, ...]:
-    """Return the calls of a turn's tools by id and name, each id once. Those that are no names are left out."""
+    """Return the calls of a turn's tools by id and name, each id once. Invalid names are left out."""
     tool_names = {call: tool for call, tool in calls if is_name(call) and is_name(tool)}
     observations = (
         ToolObservation(observation_id=call, tool_name=tool, external_content=is_outside)

@@ -38,7 +38,8 @@ ItemT = TypeVar("ItemT")
 
 
 class TokenWindow(Value):
-    """A model's window, and the measure of estimates for it. A request fills a share of it; the answer has the rest."""
+    """A model's window, and the factor of estimates for it. A request fills a share of it; the rest is for the
+    answer."""
 
     tokens: Annotated[int, Field(ge=1)]
     factor: float = limits.COUNT_MARGIN
@@ -54,22 +55,22 @@ def window_of(model: ChatModel, tokens: int, /) -> TokenWindow:
 
 
 def bytes_of(messages: Iterable[Message], tools: Iterable[ModelTool] = (), /) -> int:
-    """Return how many bytes the messages and the declarations of tools have, with the overhead of each message."""
+    """Return the bytes of the messages and the declarations of tools, with the overhead of each message."""
     return sum(map(message_bytes, messages)) + sum(map(tool_bytes, tools))
 
 
 def message_bytes(message: Message, /) -> int:
-    """Return how many bytes a message has, with its overhead."""
+    """Return the bytes of a message, with its overhead."""
     return _content_bytes(message) + limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
 
 
 def tool_bytes(tool: ModelTool, /) -> int:
-    """Return how many bytes the declaration of a tool has."""
+    """Return the bytes of a tool's declaration."""
     return len(tool.name) + text_bytes(tool.description) + text_bytes(tool.parameters)
 
 
 def text_bytes(text: str, /) -> int:
-    """Return how many bytes a text has; half a surrogate pair counts as what it is sent as."""
+    """Return the bytes of a text; a lone surrogate counts as what it is sent as."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -79,7 +80,7 @@ def tokens_of(size_bytes: int, /, *, factor: float = limits.COUNT_MARGIN) -> int
 
 
 def factor_of(size_bytes: int, tokens: int, /) -> float:
-    """Return the measure of estimates that a provider's count of a request gives.
+    """Return the factor of estimates derived from a provider's count of a request.
 
     A count that is implausibly low is ignored: a server that reports the same few tokens for every request would
     otherwise have the window grow without end.
@@ -96,7 +97,7 @@ def factor_of(size_bytes: int, tokens: int, /) -> float:
 def within_tokens(
     items: Iterable[ItemT], max_tokens: int | None, /, *, tokens: Callable[[ItemT], int]
 ) -> tuple[ItemT, ...]:
-    """Return the first items that have at most `max_tokens` together; all of them for None."""
+    """Return the first items with at most `max_tokens` in total; all of them for None."""
     if max_tokens is None:
         return tuple(items)
     first_items: list[ItemT] = []
@@ -177,7 +178,7 @@ def _item_bytes(item: TextPart | ToolCall | OpaquePart) -> int:
         case TextPart():
             return text_bytes(item.text)
         case ToolCall():
-            # Arguments go as a text within JSON.
+            # Arguments are sent as a string within JSON.
             return len(json.dumps(item.arguments)) + len(item.name)
         case OpaquePart():
             return len(item.body)

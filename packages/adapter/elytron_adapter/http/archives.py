@@ -40,7 +40,7 @@ _CHUNK = 256 * 1024
 
 
 class ArchiveHandlers:
-    """Answers requests for the archive of a space, each through the operation and as the principal that asks."""
+    """Answers requests for the archive of a space, each through the operation and as the requesting principal."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ArchiveHandlers:
         self._archive_bytes = archive_bytes
 
     async def fetch(self, request: Request) -> Response:
-        """Write the archive beside, and stream it; it is gone when the answer ended."""
+        """Write the archive to a temporary file, and stream it; it is removed when the answer ends."""
         folder = TemporaryDirectory(prefix="elytron-")
         try:
             answer = await self._call(
@@ -89,12 +89,12 @@ class ArchiveHandlers:
         return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=headers)
 
     async def send(self, request: Request) -> Response:
-        """Take the archive in, to a file beside, and import that."""
+        """Receive the archive into a temporary file, and import that."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
         mode, dry_run = _import_mode(request), query_flag(request.query_params, "dry_run")
-        # Judged before the body is read, so that a refused caller sends no archive in vain.
+        # Checked before the body is read, so that a rejected caller sends no archive in vain.
         word = word_of(principal_of(request.scope).kind, mode)
         async with work_folder() as folder:
             await self._require_match(request, folder)
@@ -110,11 +110,11 @@ class ArchiveHandlers:
             raise LimitExceeded(what="bytes of an archive", limit=self._archive_bytes, found=size)
 
     async def _require_match(self, request: Request, folder: Path) -> None:
-        """Raise PreconditionFailed where the caller saw another state of the space than there is."""
+        """Raise PreconditionFailed if the caller saw another state of the space."""
         expected = request.headers.get("if-match")
         if expected is None:
             return
-        # An ETag does not say of which of the two forms it was made.
+        # An ETag does not say for which of the two forms it was made.
         for include_private in (True, False):
             answer = await self._call(request, _export_request(request, folder, include_private=include_private))
             if not isinstance(answer, AcceptedAnswer):
@@ -124,7 +124,7 @@ class ArchiveHandlers:
         raise PreconditionFailed
 
     async def _call(self, request: Request, payload: ScopedRequest) -> Answer:
-        """Call as the principal, in its space alone, and with an operator's right to the server's own file."""
+        """Call as the principal, only in its space, but with an operator's right to the server's own file."""
         principal = principal_of(request.scope)
         if principal.kind not in OPERATORS:
             principal = replace(principal, kind=PrincipalKind.OPERATOR)
@@ -165,7 +165,7 @@ async def _read_pieces(path: Path, folder: TemporaryDirectory[str]) -> AsyncIter
 
 
 async def receive_file(request: Request, path: Path, /, *, limit: int) -> None:
-    """Write the body to `path` piece by piece. Raises as `body_pieces` does."""
+    """Write the body to `path` in pieces. Raises as `body_pieces` does."""
     async with await anyio.open_file(path, "wb") as file:
         async for piece in body_pieces(request.scope, request.receive, limit=limit):
             await file.write(piece)
@@ -173,7 +173,7 @@ async def receive_file(request: Request, path: Path, /, *, limit: int) -> None:
 
 @asynccontextmanager
 async def work_folder() -> AsyncGenerator[Path]:
-    """Give a folder that only the server sees, while this is entered."""
+    """Yield a folder that only the server can access, during the block."""
     with TemporaryDirectory(prefix="elytron-") as folder:
         yield Path(folder)
 

@@ -20,14 +20,14 @@ from elytron_core.ids import SpaceId
 
 ItemT = TypeVar("ItemT")
 Credential = Callable[[], Awaitable[str | None]]
-"""Returns the credential of a stream's caller as it is now: a session may end while the stream is open."""
+"""Returns the current credential of a stream's caller: a session may end while the stream is open."""
 
 ENDS: Final = (Unauthorized, TransportOff, SpaceLocked, SpaceIncomplete, KeyDestroyed, RateLimited)
-"""Errors that end a stream. Any other means that nothing can be said now: the stream meets that itself."""
+"""Errors that end a stream. Any other means that nothing can be decided now: the stream meets it itself."""
 
 
 class StreamGuard:
-    """Tells a stream whether it may go on. Streams ask before each event, and wait for `ended` between events."""
+    """Decides whether a stream may continue. Streams ask before each event, and wait for `ended` between events."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class StreamGuard:
         self.credential = credential
         self.transport = transport
         self.space = space
-        """The space that the stream shows, if it is of one."""
+        """The space that the stream shows, if any."""
         self.reason: ElytronError | None = None
-        """Why the stream ends, once that was asked."""
+        """Why the stream ends, once that was determined."""
         self.is_taken = False
-        """True if the stream asks itself, and so says why it ends; others are cut."""
+        """True if the stream asks itself, and so reports why it ends; others are cut."""
         self._has_reason = asyncio.Event()
 
     def within(self, space: SpaceId | None, /) -> "StreamGuard":
-        """Return a guard of the same caller for what is shown of `space`."""
+        """Return a guard of the same caller for content of `space`."""
         return StreamGuard(self.admission, self.principal, self.credential, transport=self.transport, space=space)
 
     async def ends(self) -> ElytronError | None:
@@ -70,7 +70,7 @@ class StreamGuard:
         return self.reason
 
     async def ended(self, *, recheck_s: float = limits.STREAM_RECHECK_S) -> ElytronError | None:
-        """Return when the server begins to end (None), or when there is a reason to end the stream."""
+        """Wait until the server starts to shut down (None), or there is a reason to end the stream."""
         closing = self.admission.closing
         waits = {asyncio.create_task(closing.wait()), asyncio.create_task(self._has_reason.wait())}
         try:
@@ -85,7 +85,7 @@ class StreamGuard:
 
 
 def take_guard(scope: MutableMapping[str, Any], /) -> StreamGuard:
-    """Return the guard of a request that was admitted at a surface, for a stream that asks it before each event."""
+    """Return the guard of an admitted request, for a stream that asks it before each event."""
     guard = scope["state"]["guard"]
     assert isinstance(guard, StreamGuard)
     guard.is_taken = True
@@ -101,17 +101,17 @@ async def guarded_items(
     silence_s: float,
     recheck_s: float = limits.STREAM_RECHECK_S,
 ) -> AsyncGenerator[ItemT | ElytronError | None]:
-    """Yield the items of a stream, and None in each silence; last of all why the stream ends, if there is a reason.
+    """Yield the items of a stream, and None in each silence; finally the reason why the stream ends, if there is one.
 
-    A reason is one of the list, or what the items raise. There is none when the items end, the client is gone, or the
-    server closes. Left early, it is to be closed.
+    A reason is one of the list, or an error of the items. There is none when the items end, the client is gone, or the
+    server shuts down. If left early, it must be closed.
     """
     disconnect = asyncio.ensure_future(client_gone(receive))
     ended = asyncio.ensure_future(guard.ended(recheck_s=recheck_s))
     coming = asyncio.ensure_future(anext(items))
     try:
         while True:
-            # The read is kept over silences: cancelling it could lose an item that it had taken.
+            # The read continues over silences: cancelling it could lose an item that it had taken.
             await asyncio.wait({coming, disconnect, ended}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED)
             if ended.done() or disconnect.done():
                 if ended.done() and (reason := ended.result()) is not None:
@@ -141,19 +141,19 @@ async def guarded_items(
 
 
 async def client_gone(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], /) -> None:
-    """Return when the client is gone; what it still sends is thrown away."""
+    """Wait until the client is gone; what it still sends is discarded."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def require_transport(guard: StreamGuard, /) -> None:
-    """Raise TransportOff if an operator has switched the stream's transport off."""
+    """Raise TransportOff if an operator has disabled the stream's transport."""
     if guard.transport is not None:
         guard.admission.transports.require_on(guard.transport)
 
 
 async def require_caller(guard: StreamGuard, /) -> None:
-    """Raise Unauthorized unless the credential is still that of the same principal, bound to the same space."""
+    """Raise Unauthorized unless the credential still belongs to the same principal, bound to the same space."""
     principal = await guard.admission.authenticate(await guard.credential())
     if (principal.id, principal.kind, principal.space) != (
         guard.principal.id,
@@ -181,4 +181,4 @@ REASONS: Final[tuple[Callable[[StreamGuard], Awaitable[None]], ...]] = (
     require_quota,
     require_space,
 )
-"""Every reason to end a stream, in the order in which they are asked."""
+"""Every reason to end a stream, in order of checking."""

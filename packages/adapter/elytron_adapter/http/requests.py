@@ -25,14 +25,14 @@ from elytron_core.strict_json import Json
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 ADMITTED: Final = "admitted"
-"""Name in a request's state of the call that notes that a right credential came over its connection."""
+"""Key in a request's state of the callback that reports a valid credential on its connection."""
 _INDEX_FIELD = "elytron.headers"
 T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
 
 
 class HeaderIndex(Headers):
-    """Headers that find any of them at one look; of several of one name the first, as `Headers` does."""
+    """Headers indexed by name; for repeated names the first, as `Headers` does."""
 
     def __init__(self, scope: Scope, /) -> None:
         super().__init__(scope=scope)
@@ -48,7 +48,7 @@ class HeaderIndex(Headers):
 
 
 def admit_connection(scope: Scope, /) -> None:
-    """Tell the server that a right credential came over the connection, where the server counts connections."""
+    """Tell the server that the connection has a valid credential, if the server counts connections."""
     note = scope.get("state", {}).get(ADMITTED)
     if note is not None:
         note()
@@ -84,7 +84,7 @@ _DISCONNECT = "http.disconnect"
 
 
 async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
-    """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
+    """Return the body, but stop reading at its limit; the declared length is not trusted.
 
     Raises PayloadTooLarge, and HTTPException for a body that takes too long.
     """
@@ -97,13 +97,13 @@ async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
 
 
 def raw_path(scope: Scope, /) -> str:
-    """Return the path as it came over the wire, with its escapes."""
+    """Return the path as received, with its escapes."""
     raw: bytes | None = scope.get("raw_path")
     return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
 
 
 def is_plain_path(path: str, /) -> bool:
-    """Return whether a path with its escapes leads nowhere but below itself, however often it is read and rewritten."""
+    """Return whether an escaped path stays below itself, however often it is decoded and rewritten."""
     parts = unquote(path).split("/")
     return not any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts)
 
@@ -117,7 +117,7 @@ async def next_message(receive: Receive, /) -> Message:
 
 
 async def whole_body(receive: Receive, /, *, limit: int) -> bytes:
-    """Return the body. Raises PayloadTooLarge at its bound, ClientDisconnect."""
+    """Return the body. Raises PayloadTooLarge at its limit, ClientDisconnect."""
     whole = bytearray()
     while True:
         message = await next_message(receive)
@@ -129,7 +129,7 @@ async def whole_body(receive: Receive, /, *, limit: int) -> bytes:
 
 
 def repeat_body(data: bytes, receive: Receive, /) -> Receive:
-    """Return a receiver that gives the body that was read already, and then each later message."""
+    """Return a receiver that repeats the body that was already read, and then each later message."""
     unread = [data]
 
     async def again() -> Message:
@@ -141,7 +141,7 @@ def repeat_body(data: bytes, receive: Receive, /) -> Receive:
 
 
 async def body_pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
-    """Yield the body piece by piece, each within the wait for a body. Raises as `read_body` does."""
+    """Yield the body in pieces, each within the body timeout. Raises as `read_body` does."""
     require_length(scope, limit=limit)
     size, more = 0, True
     while more:
@@ -159,9 +159,9 @@ async def body_pieces(scope: Scope, receive: Receive, /, *, limit: int) -> Async
 
 
 def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
-    """Return `app`, which is given whole bodies of strict JSON alone: in time, within `limit`, as `require` has them.
+    """Return `app` with bodies restricted to complete, strict JSON: in time, within `limit`, and checked by `require`.
 
-    For protocols whose libraries bound none of that, or repeat what they could not read.
+    For protocols whose libraries enforce none of that, or repeat what they could not read.
     """
 
     async def read(scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,26 +174,26 @@ def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], No
 
 
 def require_length(scope: Scope, /, *, limit: int) -> None:
-    """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
+    """Raise PayloadTooLarge if the declared length is beyond `limit`, or invalid."""
     declared = heads_of(scope).get("content-length", "0")
-    # Bounded before `int`, which refuses thousands of digits with an error of its own.
+    # Limited before `int`, which rejects thousands of digits with an error of its own.
     if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
         raise PayloadTooLarge(limit=limit, what="the body")
 
 
 def is_json(headers: Headers, /) -> bool:
-    """Return whether the body is said to be JSON."""
+    """Return whether the body is declared as JSON."""
     return headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
 
 
 def require_json(headers: Headers, /) -> None:
-    """Raise HTTPException unless the body is said to be JSON."""
+    """Raise HTTPException unless the body is declared as JSON."""
     if not is_json(headers):
         raise HTTPException(415, headers={"Accept": _JSON})
 
 
 async def json_body(request: Request, /, *, limit: int) -> bytes:
-    """Return the body of a request that says that it is JSON. Raises as `require_json` and `read_body` do."""
+    """Return the body of a request declared as JSON. Raises as `require_json` and `read_body` do."""
     require_json(request.headers)
     return await read_body(request.scope, request.receive, limit=limit)
 
@@ -204,7 +204,7 @@ async def read_value(request: Request, model: type[ValueT], /, *, limit: int) ->
 
 
 def query_flag(query: QueryParams, name: str, /) -> bool:
-    """Return a yes or no of the query, no if it is not there. Raises InvalidInput for another word."""
+    """Return a yes or no of the query; the default is no. Raises InvalidInput for another word."""
     flag = query.get(name, "false")
     if flag not in {"true", "false"}:
         raise InvalidInput(field=name, problem="must be true or false")
@@ -214,7 +214,7 @@ def query_flag(query: QueryParams, name: str, /) -> bool:
 def query_number(query: QueryParams, name: str, default: int, /, *, most: int) -> int:
     """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
     text = query.get(name, str(default))
-    # `int` would take digits of other scripts, and refuses very long numbers by an error of its own.
+    # `int` would accept digits of other scripts, and rejects very long numbers with an error of its own.
     if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 1 <= int(text) <= most:
         raise InvalidInput(field=name, problem=f"must be a number from 1 to {most}")
     return int(text)
@@ -222,7 +222,7 @@ def query_number(query: QueryParams, name: str, default: int, /, *, most: int) -
 
 @dataclass(frozen=True, slots=True)
 class RouteCall:
-    """One call of a route, by a caller that was let in. `raw_body` was read before the call was given its place."""
+    """One call of a route by an authenticated caller. `raw_body` was read before the call got its slot."""
 
     request: Request
     raw_body: bytes
@@ -232,7 +232,7 @@ class RouteCall:
         return self.request.path_params[name]
 
     async def body(self, model: type[ValueT], /) -> ValueT:
-        """Return the request in the body; an empty body is a request without a field."""
+        """Return the request in the body; an empty body is a request without fields."""
         if self.raw_body:
             require_json(heads_of(self.request.scope))
         data = self.raw_body or b"{}"
@@ -259,8 +259,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def is_own_page(scope: Scope, headers: Headers, /) -> bool:
-    """Return whether no web page asks, or one of this server, by its scheme, host and port."""
-    # Browsers name the site of the asking page here, even if they send no origin.
+    """Return whether the request comes from no web page, or one of this server, by its scheme, host and port."""
+    # Browsers name the requesting page's site here, even if they send no origin.
     if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE_METHODS:
         return False
     origin = headers.get("origin")
@@ -272,7 +272,7 @@ def is_own_page(scope: Scope, headers: Headers, /) -> bool:
 
 
 def is_host_allowed(headers: Headers, hosts: frozenset[str], /) -> bool:
-    """Return whether the host that a request names, and its origin if it has one, are among `hosts`."""
+    """Return whether a request's host, and its origin if it has one, are among `hosts`."""
     origin = headers.get("origin")
     is_host_ours = _address_host(f"//{headers.get('host', '')}") in hosts
     return is_host_ours and (origin is None or _address_host(origin) in hosts)

@@ -25,7 +25,7 @@ RETRY_AFTER_S = 1
 
 
 class ProblemDocument(Value):
-    """Why a request was not answered. `code` is stable; `retryable` says whether trying again can help."""
+    """Why a request was not answered. `code` is stable; `retryable` says whether a retry can help."""
 
     type: str
     title: str
@@ -34,7 +34,7 @@ class ProblemDocument(Value):
     instance: str
     code: str
     seed_key: str
-    """The same in the few words of the protocol's first hosts."""
+    """The same in the terms of the protocol's first hosts."""
     request_id: str
     retryable: bool
     details: dict[str, str | int] = {}
@@ -59,9 +59,10 @@ def problem_document(rejected: RejectedAnswer, /) -> ProblemDocument:
 
 REPLAYED = "Idempotent-Replayed"
 ERROR_KEY = "Elytron-Error"
-"""Header with the stable key of what was refused, for those who do not read the body."""
+"""Header with the stable key of the rejection, for those who do not read the body."""
 SEQUENCE = "Elytron-Sequence"
-"""Header with the sequence that the space's journal had: a later call, by any node, may demand it (`min_sequence`)."""
+"""Header with the current sequence of the space's journal; a later call, by any node, may require it
+(`min_sequence`)."""
 CLOSED_UNAUTHORIZED = 4401
 CLOSED_REFUSED = 4403
 _JSON = (b"content-type", b"application/json")
@@ -98,7 +99,7 @@ def _report_response(report: Value, headers: dict[str, str], *, status: int = 20
 async def give_answer(
     answer: Answer, scope: Scope, receive: Receive, send: Send, /, *, sequence: int | None = None
 ) -> None:
-    """Answer a request with `answer`, as `render_answer` shows it; what most are answered by takes the shortest way.
+    """Answer a request with `answer`, as `render_answer` shows it; common answers take the shortest path.
 
     `sequence` is that of the space's journal, if the report does not say it.
     """
@@ -116,7 +117,7 @@ async def give_answer(
 
 
 def refused_response(rejected: RejectedAnswer, /, *, headers: dict[str, str] | None = None) -> Response:
-    """Return the problem document for `rejected`, with a hint when to come again where that can help."""
+    """Return the problem document for `rejected`, with a retry hint if that can help."""
     document = problem_document(rejected)
     all_headers = {**(headers or {}), ERROR_KEY: rejected.error_key}
     if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
@@ -155,7 +156,7 @@ RequestHandler = Callable[[Request], Awaitable[Value | Response]]
 def answered_by(
     answer: Callable[[Route[HandlerT], Request], Awaitable[Value | Response]], /
 ) -> Callable[[Route[HandlerT]], AsgiApp]:
-    """Return what makes the application of a route, for `build_surfaces`; a value is answered as JSON."""
+    """Return the function that builds a route's application, for `build_surfaces`; a value is answered as JSON."""
 
     async def respond(route: Route[HandlerT], request: Request) -> Response:
         value = await answer(route, request)
@@ -173,7 +174,7 @@ def value_response(value: Value, /, *, status: int = 200, headers: dict[str, str
 def cached_response(
     headers: Headers, body: bytes, /, *, media_type: str, more: Mapping[str, str] = MappingProxyType({})
 ) -> Response:
-    """Return `body` under its ETag, or 304 to a request whose `headers` say that the caller has it."""
+    """Return `body` with its ETag, or 304 if the request's `headers` show that the caller has it."""
     etag = f'"{sha256(body).hexdigest()[:32]}"'
     all_headers = {**more, "ETag": etag}
     if headers.get("if-none-match") == etag:
@@ -186,18 +187,18 @@ async def _answer_request(route: Route[RequestHandler], request: Request) -> Val
 
 
 request_app = answered_by(_answer_request)
-"""Makes the application of a route whose handler takes the request itself."""
+"""Builds the application of a route whose handler takes the request itself."""
 
 
 def principal_of(scope: Scope, /) -> Principal:
-    """Return who was let in."""
+    """Return the authenticated principal."""
     principal = scope["state"]["principal"]
     assert isinstance(principal, Principal)
     return principal
 
 
 def request_id_of(scope: Scope, /) -> str:
-    """Return the id that the answer bears, and the log."""
+    """Return the request's id, which is in the answer and in the log."""
     request_id = scope["state"]["request_id"]
     assert isinstance(request_id, str)
     return request_id

@@ -76,4 +76,4 @@ _ROUTES: Final[tuple[Route[SecretCall], ...]] = (
     Route("DELETE", f"{ROOT}/grant", SpaceSecrets.revoke, "revoke_secret", "Revoke the grant for background work.",
           None, SecretStatus, _OWNER),
 )  # fmt: skip
-"""The fields of a request are the parameters of what its route calls."""
+"""The fields of a request are the parameters of the called method."""

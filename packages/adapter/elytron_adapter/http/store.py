@@ -60,7 +60,7 @@ NODE_RENEW_S: Final = 3.0
 _GROUP = "shared store"
 _TRANSPORT = "store"
 _CLOSED = frozenset({RUNTIME_RECORDS, SECRET_SLOT.collection})
-"""Collections that no caller of the port writes."""
+"""Collections that no caller of the port may write."""
 
 
 def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
@@ -86,7 +86,7 @@ def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
 
     async def get_blob(request: Request) -> Response:
         chunks = store.read_blob(*_named_blob(request))
-        # The first chunk is read before anything is answered, so that what is missing is said in the status.
+        # The first chunk is read before anything is answered, so that a missing blob is reported in the status.
         first = await anext(chunks, None)
         return StreamingResponse(
             _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
@@ -114,10 +114,10 @@ _CALLS = tuple(
 
 
 def _own_space(principal: Principal, space: str) -> SpaceId:
-    """Return `space`. Raises PermissionRefused unless the principal may use it, alike for every reason."""
+    """Return `space`. Raises PermissionRefused unless the principal may use it, identically for every reason."""
     is_operator = principal.kind in OPERATORS
     may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
-    # A store that its operator seals from elsewhere keeps the keys of its spaces in one of their own.
+    # A store that its operator seals from elsewhere stores the keys of its spaces in a separate one.
     if not may or (is_reserved(space) and not (is_operator and space in {KEYRING, SHARED})):
         raise PermissionRefused("this key opens a different space")
     return SpaceId(space)
@@ -134,7 +134,7 @@ def _json_response(answer: WireValue) -> Response:
 
 
 async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
-    """Yield a blob in frames: its chunks, and its end or what went wrong on the way."""
+    """Yield a blob in frames: its chunks, and its end or an error."""
     if first is not None:
         yield encode_frame(CHUNK, first)
     try:
@@ -152,7 +152,7 @@ logger = logging.getLogger(__name__)
 
 @runtime_checkable
 class NodeLeases(Protocol):
-    """A store that keeps a list of its servers."""
+    """A store that maintains a list of its servers."""
 
     async def note_node(self, url: str, /, *, lease_ms: int) -> None: ...
     async def drop_node(self, url: str, /) -> None: ...
@@ -160,7 +160,7 @@ class NodeLeases(Protocol):
 
 
 def leases_of(store: Store, /) -> NodeLeases:
-    """Return the list of servers of `store`. Raises Unsupported for an engine that keeps none."""
+    """Return the list of servers of `store`. Raises Unsupported for an engine without one."""
     engine = innermost_store(store)
     if not isinstance(engine, NodeLeases):
         raise Unsupported("only a store on a Postgres server has a list of its nodes: remove --node-url")
@@ -168,7 +168,7 @@ def leases_of(store: Store, /) -> NodeLeases:
 
 
 def node_host(url: str, /) -> str:
-    """Return the host in a server's address. Raises InvalidInput for what is no address, without a path."""
+    """Return the host in a server's address. Raises InvalidInput for an invalid address, or one with a path."""
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in {"http", "https"} and (parts.port is None or parts.port > 0)
@@ -182,7 +182,7 @@ def node_host(url: str, /) -> str:
 
 @asynccontextmanager
 async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
-    """Keep `url` in the list while this is entered; a list that is away is written again later."""
+    """Register `url` in the list during the block; if the list is unavailable, it is written later."""
 
     async def renew() -> None:
         while True:
@@ -199,12 +199,12 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
         # Ended first, so that no renewal lists the server again.
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
-        with suppress(ElytronError):  # its time ends by itself
+        with suppress(ElytronError):  # its lease expires
             await leases.drop_node(url)
 
 
 def node_surfaces(leases: NodeLeases, url: str, /) -> Family:
-    """Return the family of the list, in which the server is under `url` while it serves."""
+    """Return the family of the list, in which the server is registered as `url` while it runs."""
 
     async def list_nodes(_request: Request) -> Value:
         return ServerNodes(nodes=tuple(await leases.list_nodes()))

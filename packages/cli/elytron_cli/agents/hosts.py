@@ -16,7 +16,7 @@ from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 
 
 class McpConfigReport(Value):
-    """A text to paste, and the file that it goes to."""
+    """A text to paste, and the file that it belongs in."""
 
     host: HostName
     file: str
@@ -27,7 +27,7 @@ class McpConfigReport(Value):
 def config_of(
     host: HostName, /, *, settings: RunSettings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
 ) -> McpConfigReport:
-    """Return what `host` needs to reach the server at `url`, or to start one over the settings' store.
+    """Return the configuration for `host` to reach the server at `url`, or to start one over the settings' store.
 
     Raises InvalidInput for a URL that is none, for a host that starts its servers itself, and for `sets` beside a URL:
     a server chooses its tools.
@@ -45,7 +45,7 @@ def config_of(
 
 
 def mcp_address(url: str, /) -> str:
-    """Return where the server at `url` speaks MCP. Raises InvalidInput."""
+    """Return the MCP address of the server at `url`. Raises InvalidInput."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
@@ -64,13 +64,13 @@ def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str
 
 
 def setting_options(settings: RunSettings, /) -> list[str]:
-    """Return `settings` as options of a command that may be started in any folder: paths are absolute.
+    """Return `settings` as options of a command that may be started in any folder, with absolute paths.
 
     The store is always named: no variable that a repository sets, and no file in it, chooses another one then.
     """
     options = ["--store", _placed_store(settings.store.value)]
     if settings.is_per_repository:
-        # Of the folder that the host is started in.
+        # Relative to the folder in which the host is started.
         options.append(PER_REPOSITORY)
     if settings.space.origin not in {"default", PER_REPOSITORY}:
         options += ["--space", settings.space.value]
@@ -93,7 +93,7 @@ def _placed_store(store: str) -> str:
 
 
 TOOLS = ("search", "context", "add", "remember_fact", "list_recent")
-"""The tools that the rules name; the set of tools that is shown by default has them."""
+"""The tools that the rules name; the default set of tools includes them."""
 
 
 class RulesTarget(StrEnum):
@@ -114,7 +114,7 @@ class RulesTarget(StrEnum):
 
 
 class RulesReport(Value):
-    """The rules, the file that the program reads them from, and what else is to be done."""
+    """The rules, the file that the program reads them from, and the remaining steps."""
 
     target: RulesTarget
     file: str
@@ -131,7 +131,7 @@ class _RulesForm:
 
 
 def rules_of(target: RulesTarget, /, *, url: str | None) -> RulesReport:
-    """Return the rules for `target`; they name the server at `url` if it is given. Raises InvalidInput."""
+    """Return the rules for `target`, naming the server at `url` if given. Raises InvalidInput."""
     base = mcp_address(url).removesuffix("/mcp") if url is not None else None
     form = _FORMS[target]
     return RulesReport(target=target, file=form.file, text=form.write(base), note=form.note)

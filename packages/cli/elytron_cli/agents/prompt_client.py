@@ -21,7 +21,7 @@ WAIT_S = 2.0
 """A host is answered within this time, with nothing if there is no answer yet."""
 READ_BYTES = 32 * 1024 * 1024
 ADDRESS_BYTES = 103
-"""Longest path of a local socket that every system takes: 108 bytes on Linux, 104 on macOS, with their end."""
+"""Maximum path of a local socket on every system: 108 bytes on Linux, 104 on macOS, including the terminator."""
 _AWAITED = ("start", "recall")
 """Events whose answer is for the model."""
 _STARTUP_S, _LEAST_WAIT_S = 0.25, 0.1
@@ -37,16 +37,16 @@ OWN_PROGRAM = (
 _ANSWERED = b"\x06"
 """First byte of an answer; without it, the command works by itself."""
 _OWN_OPTIONS = ("--host", "--max-chars", "--max-len")
-"""Options of one event; all others say which memory it is."""
+"""Options of one event; all others identify the memory."""
 _PASSED = re.compile(r"[A-Z_]+_(?:PROJECT_DIR|CONFIG_DIR|HOME|DB)\Z")
-"""Variables by which hosts name the folders of a session and of their files."""
+"""Variables in which hosts name the folders of a session and of their files."""
 _DECIDING = re.compile(r"(?:ELYTRON_\w+|HOME|USERPROFILE|(?:LOCAL)?APPDATA|XDG_(?:DATA|STATE|CONFIG|CACHE)_HOME)\Z")
-"""Variables that decide which store, records and folders of the person a process opens."""
+"""Variables that decide which store, records and personal folders a process opens."""
 _ABSOLUTE = re.compile(r"(?:[a-z+]+:)?(?:/|[A-Za-z]:[/\\])")
 
 
 def print_resident_answer(arguments: Sequence[str], /, *, wait_s: float = WAIT_S) -> int | None:
-    """Print what the resident process of these arguments answers; return the exit code.
+    """Print the answer of the resident process for these arguments; return the exit code.
 
     Without an answer, None: the command has to work by itself, and the bytes read from standard input are put back.
     """
@@ -112,7 +112,7 @@ def _has_store(arguments: Sequence[str]) -> bool:
 
 
 def _answer_to(caller: socket.socket, call: bytes, *, is_awaited: bool) -> bytes:
-    """Return the answer to a call: an empty one if it is late or not awaited, since the process goes on with it."""
+    """Return the answer to a call: an empty one if it is late or not awaited, since the process continues with it."""
     try:
         caller.sendall(call)
         caller.shutdown(socket.SHUT_WR)
@@ -125,7 +125,7 @@ def _answer_to(caller: socket.socket, call: bytes, *, is_awaited: bool) -> bytes
 
 
 def answer_bytes(text: str, error: str, code: int, /) -> bytes:
-    """Return what the resident process sends of what a hook prints."""
+    """Return the message in which the resident process sends a hook's output."""
     return _ANSWERED + json.dumps([text, error, code]).encode()
 
 
@@ -135,7 +135,7 @@ def _call_header(arguments: Sequence[str]) -> bytes:
 
 
 def read_call(data: bytes, /) -> tuple[dict[str, str], dict[str, str], float, bytes]:
-    """Return the words of an event, variables and CPU time of its caller, and its data. Raises ValueError."""
+    """Return the words of an event, its caller's variables and CPU time, and its data. Raises ValueError."""
     header, _, event = data.partition(b"\n")
     words, environment, cpu_s = json.loads(header)
     return words, environment, float(cpu_s), event
@@ -148,12 +148,12 @@ def event_words(arguments: Sequence[str], /) -> dict[str, str]:
 
 
 def memory_arguments(arguments: Sequence[str], /) -> list[str]:
-    """Return the words of a command line that say which memory it is."""
+    """Return the words of a command line that identify the memory."""
     return [word for name, word in _split_arguments(arguments) if name is None]
 
 
 def _split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """Yield each word with the name that it has of an event, None for those that say which memory it is."""
+    """Yield each word with its name in an event, None for those that identify the memory."""
     has_event = False
     words = iter(arguments)
     for word in words:
@@ -168,7 +168,7 @@ def _split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str | None, str
 
 
 def resident_address(arguments: Sequence[str], /) -> Path | None:
-    """Return the socket's file for the memory that these arguments and settings name, and for this build.
+    """Return the socket's path for the memory of these arguments and settings, and for this build.
 
     None if this system has no such sockets, or no folder for them that is this user's own and has a short path.
     """
@@ -187,14 +187,14 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
     runtime, own = os.environ.get("XDG_RUNTIME_DIR"), f"elytron-{os.getuid()}"
     folders = (Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), own), Path("/tmp", own))  # noqa: S108
-    # No socket can be bound at a long path, so the first folder gives way only if its path is too long.
+    # No socket can be bound at a long path, so the next folder is only tried if the path is too long.
     short = (folder for folder in folders if len(os.fsencode(folder / digest)) <= ADDRESS_BYTES)
     folder = next(short, None)
     return folder / digest if folder is not None and _is_own_folder(folder) else None
 
 
 def _has_relative_path(words: Sequence[str], settings: dict[str, Any]) -> bool:
-    """Return whether the folder that a hook runs in decides which store or key it opens."""
+    """Return whether the working folder of a hook decides which store or key it opens."""
     line = " ".join(words).replace("=", " ").split()
     places = [value for option, value in pairwise(line) if option in {"--store", "--key-file"}]
     places += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
@@ -202,7 +202,7 @@ def _has_relative_path(words: Sequence[str], settings: dict[str, Any]) -> bool:
 
 
 def _is_own_folder(folder: Path) -> bool:
-    """Return whether only this user may enter `folder`, which is made if it is not there."""
+    """Return whether only this user may enter `folder`, which is created if missing."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()

@@ -41,12 +41,12 @@ from elytron_store.private_files import private_opener
 IDLE_S = 30 * 60
 """A resident process ends this long after the last event."""
 CHECK_S = 1
-"""Seconds between two looks whether it is still wanted, and whether the store is still the one that it opened."""
+"""Seconds between checks whether it is still needed, and whether the store is still the one that it opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookPlace:
-    """Where sessions have their memory: in `space`, or with `per_repository` in each repository's and the person's."""
+    """Where sessions store their memory: in `space`, or with `per_repository` in each repository's and the person's."""
 
     settings: RunSettings
     space: str
@@ -58,7 +58,7 @@ class HookPlace:
     async def open_memory(
         self, environment: Mapping[str, str], event: HookEvent, /, *, is_stored: bool
     ) -> AsyncGenerator[HookMemory]:
-        """Open the memory of an event's folder; a store that is missing is made only to store in it."""
+        """Open the memory of an event's folder; a missing store is only created for storing."""
         if self.url is not None:
             async with elytron.connect(self.url, api_key=self.key) as memory:
                 space = server_space(event, self.space, environment, per_repository=self.per_repository)
@@ -70,7 +70,7 @@ class HookPlace:
 
     @property
     def has_store(self) -> bool:
-        """Return whether there is a store that a resident process could hold."""
+        """Return whether there is a store that a resident process could open."""
         path = parse_url(self.settings.store.value).path
         return path is None or path.exists()
 
@@ -89,14 +89,14 @@ class HookPlace:
 
 
 def server_space(event: HookEvent, space: str, environment: Mapping[str, str], /, *, per_repository: bool) -> str:
-    """Return the space on a server, which the registry of projects is not read from."""
+    """Return the space on a server, for which the registry of projects is not read."""
     folder = event.folder(environment) if per_repository else None
     repository = repository_of(folder) if folder is not None else None
     return repository.space if repository is not None else space
 
 
 def _scope_of(event: HookEvent, space: str, environment: Mapping[str, str]) -> Scope:
-    """Return where a session's turns are stored: its own conversation, in the project that it works on."""
+    """Return the scope for a session's turns: its own conversation, in its project."""
     folder = event.folder(environment)
     project = folder.name[: limits.NAME_CHARS].strip() if folder is not None else None
     channel = event.contract.sessions.value
@@ -104,7 +104,7 @@ def _scope_of(event: HookEvent, space: str, environment: Mapping[str, str]) -> S
 
 
 class HookServer:
-    """Does what hooks do, on one socket with one open store."""
+    """Handles hook events on one socket with one open store."""
 
     def __init__(self, runtime: MemoryRuntime, place: HookPlace, records: ActivityFolder, /) -> None:
         self._runtime = runtime
@@ -116,14 +116,15 @@ class HookServer:
         self._called_at = 0.0
 
     async def serve(self, address: Path, /, *, ready: Callable[[], None]) -> None:
-        """Answer at `address` until no event comes for `IDLE_S`, or the store's or the program's file is another one.
+        """Answer at `address` until no event comes for `IDLE_S`, or the store's or the program's file has been
+        replaced.
 
         `ready` is called as soon as events are answered. Nothing is done if another process answers there.
         """
         with _only_process(address) as is_only:
             if not is_only:
                 return
-            # Left over by a process that was killed, for the lock was free.
+            # Left over by a killed process, because the lock was free.
             _remove_socket(address, file_identity(address))
             self._called_at = asyncio.get_running_loop().time()
             server = await asyncio.start_unix_server(self._answer, address, limit=READ_BYTES)
@@ -142,7 +143,7 @@ class HookServer:
         return idle < IDLE_S and is_same_program and store_identity(self._store) == self._opened
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send the answer; nothing to a call that cannot be read, so that the command meets that by itself."""
+        """Send the answer; nothing to an unreadable call, so that the command handles that itself."""
         try:
             self._called_at = asyncio.get_running_loop().time()
             data = await reader.read(-1)
@@ -156,7 +157,7 @@ class HookServer:
             writer.close()
 
     async def answer(self, data: bytes, /) -> HookOutput:
-        """Return what the hook prints for a call. Raises ValueError for one that cannot be read."""
+        """Return the hook's output for a call. Raises ValueError for an unreadable one."""
         words, environment, caller_cpu_s, event = read_call(data)
         started_s = time.process_time()
         call = HookCall(
@@ -176,17 +177,17 @@ class HookServer:
 
 
 async def run_alone(call: HookCall, place: HookPlace, records: ActivityFolder, /) -> HookOutput:
-    """Do what a hook does in a process of its own."""
+    """Handle a hook event in a separate process."""
     return await run_hook(call, partial(place.open_memory, call.environment), records, SystemClock().now())
 
 
 @contextmanager
 def _only_process(address: Path) -> Generator[bool]:
-    """Hold the lock of an address for the block, if it is free; yield whether it was. It ends with its process."""
+    """Hold the lock of an address during the block, if it is free; yield whether it was. It ends with its process."""
     path = address.with_suffix(".lock")
     with FileIO(path, "w+", opener=private_opener) as file:
         status = os.fstat(file.fileno())
-        # One that ended in between may have removed the file that was opened here.
+        # A process that ended in between may have removed the file that was opened here.
         is_only = try_lock(file) and file_identity(path) == (status.st_dev, status.st_ino)
         try:
             yield is_only
@@ -196,13 +197,13 @@ def _only_process(address: Path) -> Generator[bool]:
 
 
 def store_identity(store: str, /) -> tuple[int, int] | None:
-    """Return the identity of a store's file or folder, which another one there does not have; None without one."""
+    """Return an identity of a store's file or folder, which its replacement would not have; None without one."""
     path = parse_url(store).path
     return file_identity(path) if path is not None else None
 
 
 def file_identity(path: Path, /) -> tuple[int, int] | None:
-    """Return the identity of a file, which another one at its path does not have; None if there is none."""
+    """Return an identity of a file, which its replacement would not have; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -211,7 +212,7 @@ def file_identity(path: Path, /) -> tuple[int, int] | None:
 
 
 def _remove_socket(address: Path, own: tuple[int, int] | None) -> None:
-    """Remove the socket's file, if it is still the one that is meant."""
+    """Remove the socket's file, if it is still the same one."""
     if own is not None and file_identity(address) == own:
         address.unlink(missing_ok=True)
 
@@ -221,7 +222,7 @@ async def _next_check() -> None:
 
 
 def start_resident(arguments: Sequence[str], /) -> None:
-    """Start a process that answers the next events of commands with these arguments, if none is there.
+    """Start a process that answers the next events of commands with these arguments, if there is none.
 
     It outlives this one, says nothing, and ends by itself.
     """
@@ -232,7 +233,7 @@ def start_resident(arguments: Sequence[str], /) -> None:
 
 
 def start_detached(arguments: Sequence[str], /, *, data: bytes = b"") -> None:
-    """Start this program with these arguments and `data` on its standard input; it outlives this process."""
+    """Start this program with these arguments and `data` on its standard input, detached from this process."""
     process = subprocess.Popen(  # noqa: S603 - this very program
         [*OWN_PROGRAM, *arguments],
         stdin=subprocess.PIPE if data else subprocess.DEVNULL,
@@ -247,7 +248,7 @@ def start_detached(arguments: Sequence[str], /, *, data: bytes = b"") -> None:
 
 
 def _is_answered(address: Path) -> bool:
-    """Return whether a process answers at `address`; the file that a killed one left behind is no process."""
+    """Return whether a process answers at `address`; the file of a killed one does not count."""
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(1.0)
         try:

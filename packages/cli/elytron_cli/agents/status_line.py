@@ -19,7 +19,7 @@ _WAIT_S = 5
 
 
 def print_status_line(arguments: Sequence[str], /) -> None:
-    """Print the line of the session that standard input names, after the output of the command of `--wrap`."""
+    """Print the status line of the session named on standard input, after the output of the `--wrap` command."""
     data = sys.stdin.buffer.read(READ_BYTES)
     words = [part for word in arguments for part in word.split("=", 1)]
     options = dict(pairwise(words))
@@ -40,7 +40,7 @@ def session_record(session: str, /, *, host: str) -> dict[str, Any]:
 
 
 def status_text(record: dict[str, Any], /, *, now_s: float) -> str:
-    """Return one line on what hooks did in a session."""
+    """Return a one-line summary of the hooks' work in a session."""
     if record.get("notice"):
         is_paused = record["notice"] == "paused"
         return "elytron: paused here" if is_paused else "elytron: memory failed; the session goes on without it"
@@ -51,14 +51,14 @@ def status_text(record: dict[str, Any], /, *, now_s: float) -> str:
         f"{counts.get('recalled', 0)} of {counts.get('prompts', 0)} prompts with memories",
         f"{counts.get('stored_turns', 0)} turns stored",
         f"{_passed_time(now_s - record.get('changed_at', 0) / 1000)} ago",
-        # A label comes from a repository, and a terminal obeys control characters.
+        # A label comes from a repository, and a terminal interprets control characters.
         "".join(filter(str.isprintable, record.get("label", ""))),
     )
     return f"elytron: {', '.join(filter(None, parts))}"
 
 
 def _print_wrapped(command: str, data: bytes) -> None:
-    """Print what the person's own status line command prints, run as their assistant would run it."""
+    """Print the output of the person's own status line command, run as their assistant would run it."""
     try:
         outcome = subprocess.run(command, shell=True, input=data, capture_output=True, timeout=_WAIT_S, check=False)  # noqa: S602
     except subprocess.TimeoutExpired:

@@ -32,14 +32,14 @@ PROMPT: Final = "> "
 
 
 def history_path() -> Path:
-    """Return the file of what was typed, in the system's place for a user's state."""
+    """Return the path of the input history, in the system's place for a user's state."""
     from platformdirs import user_state_path
 
     return user_state_path("elytron", appauthor=False) / "chat_history"
 
 
 class LineHistory:
-    """File of what was typed at a terminal: a JSON text a line, read by its owner alone, without credentials.
+    """History of input at a terminal: one JSON text per line, readable only by its owner, without credentials.
 
     A history that cannot be read or written is no reason to end a conversation: it is then empty, or not kept.
     """
@@ -54,13 +54,13 @@ class LineHistory:
                 lines = file.read(HISTORY_BYTES).splitlines()
         except OSError:
             return []
-        # Seldom, so that not each start writes the file.
+        # Rarely, so that not every start writes the file.
         if len(lines) > 2 * HISTORY_LINES:
             with suppress(OSError):
                 self._write(b"".join(line + b"\n" for line in lines[-HISTORY_LINES:]), os.O_TRUNC)
         texts: list[str] = []
         for line in lines[-HISTORY_LINES:]:
-            # A line that was not written whole is left out.
+            # An incompletely written line is skipped.
             with suppress(ValueError):
                 text = json.loads(line)
                 texts += [text] if isinstance(text, str) else []
@@ -75,7 +75,7 @@ class LineHistory:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
         try:
-            # One that another program made may be open to all.
+            # Another program may have created it readable for all.
             if os.name == "posix":
                 os.fchmod(handle, 0o600)
             os.write(handle, content)
@@ -84,7 +84,7 @@ class LineHistory:
 
 
 class LineInput:
-    """Reads what a person says: at a terminal with editing, where a pasted text is one; else line by line."""
+    """Reads a person's input: at a terminal with editing, where a pasted text is one input; otherwise line by line."""
 
     def __init__(self, *, history: LineHistory | None = None, prompt: str = PROMPT) -> None:
         self.is_terminal = sys.stdin.isatty()
@@ -94,14 +94,15 @@ class LineInput:
             _start_editing(self._history.load() if self._history is not None else [])
 
     def read(self) -> str | None:
-        """Return the next text, None at the end of the input or an interrupt. Raises InvalidInput if it is not UTF-8.
+        """Return the next text, None at the end of the input or on an interrupt. Raises InvalidInput if it is not
+        UTF-8.
 
-        Nothing else runs meanwhile: nothing is under way.
+        Blocks, because nothing else is running.
         """
         try:
             line = input(self._prompt) if self.is_terminal else _line_of_pipe()
             if line is not None:
-                # Bytes that are no UTF-8 may come as surrogates, which cannot be encoded.
+                # Bytes that are not UTF-8 may come as surrogates, which cannot be encoded.
                 line.encode()
         except (EOFError, KeyboardInterrupt):
             return None
@@ -113,9 +114,9 @@ class LineInput:
         return text
 
     async def answer(self, question: str, /) -> str:
-        """Return the line that answers a question at the terminal; what was typed before it does not count.
+        """Return the line that answers a question at the terminal; earlier input does not count.
 
-        The loop goes on meanwhile, and a cancelled question is over. It does not become part of the history.
+        The loop keeps running meanwhile, and a cancelled question ends. The answer is not added to the history.
         """
         assert self.is_terminal
         _drop_typed()
@@ -133,7 +134,7 @@ class LineInput:
 
 def _line_reader(line: "asyncio.Future[str]") -> Callable[[], None]:
     def read() -> None:
-        # Not `sys.stdin`, whose buffer would keep from the next prompt what was typed ahead.
+        # Not `sys.stdin`, whose buffer would withhold from the next prompt what was typed ahead.
         typed = os.read(sys.stdin.fileno(), 4096)
         if not line.done():
             line.set_result(typed.decode("utf-8", "replace"))
@@ -156,14 +157,14 @@ def _drop_typed() -> None:
 
 
 def _start_editing(history: list[str]) -> None:
-    """Have `input` edit lines, where the system has a library for it."""
+    """Enable line editing in `input`, if the system has a library for it."""
     try:
         import readline
     except ImportError:
         return
     if "GNU readline" in (readline.__doc__ or ""):
         readline.parse_and_bind("set enable-bracketed-paste on")
-        # A tab is part of a pasted text: there are no words to complete.
+        # A tab is part of a pasted text: there is no completion.
         readline.parse_and_bind("tab: self-insert")
     readline.clear_history()
     for text in history:
@@ -189,13 +190,13 @@ class ChatConversation:
     screen: ChatScreen
     lines: LineInput
     code: int | None = None
-    """Exit code by the last line: that of its error, else that of its run's end."""
+    """Exit code of the last line: that of its error, else that of its run's end."""
     is_ending: bool = False
     """True once the process was asked to end."""
     _work: "asyncio.Task[None] | None" = None
 
     async def hold(self, place: str) -> int | None:
-        """Go on with what was broken off, then answer line after line; return the exit code.
+        """Resume an interrupted run, then answer line after line; return the exit code.
 
         `place` says with whom the person talks, and where what is said is stored.
         """
@@ -217,7 +218,7 @@ class ChatConversation:
         return TERMINATED if self.is_ending else self.code
 
     async def _answer(self, line: str) -> None:
-        """Do what a line says: a command, or words for the agent. Two slashes begin words with one."""
+        """Handle a line: a command, or words for the agent. Two slashes begin words with one."""
         self.code = None
         if line.startswith("/") and not line.startswith("//"):
             await self._guarded(self._command(line))
@@ -225,7 +226,7 @@ class ChatConversation:
             await self._guarded(self._run(self.agent.run(line.removeprefix("/"))))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work of one line; an interrupt ends it alone, and what was said stays."""
+        """Do the work of one line; an interrupt ends only that line, and what was said stays."""
         if self.is_ending:
             # Python warns of a coroutine that is never awaited.
             work.close()
@@ -241,7 +242,7 @@ class ChatConversation:
             self._work = None
 
     async def _cancel(self) -> None:
-        # A process that is asked to end leaves its run open: the next start goes on with it.
+        # A process that is asked to end leaves its run open: the next start resumes it.
         if self.is_ending:
             return
         self.code = INTERRUPTED
@@ -265,7 +266,7 @@ class ChatConversation:
                     self.code = _CODES.get(event.reason, FAILURE)
 
     async def _greet(self) -> None:
-        """Say first words to a person who is new, and to others what was said last."""
+        """Show the welcome message to a new person, and to others the last messages."""
         for text in await self.agent.welcome():
             self.screen.say(text)
         latest = await self.agent.latest_turn() if self.screen.latest_context is None else None
@@ -309,7 +310,7 @@ class ChatConversation:
 
     @contextmanager
     def _interruptible(self) -> Generator[None]:
-        """Have an interrupt end the line that is under way, and at the prompt the conversation; SIGTERM ends both."""
+        """Make an interrupt end the running line, and at the prompt the conversation; SIGTERM ends both."""
         loop = asyncio.get_running_loop()
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -320,7 +321,7 @@ class ChatConversation:
 
         def end(number: int, frame: FrameType | None) -> None:
             self.is_ending = True
-            signal.signal(number, signal.SIG_DFL)  # a second one waits for nothing
+            signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
             interrupt(number, frame)
 
         # Not by the loop, which runs no handler while `input` waits.
@@ -339,7 +340,7 @@ NONE: Final = "no tool that may change something is approved in this chat"
 
 
 class ApprovalMode(StrEnum):
-    """Way of approving calls of tools that may change something."""
+    """How calls of tools that may change something are approved."""
 
     ASK = "ask"
     """The person at the terminal."""
@@ -348,7 +349,8 @@ class ApprovalMode(StrEnum):
 
 
 def call_approver(mode: ApprovalMode | None, lines: "LineInput", screen: "ChatScreen", /) -> "Approve | None":
-    """Return what answers whether a call is made; None if all are. Raises InvalidInput for `ask` without a terminal."""
+    """Return the function that approves a call; None if all are approved. Raises InvalidInput for `ask` without a
+    terminal."""
     match mode or (ApprovalMode.ASK if lines.is_terminal else ApprovalMode.NONE):
         case ApprovalMode.ALL:
             return None
@@ -367,14 +369,14 @@ async def _refuse_call(_request: "ApprovalRequest", /) -> "HostApproval":
 
 
 class _TerminalPerson:
-    """The person at the terminal, and the tools that always may be called in this chat."""
+    """The person at the terminal, and the tools that are always allowed in this chat."""
 
     def __init__(self, lines: "LineInput", screen: "ChatScreen", /) -> None:
         self._lines, self._screen = lines, screen
         self._always: set[str] = set()
 
     async def approve(self, request: "ApprovalRequest", /) -> bool:
-        """Return the person's answer; what is not a clear yes is a no."""
+        """Return the person's answer; anything but a clear yes is a no."""
         from elytron_cli.chat.screen import ApprovalAsked
 
         if request.tool in self._always:

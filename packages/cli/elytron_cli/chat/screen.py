@@ -52,7 +52,7 @@ _STOPS: Final = {
 
 
 class CommandAnswer(Value):
-    """Answer to a line that begins with a slash; without a terminal it is a line of JSON, as an event is."""
+    """Answer to a line that begins with a slash; without a terminal it is a line of JSON, as events are."""
 
     kind: Literal["command_answer"] = "command_answer"
     command: str
@@ -63,7 +63,7 @@ class CommandAnswer(Value):
 
 
 class ApprovalAsked(Value):
-    """Question whether a call is made; the answer is typed at the terminal."""
+    """Asks whether a call is made; the answer is typed at the terminal."""
 
     kind: Literal["approval_asked"] = "approval_asked"
     tool: str
@@ -79,7 +79,7 @@ class LineRefused(Value):
 
 
 _SIGN = "  …"
-"""Sign that the model is thinking."""
+"""Indicator that the model is thinking."""
 
 
 @dataclass(slots=True)
@@ -88,12 +88,12 @@ class ChatScreen:
 
     is_json: bool
     latest_context: ContextGiven | None = None
-    """The context that the model got last."""
+    """The context last given to the model."""
     _is_open: bool = False
-    """True while a line of text has no end yet."""
+    """True while a line of text is unfinished."""
     _stream: StreamWrap = field(default_factory=StreamWrap)
     _has_sign: bool = False
-    """True while the sign is shown that the model is thinking."""
+    """True while the thinking indicator is shown."""
 
     def show(self, event: AgentEvent, /) -> None:
         """Print one event."""
@@ -121,22 +121,22 @@ class ChatScreen:
                 self._tell(event)
 
     def say(self, text: str, /) -> None:
-        """Print lines of their own."""
+        """Print separate lines."""
         self._break()
         sys.stdout.write(f"{wrap_words(text) if self._is_wrapped else text}\n")
         sys.stdout.flush()
 
     def note(self, text: str, /) -> None:
-        """Print what the agent did beside its words."""
+        """Print what the agent did in addition to its words."""
         self.say(f"  · {text}")
 
     def place(self, text: str, /) -> None:
-        """Say with whom and where a person talks."""
+        """Show the agent, and where the conversation is stored."""
         if not self.is_json:
             self.say(safe_text(text))
 
     def latest(self, turn: WindowTurn, /) -> None:
-        """Show what was said last, at an earlier start."""
+        """Show the last messages of an earlier session."""
         self.note(
             f"last message, {format_instant(turn.at)[:16].replace('T', ' ')} UTC: "
             f"{safe_line(turn.input)[:LATEST_CHARS]}"
@@ -147,14 +147,14 @@ class ChatScreen:
             self.note(f"answer: {safe_line(' '.join(parts))[:LATEST_CHARS]}")
 
     def refuse(self, error: ElytronError, /) -> None:
-        """Say why a line was refused."""
+        """Show why a line was rejected."""
         if self.is_json:
             self.say(LineRefused(key=error.key, reason=error.message).model_dump_json())
         else:
             self.note(safe_text(error.message))
 
     def ask(self, question: ApprovalAsked, /) -> None:
-        """Show a call that waits for a yes, whole: what is not seen is not approved."""
+        """Show a call awaiting approval in full: what is not seen is not approved."""
         if self.is_json:
             self.say(question.model_dump_json())
         else:
@@ -176,7 +176,7 @@ class ChatScreen:
             self.say(f"{summary}; /compact does it, /undo reverts it.")
 
     def _memory(self, context: ContextGiven) -> None:
-        """Say what the model was given in the last turn, and why."""
+        """Show what the model was given in the last turn, and why."""
         summary = ", a summary of those before them" if context.has_summary else ""
         self.say(f"About {context.tokens} tokens: {context.turns} earlier turns{summary}, and")
         self._blocks(context.blocks)
@@ -217,7 +217,7 @@ class ChatScreen:
         return not self.is_json and sys.stdout.isatty()
 
     def _show_sign(self) -> None:
-        """Show at a terminal that the model is thinking, until there is something else to show."""
+        """Show the thinking indicator at a terminal, until there is something else to show."""
         if self._is_wrapped and not self._is_open and not self._has_sign:
             sys.stdout.write(_SIGN)
             sys.stdout.flush()

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 
 class BackupReport(Value):
-    """A backup that was read through and is sound."""
+    """A backup that was read completely and is sound."""
 
     path: str
     engine: str
@@ -117,7 +117,7 @@ def backup_command(*, file: Path) -> None:
 
 
 def report_copy(source: str, target: Path, /) -> None:
-    """Copy the store at `source` to `target`, and say what came of it. Raises as `back_up`."""
+    """Copy the store at `source` to `target`, and print the result. Raises as `back_up`."""
     backup = asyncio.run(back_up(source, target, clock=SystemClock()))
     report = BackupReport(
         path=os.fspath(backup.path),
@@ -266,7 +266,7 @@ def import_file(
 
 @contextmanager
 def hint_at_resuming(out: CommandOutput) -> Generator[None]:
-    """Say on an interruption that the same command goes on."""
+    """On an interruption, say that the same command resumes."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):  # a signal cancels the task that imports
@@ -301,7 +301,7 @@ def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -
 
 
 async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
-    """Write an archive of each space of the user to the folder of `request`, and return what is in them."""
+    """Write an archive of each space of the user to the folder of `request`, and return their contents."""
 
     async def archive(space: str) -> MemorySpaceExportReport:
         path = os.fspath(Path(request.path) / _archive_name(space))
@@ -314,7 +314,7 @@ async def _export_user(session: CommandSession, request: MemorySpaceExportReques
 
 @contextmanager
 def _private_folder(folder: Path, *, force: bool) -> Generator[None]:
-    """Make `folder` for its owner only; if the block leaves it empty, it is removed. Raises InvalidInput."""
+    """Create `folder` for its owner only; if the block leaves it empty, it is removed. Raises InvalidInput."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=force)
     except OSError as error:
@@ -327,7 +327,7 @@ def _private_folder(folder: Path, *, force: bool) -> Generator[None]:
 
 
 def _archive_name(space: str) -> str:
-    """Return the name of a file for `space`, with a digest in place of what a file's name has no room for."""
+    """Return a file name for `space`, with a digest in place of what does not fit."""
     name = quote(space, safe="")
     if len(name) > _NAME_CHARS:
         name = f"{name[:_NAME_CHARS]}-{hashlib.sha256(space.encode()).hexdigest()[:16]}"
@@ -340,7 +340,7 @@ def _show_user(console: "Console", report: UserExportReport) -> None:
 
 
 async def _require_something(session: CommandSession) -> None:
-    """Raise InvalidInput where a public archive would hold nothing, before it replaces a file."""
+    """Raise InvalidInput if a public archive would be empty, before it replaces a file."""
     with TemporaryDirectory(prefix="elytron-export-") as folder:
         request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
         report = await session.call(request)
@@ -383,11 +383,11 @@ def _is_archive(file: Path) -> bool:
         # Exports of chats are ZIP files too.
         return is_zip and not is_export(file)
     except (OSError, ValueError):
-        return False  # the reader of transcripts says what is wrong with it
+        return False  # the reader of transcripts reports what is wrong with it
 
 
 def _of_stream(read: Path) -> str:
-    """Return the conversation of what standard input gave, which no other input shares."""
+    """Return the conversation for standard input, which no other input shares."""
     with read.open("rb") as file:
         return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
 

@@ -17,7 +17,7 @@ class ConfigItem(Value):
 
 
 class ConfigReport(Value):
-    """Everything that is set; what else can be set, and how; and the variables of single commands."""
+    """All current settings; the other settings, and how to set them; and the variables of single commands."""
 
     settings: dict[str, ConfigItem]
     unset: dict[str, str]
@@ -74,5 +74,5 @@ def completion_command(*, shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None
     completion = shell_class(elytron_group, {}, "elytron", _VARIABLE)
-    # Not source(), which runs a bash to ask for its version.
+    # Not source(), which runs bash to find out its version.
     print(completion.source_template % completion.source_vars())

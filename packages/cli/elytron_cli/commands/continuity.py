@@ -107,7 +107,7 @@ def import_snapshot(*, file: Path, mode: SnapshotMode, dry_run: bool, conversati
 
 
 def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
-    """Commit a write to a conversation and print what became of it."""
+    """Commit a write to a conversation and print the result."""
     request = MemoryWriteRequest(scope=scope_of(conversation), write=write)
     return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
 

@@ -119,7 +119,7 @@ def inspect_command(
     if rescued is not None:
         report = _read_rescued(request, rescued)
     assert report is not None
-    # The catalog of what can be done here has a command of its own, and would be four fifths of the report.
+    # The catalog of capabilities has a separate command, and would be four fifths of the report.
     run_output().report(report.model_copy(update={"capabilities": None}), tables_common.show_inspection)
     if acknowledge:
         run_output().hint(_remaining_text(report, standing))
@@ -127,7 +127,7 @@ def inspect_command(
 
 
 def _remaining_text(report: MemoryInspectionReport, losses: Sequence[SpaceLoss]) -> str:
-    """Return what an acknowledgement did, and which spaces still have a loss."""
+    """Return the effect of an acknowledgement, and which spaces still have a loss."""
     names = sorted("a space that is not known" if loss.space is None else repr(loss.space) for loss in losses)
     others = f"; still recorded: {', '.join(names)}" if names else "; no space has one"
     if report.acknowledged:
@@ -143,7 +143,7 @@ def _is_repaired(report: MemoryInspectionReport | None) -> bool:
 
 
 def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> MemoryInspectionReport:
-    """Return the report on a store that was rescued below its engine; what sealing adds is repaired now."""
+    """Return the report on a store that was rescued below its engine; sealing's own data is repaired now."""
     report, refused = _read_space(request)
     problems = list(rescued.problems)
     if _is_seal_broken(refused):
@@ -195,7 +195,7 @@ def _is_seal_broken(refused: Exception | None) -> bool:
 
 
 async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
-    """Return what is damaged: below the engine of a file, else by the store itself, whose space may not be readable."""
+    """Return the damage: below the engine of a file, else by the store itself, whose space may be unreadable."""
     settings = run_settings()
     if parse_url(settings.store.value).path is not None and not _is_seal_broken(refused):
         is_sealed = keys_of(settings) is not None
@@ -216,7 +216,7 @@ def _own_space() -> SpaceId:
 def _check_code(report: MemoryInspectionReport) -> int | None:
     store_check, account = report.store_check, report.journal_account
     if store_check is not None and store_check.repaired and not store_check.losses:
-        return None  # the account still misses what the repair moved aside
+        return None  # the journal comparison still misses what the repair quarantined
     is_told = account is None or not (account.altered or account.unproven)
     is_held = report.head_standing is None or report.head_standing.is_sound
     is_sound = is_told and is_held and (store_check is None or store_check.ok)
@@ -259,7 +259,7 @@ def _show_catalog(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
 
 
 def _yes_or_reason(state: CapabilityState) -> str:
-    """Return yes, or what says no."""
+    """Return yes, or the reason why not."""
     if state.visible:
         return "yes"
     missing = [name for name, says_yes in state if name != "visible" and not says_yes]
@@ -300,7 +300,7 @@ _SCHEMA: Final = "elytron.state.conversation_heads"
 
 
 class HeadsFile(Value):
-    """The heads of a store's spaces, as they were when it was last found sound, or accepted."""
+    """The heads of a store's spaces when it was last found sound, or accepted."""
 
     schema_name: Literal["elytron.state.conversation_heads"] = _SCHEMA
     schema_version: Literal[1] = 1
@@ -308,7 +308,7 @@ class HeadsFile(Value):
 
 
 class VerifyReport(Value):
-    """Every space beside the head that was kept of it, and whether the heads of now were kept in their place."""
+    """Every space with its recorded head, and whether the current heads replaced them."""
 
     spaces: tuple[VerifiedSpace, ...]
     ok: bool
@@ -327,7 +327,7 @@ def verify_command(*, file: Path, accept: bool) -> int | None:
     Each document is also compared with its last journal entry. If all is well, the current heads are written to FILE.
     """
     settings = run_settings()
-    # Asked of `os`, which has a no also for what is no name of a file.
+    # Checked with `os`, which also returns False for an invalid file name.
     is_first = accept and not os.path.exists(file)  # noqa: PTH110
     heads = {} if is_first else read_value(HeadsFile, file).heads
     spaces = asyncio.run(_verify_spaces(settings, heads))
@@ -385,7 +385,7 @@ class StoreReport(Value):
     """The state of the store."""
 
     state: Literal["sound", "damaged", "lossy", "absent", "refused"]
-    """Lossy: sound, but repairs could not save all of it, and no operator has acknowledged that."""
+    """Lossy: sound, but repairs could not save everything, and no operator has acknowledged that."""
     engine: str | None = None
     capabilities: StoreCapabilities | None = None
     check: StoreCheck | None = None
@@ -396,13 +396,13 @@ class StoreReport(Value):
     error_key: str | None = None
     reason: str = ""
     computable_keys: int = 0
-    """Keys of gateway users that older copies of the store can make."""
+    """Keys of gateway users that can be computed from older copies of the store."""
     queued_spaces: int | None = None
     """Spaces with unfinished jobs; null if the store does not list them."""
 
 
 class ServerItem(Value):
-    """A setting or figure of a database server, and the danger that it is for a store; empty if it is none."""
+    """A setting or metric of a database server, and how it endangers a store; empty if it does not."""
 
     name: str
     value: str
@@ -498,7 +498,7 @@ def _sqlite_report() -> SqliteReport:
 
 
 async def _server_items(run_values: RunSettings) -> tuple[ServerItem, ...]:
-    """Return what a database server says of itself, before the store there is opened."""
+    """Return a database server's properties, before the store there is opened."""
     from elytron_store import parse_url
 
     try:
@@ -546,7 +546,8 @@ async def _store_report(settings: RunSettings) -> StoreReport:
 
 
 async def _computable_keys(runtime: "MemoryRuntime") -> int:
-    """Return how many gateway users have a key that older copies of the store can make; this one no longer can."""
+    """Return how many gateway users have a key computable from older copies of the store; this one no longer allows
+    it."""
     from elytron_gateway.accounts import GatewayUsers
 
     users = GatewayUsers(runtime.context)
@@ -554,7 +555,7 @@ async def _computable_keys(runtime: "MemoryRuntime") -> int:
         await users.upgrade()
         return await users.count_computable()
     except ElytronError:
-        return 0  # the store's check says what is damaged
+        return 0  # the store's check reports the damage
 
 
 async def _count_queued(store: "Store") -> int | None:
@@ -563,7 +564,7 @@ async def _count_queued(store: "Store") -> int | None:
     try:
         return sum([1 async for _ in queued_spaces(store)]) if store.capabilities.queue_index else None
     except ElytronError:
-        return None  # the store's check says what is damaged
+        return None  # the store's check reports the damage
 
 
 async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:
@@ -572,7 +573,7 @@ async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:
     try:
         return tuple(await unsealed_spaces(session.runtime.secrets.store.inner))
     except ElytronError:
-        return ()  # a store that another server shares does not show its users
+        return ()  # a store shared by another server does not show its users
 
 
 def _refused_report(rejected: RejectedAnswer) -> StoreReport:

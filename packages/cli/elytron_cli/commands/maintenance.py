@@ -100,7 +100,7 @@ def compact_command() -> int | None:
 async def _work_off(
     session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
 ) -> None:
-    """Do every conversation's backlog, after what it may cost was agreed to."""
+    """Process every conversation's backlog, after its maximum cost was confirmed."""
     assert request.scope is not None
     backlog = await read_backlog(session.runtime.context, request.scope, of=request.extraction)
     if dry_run:
@@ -116,7 +116,7 @@ async def _work_off(
 async def _hint_waiting(
     session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
 ) -> None:
-    """Say that turns wait in other conversations, where in this one none do."""
+    """Say that turns wait in other conversations, if none do in this one."""
     assert request.scope is not None
     backlog = await read_backlog(session.runtime.context, request.scope, of=ExtractionMethod.OFF)
     if backlog.turns:

@@ -329,7 +329,7 @@ def _named_origin(text: str) -> OutsideOrigin:
 
 
 def _erase_origin(origin: OutsideOrigin, *, token: str | None, yes: bool, reason: str, dry_run: bool) -> int | None:
-    """Name what came through `origin`, ask, and erase it. Without a terminal, `yes` or `token` it is named alone."""
+    """List what came through `origin`, ask, and erase it. Without a terminal, `yes` or `token`, only list it."""
     first = MemoryEraseRequest(origin=origin, token=token, reason=reason, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:

@@ -130,7 +130,7 @@ def history_command(*, namespace: str, key: str, include_private: bool) -> int |
 
 
 def namespace_parts(namespace: str, /) -> tuple[str, ...]:
-    """Return the parts of a namespace as it is typed; none of an empty one."""
+    """Return the parts of a namespace as typed; none for an empty one."""
     return tuple(namespace.split("/")) if namespace else ()
 
 

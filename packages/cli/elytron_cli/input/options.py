@@ -20,7 +20,7 @@ _META = "elytron."
 
 
 def _keep_option(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep a global option for the whole run; one after the command is read last and wins."""
+    """Store a global option for the whole run; one after the command is read last and wins."""
     if value is not None:
         context.meta[f"{_META}{parameter.name}"] = value
 
@@ -31,7 +31,7 @@ def _named_option(name: str, what: str, help_text: str) -> Callable[[Body], Body
 
 
 class PageCommand(click.Command):
-    """A command whose help is the page that is kept of it."""
+    """A command whose help is its stored page."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Show the page."""
@@ -39,7 +39,7 @@ class PageCommand(click.Command):
 
 
 class PageGroup(click.Group):
-    """Subcommands whose help is a page too."""
+    """Subcommands whose help is a stored page too."""
 
     command_class = PageCommand
 
@@ -58,7 +58,7 @@ _PROFILE = "--profile"
 
 
 def page_command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
-    """Make a function the command called `name`."""
+    """Turn a function into the command called `name`."""
     return click.command(name, cls=PageCommand)
 
 
@@ -68,7 +68,7 @@ def common_options(body: Body) -> Body:
 
 
 def common_but_profile(body: Body) -> Body:
-    """Give a command the options of every command, where its own --profile is not that of the store."""
+    """Give a command the options of every command, if its own --profile is not that of the store."""
     return _with_options(body, [option for option in OPTIONS if option[0] != _PROFILE])
 
 
@@ -80,19 +80,19 @@ def _with_options(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
 
 
 def global_options(context: click.Context, /) -> dict[str, str]:
-    """Return the global options of this run that name something."""
+    """Return the given global options of this run."""
     values = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
     return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
 def as_json(context: click.Context, /) -> bool | None:
-    """Return what was said of JSON, or None."""
+    """Return the choice of JSON output, or None."""
     choice = context.meta.get(f"{_META}json")
     return choice if isinstance(choice, bool) else None
 
 
 def json_choice(arguments: Sequence[str], /) -> bool | None:
-    """Return what `arguments` say of JSON, also where they cannot be parsed."""
+    """Return the choice of JSON output in `arguments`, even if they cannot be parsed."""
     choices = [argument == "--json" for argument in arguments if argument in {"--json", "--no-json"}]
     return choices[-1] if choices else None
 
@@ -114,12 +114,12 @@ class OneOf(click.Choice[Word]):
 
 
 def choice_option(name: str, usual: StrEnum, help_text: str, /) -> Callable[[Body], Body]:
-    """Give a command an option for one of the words of which `usual` is the default."""
+    """Give a command an option for one of the words; `usual` is the default."""
     return click.option(name, type=OneOf(type(usual)), default=usual.value, show_default=True, help=help_text)
 
 
 def time_option(name: str, help_text: str, /) -> Callable[[Body], Body]:
-    """Give a command an option for a time, in ISO 8601 or in words; standard error says how words were read."""
+    """Give a command an option for a time, in ISO 8601 or in words; standard error shows how words were read."""
     return click.option(name, metavar="WHEN", callback=_parse_instant, help=help_text)
 
 
@@ -131,7 +131,7 @@ def _parse_instant(_context: click.Context, parameter: click.Parameter, value: s
         return instant(value, field=name)
     except InvalidInput:
         if value.lstrip("+-")[:1].isdigit() and value[-1:].isdigit():
-            raise  # a number, or a timestamp with a mistake in it, which is not to be guessed
+            raise  # a number, or a mistyped timestamp, which must not be guessed
         moment = read_words_of_time(value)
         if moment is None:
             raise
@@ -184,11 +184,11 @@ def in_conversation(body: Body) -> Body:
 
 
 TEXT_CHARS = 64
-"""More is no time."""
+"""Longer texts are no times."""
 
 
 def read_words_of_time(text: str, /, *, now: datetime | None = None) -> Instant | None:
-    """Return the time that `text` names, in UTC: of a day, its beginning; None if it names none."""
+    """Return the time that `text` names, in UTC (for a day, its beginning); None if it names none."""
     from dateparser.date import DateDataParser
 
     if len(text) > TEXT_CHARS:

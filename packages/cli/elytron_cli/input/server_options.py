@@ -39,7 +39,7 @@ class NamedServer:
 
 
 def server_options(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which server, and `body` that server."""
+    """Give a command the options that identify the server, and `body` that server."""
 
     @wraps(body)
     def given(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
@@ -63,7 +63,7 @@ def several_options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
 
 
 def listening_options(port: int, /) -> Callable[[Body], Body]:
-    """Give a server the options that say where it listens; without them, on `port` of this machine alone."""
+    """Give a server the options for where it listens; defaults to `port` on only this machine."""
     return several_options(
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
         click.option(
@@ -73,7 +73,7 @@ def listening_options(port: int, /) -> Callable[[Body], Body]:
 
 
 def logging_options(usual: str, help_text: str, /) -> Callable[[Body], Body]:
-    """Give a server the options that say how it logs, from the level `usual` on without them."""
+    """Give a server the options for logging, with the default level `usual`."""
     levels = click.Choice(["debug", "info", "warning", "error"])
     return several_options(
         click.option(
@@ -128,7 +128,8 @@ REACH_OPTIONS: Final = (
 
 @contextmanager
 def private_file(path: Path, /) -> Generator[TextIO]:
-    """Give a file that only its owner may read, to add to it; one that stays empty is removed. Raises InvalidInput."""
+    """Yield a file for appending that only its owner may read; if it stays empty, it is removed. Raises
+    InvalidInput."""
     try:
         handle = private_opener(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
@@ -146,7 +147,7 @@ def private_file(path: Path, /) -> Generator[TextIO]:
 
 @contextmanager
 def address_kept(store: str, address: str, /) -> Generator[None]:
-    """Keep the address of a server beside its store while it runs; not for a store that is no file or folder here."""
+    """Record the address of a server next to its store while it runs; not for a remote or in-memory store."""
     path = _address_file(store)
     with suppress(OSError):
         if path is not None:
@@ -201,7 +202,7 @@ _MOST: Final = 10**18
 
 
 class NamedLimits:
-    """Reads limits by their names, as the callback of an option."""
+    """Parses limits by their names, as the callback of an option."""
 
     def __init__(self, names: Sequence[str], /) -> None:
         self._names = tuple(names)
@@ -212,7 +213,7 @@ class NamedLimits:
         return tuple(map(self.read, values))
 
     def read(self, text: str, /) -> tuple[str, Any]:
-        """Return a name and its number. Raises BadParameter for an unknown name, and for what is no number above 0."""
+        """Return a name and its number. Raises BadParameter for an unknown name, or an invalid number."""
         name, _, value = text.partition("=")
         if name not in self._names:
             raise click.BadParameter(f"{name!r} is not a limit; choose from {', '.join(self._names)}")

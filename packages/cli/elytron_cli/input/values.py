@@ -60,7 +60,7 @@ def standard_input(limit: int, /) -> bytes:
 
 
 def spoken_text(text: str, /) -> str:
-    """Return the text of a message: `text`, or for "-" that of standard input. Raises PayloadTooLarge."""
+    """Return a message's text: `text`, or for "-" standard input. Raises PayloadTooLarge."""
     if text != "-":
         return text
     try:
@@ -85,7 +85,7 @@ def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
 
 
 def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
-    """Return the `kind` that a JSON file holds. Raises UnreadableFile."""
+    """Return the `kind` in a JSON file. Raises UnreadableFile."""
     try:
         return decode_as(kind, read_file(path).encode("utf-8"))
     except UnreadableFile:
@@ -96,13 +96,13 @@ def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
 
 def require_free(path: Path, /, *, force: bool) -> None:
     """Raise InvalidInput if something is at `path` and `force` is false."""
-    # Asked of `os`, which answers also for what is no name of a file.
+    # Checked with `os`, which also answers for an invalid file name.
     if not force and os.path.lexists(path):
         raise InvalidInput(field=path.name, problem="already exists: name a new file, or replace it with --force")
 
 
 def write_file(path: Path, text: str, /, *, force: bool) -> None:
-    """Leave `text` in a new file, or with `force` in place of what was there. Raises InvalidInput."""
+    """Write `text` to a new file, or with `force` replace an existing one. Raises InvalidInput."""
     require_free(path, force=force)
     try:
         with open(path, "w" if force else "x", encoding="utf-8", opener=private_files.private_opener) as file:
@@ -112,7 +112,7 @@ def write_file(path: Path, text: str, /, *, force: bool) -> None:
 
 
 def replace_file(path: Path, data: bytes, /) -> None:
-    """Leave `data` in a file that its owner alone may read, in place of what was there. Raises InvalidInput."""
+    """Write `data` to a file that only its owner may read, replacing an existing one. Raises InvalidInput."""
     try:
         private_files.replace_file(path, data)
     except (OSError, ValueError) as error:
@@ -160,7 +160,7 @@ def _from_markdown(name: str, document: SkillFile) -> RuntimeSkillWrite:
 
 
 def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
-    """Yield the objects of a JSON list, of one object, or of one object a line."""
+    """Yield the objects of a JSON list, of one object, or of one object per line."""
     data = text.encode("utf-8")
     try:
         whole = strict_json.parse_json(data)
@@ -189,7 +189,7 @@ _FILTERS = (
 
 
 def filter_options(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
-    """Give a command the options that narrow what is read, as one argument `filters`."""
+    """Give a command the options that filter what is read, as one argument `filters`."""
 
     @wraps(body)
     def call(
@@ -219,7 +219,7 @@ def filter_options(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
 
 
 class _ProfileChoice(OneOf[ProfileName]):
-    """The name of a profile, also with the prefix `profile-`, by which some hosts call it."""
+    """The name of a profile, also with the prefix `profile-` that some hosts use."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         """Return the short name."""
@@ -227,6 +227,6 @@ class _ProfileChoice(OneOf[ProfileName]):
 
 
 def profile_option(help_text: str, /) -> Callable[[Body], Body]:
-    """Give a command a `--profile` of its own."""
+    """Give a command its own `--profile`."""
     usual = ProfileName.SERVER_DEV_FULL.value
     return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=help_text)

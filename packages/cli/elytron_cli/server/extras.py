@@ -57,13 +57,13 @@ if TYPE_CHECKING:
 
 
 def profile_allows(context: "OperationContext", entry: str, /) -> bool:
-    """True if the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
+    """True if the memory's profile allows `entry`, by the catalog's name, and private material to leave."""
     capability: CapabilityState = getattr(catalog_of(context).entry, entry)
     return capability.profile_allows and capability.privacy_permits
 
 
 def require_entry(context: "OperationContext", entry: str, /) -> None:
-    """Raise Unsupported unless the profile of a memory allows `entry`."""
+    """Raise Unsupported unless the memory's profile allows `entry`."""
     if not profile_allows(context, entry):
         name = context.profile.name.value
         raise Unsupported(f"the profile {name} has no {entry}: use another profile, or open the memory in process")
@@ -81,7 +81,7 @@ def speaks_a2a() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceOptions:
-    """The surfaces and bounds that the command line asked for."""
+    """The surfaces and limits requested on the command line."""
 
     share_store: bool = False
     upstream: str | None = None
@@ -109,7 +109,7 @@ class SurfaceOptions:
 
 @dataclass(frozen=True, slots=True)
 class OptionalSurfaces:
-    """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
+    """Families of surfaces, additional authenticators, and the protocols spoken."""
 
     further: "tuple[Family, ...]"
     authenticators: tuple[Authenticator, ...]
@@ -118,7 +118,7 @@ class OptionalSurfaces:
 
 @asynccontextmanager
 async def open_surfaces(runtime: MemoryRuntime, surfaces: SurfaceOptions, /) -> AsyncGenerator[OptionalSurfaces]:
-    """Give the surfaces beside the operations of `runtime` while it is served.
+    """Yield the additional surfaces of `runtime` while it is served.
 
     Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
     """
@@ -215,7 +215,7 @@ def _console_family(host: ConsoleHost, protocols: tuple[str, ...], agents: "Fami
 
 
 def _agent_families(surfaces: SurfaceOptions) -> "tuple[Family, ...]":
-    """Return the family of the agent's routes, if there is to be one."""
+    """Return the family of the agent's routes, if enabled."""
     if surfaces.agent is None:
         return ()
     from elytron_agent.service.surfaces import agent_surfaces
@@ -239,7 +239,7 @@ def _embedding_families(runtime: MemoryRuntime, surfaces: SurfaceOptions) -> "tu
 
 
 def _media_types(types: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
-    """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
+    """Return the requested media types. Raises InvalidInput for one that is not `readable`."""
     if not readable.issuperset(types):
         problem = f"is not a readable type; choose from {', '.join(sorted(readable))}"
         raise InvalidInput(field="--resource-type", problem=problem)
@@ -248,7 +248,7 @@ def _media_types(types: tuple[str, ...], readable: frozenset[str]) -> frozenset[
 
 @dataclass(frozen=True, slots=True)
 class _SpokenProtocol:
-    """A protocol whose extra is installed: its name, the catalog's name of what serves it, and its surfaces."""
+    """A protocol whose extra is installed: its name, its name in the catalog, and its surfaces."""
 
     name: str
     entry: str
@@ -277,7 +277,7 @@ def _spoken_protocols(surfaces: SurfaceOptions) -> tuple[_SpokenProtocol, ...]:
 
 
 def _missing_families() -> "tuple[Family, ...]":
-    """Return the families that say, at the path of a protocol, which extra of the installation it needs."""
+    """Return the families that report, at a protocol's path, which extra is missing."""
     extras = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
     return tuple(_missing_family(path, extra, purpose) for path, extra, purpose, is_there in extras if not is_there)
 
@@ -326,7 +326,7 @@ def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHos
 def _smoke_checks(settings: RunSettings) -> tuple[SmokeCheck, ...]:
     store = ("--store", settings.store.value)
     sealed = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
-    # The check is another process, which cannot open a store in the memory of this one.
+    # The check is another process, which cannot open an in-memory store of this one.
     is_shared = parse_url(settings.store.value).path is not None
     doctor = (SmokeCheck("store", "The store can be opened and is intact", ("doctor", *store, *sealed, "--no-json")),)
     return (
@@ -355,7 +355,8 @@ def _storage_report(url: str) -> StorageReport:
 
 
 class FileModelSettings:
-    """The settings of models in `elytron.toml`. A change counts at the next start; options and variables win."""
+    """The model settings in `elytron.toml`. A change applies at the next start; options and variables take
+    precedence."""
 
     def __init__(self, settings: RunSettings, runtime: MemoryRuntime, file: Path, /) -> None:
         self._settings = settings
@@ -411,7 +412,7 @@ def _model_setting(
 
 
 def _require_model(name: str, text: str) -> None:
-    """Raise InvalidInput unless `text` names a model. It is not loaded, and no server is asked."""
+    """Raise InvalidInput unless `text` names a model. It is not loaded, and no server is called."""
     # They would need escapes in TOML.
     if re.search(r"[\x00-\x1f\x7f\"\\]", text):
         raise InvalidInput(field=name, problem="contains a quote, a backslash or a control character")
@@ -429,17 +430,17 @@ def _require_model(name: str, text: str) -> None:
 
 
 def _write_settings(file: Path, settings: dict[str, str]) -> None:
-    """Put the settings into the file, whole or not at all; its other lines stay. An empty text takes one out."""
+    """Write the settings to the file atomically; its other lines stay. An empty text removes a setting."""
     try:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         for name, text in settings.items():
             lines = [line for line in lines if not re.match(rf"\s*{name}\s*=", line)]
             if text:
                 lines.append(f'{name} = "{text}"')
-        # In the same folder, since a rename works within one device alone.
+        # In the same folder, since a rename works only within one device.
         with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as beside:
             beside.write("".join(f"{line}\n" for line in lines))
-        # A temporary file is made for its owner alone.
+        # A temporary file is created for its owner only.
         if file.exists():
             shutil.copymode(file, beside.name)
         os.replace(beside.name, file)  # noqa: PTH105 - both are names

@@ -17,17 +17,18 @@ from elytron_core.errors import InvalidInput, Unsupported
 from elytron_store import parse_url
 
 _SHARED = frozenset({"sqlite", "file", "postgres"})
-"""Engines whose stores several processes open."""
+"""Engines whose stores several processes may open."""
 KEY_BYTES = 32
 _ENDING_S = 5.0
 _STEADY_S = 5.0
-"""Time that a worker has to have run for another to take its place; one that ends sooner ends the server."""
+"""Minimum run time of a worker for it to be replaced; one that ends sooner ends the server."""
 
 Ready = Callable[[Mapping[str, Any], Sequence[int]], None]
 
 
 def require_workers(store: str, /) -> None:
-    """Raise InvalidInput for a store that several processes cannot open, Unsupported on a system without such ports."""
+    """Raise InvalidInput for a store that several processes cannot open, Unsupported on a system without shared
+    ports."""
     if parse_url(store).engine not in _SHARED:
         raise InvalidInput(
             field="--workers", problem="requires a store that processes can share: a database, a folder, or Postgres"
@@ -37,7 +38,7 @@ def require_workers(store: str, /) -> None:
 
 
 def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: bool) -> list[str]:
-    """Return the arguments of a worker for those of the server; the first alone makes the operator's key."""
+    """Return a worker's arguments from those of the server; only the first creates the operator's key."""
     options: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -49,7 +50,7 @@ def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: 
 
 
 class WorkerGroup:
-    """The workers of one server. One that fails is replaced; one that was ended ends them all."""
+    """The workers of one server. A failed one is replaced; one that was ended ends them all."""
 
     def __init__(self, arguments: Sequence[str], listening: socket.socket, count: int, /) -> None:
         self._arguments = arguments
@@ -62,7 +63,7 @@ class WorkerGroup:
 
     @property
     def processes(self) -> Sequence[int]:
-        """Return the numbers of the processes that answer now."""
+        """Return the ids of the processes that answer now."""
         return [worker.pid for worker in self._running.values()]
 
     def end(self) -> None:
@@ -72,10 +73,10 @@ class WorkerGroup:
     async def run(self, ready: Ready, /) -> int:
         """Run the workers until they end; return the exit code. `ready` is called once all of them listen."""
         try:
-            # The first makes the store, and the operator's key, if there are none yet.
+            # The first creates the store, and the operator's key, if necessary.
             first, report = await self._start(is_first=True)
             if report is None:
-                # It ended before it listened, so that even its 0 is no success.
+                # It ended before it listened, so even an exit code of 0 is no success.
                 return await first.wait() or 1
             others = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
             for worker, worker_report in others:
@@ -87,9 +88,9 @@ class WorkerGroup:
             await self._end_all()
 
     async def _start(self, *, is_first: bool) -> tuple[Process, Mapping[str, Any] | None]:
-        """Start a worker; return it and the report that it prints when it listens, None if it ended before."""
+        """Start a worker; return it and its report once it listens, None if it ended before."""
         command = [*OWN_PROGRAM, *worker_arguments(self._arguments, self._descriptor, is_first=is_first)]
-        # The worker ends when its input does: this process is gone then.
+        # The worker ends when its input does, because this process is then gone.
         worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[self._descriptor])
         self._running[asyncio.create_task(worker.wait())] = worker
         assert worker.stdin is not None
@@ -118,7 +119,7 @@ class WorkerGroup:
             ending.cancel()
 
     async def _end_all(self) -> None:
-        """End every worker as a signal does, and by force what does not end."""
+        """End every worker as a signal does, and forcibly those that do not end."""
         for worker in self._running.values():
             if worker.returncode is None:
                 worker.terminate()
@@ -146,7 +147,7 @@ async def _first_report(worker: Process) -> Mapping[str, Any] | None:
 
 
 async def run_workers(arguments: Sequence[str], listening: socket.socket, count: int, ready: Ready, /) -> int:
-    """Serve `listening` by `count` workers until a signal ends them; return the exit code."""
+    """Serve `listening` with `count` workers until a signal ends them; return the exit code."""
     group = WorkerGroup(arguments, listening, count)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -155,13 +156,13 @@ async def run_workers(arguments: Sequence[str], listening: socket.socket, count:
 
 
 def read_server_key() -> bytes | None:
-    """Return the key that all workers of this server have, from the one that started this worker; None without one."""
+    """Return the key shared by all workers of this server, sent by the parent process; None without one."""
     key = os.read(sys.stdin.fileno(), KEY_BYTES)
     return key if len(key) == KEY_BYTES else None
 
 
 def end_with_input(end: Callable[[], None], /) -> None:
-    """Call `end` when the input of this process ends: the one that started it is gone."""
+    """Call `end` when the input of this process ends, because its parent is gone."""
     loop = asyncio.get_running_loop()
     source = sys.stdin.fileno()
 

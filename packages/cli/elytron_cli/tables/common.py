@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BAR_CELLS = 24
 _WIDE = 120
-"""Columns from which on an id beside a text leaves the text room."""
+"""Minimum columns for an id next to a text."""
 _MISSES: Final = {
     MissReason.NO_BUDGET: "the block is too small",
     MissReason.NOTHING_RELEVANT: "nothing relevant was found",
@@ -51,14 +51,14 @@ def minute_text(at: Instant | None, /) -> str:
 
 
 def hit_time(hit: RecallHit, /) -> str:
-    """Return when a memory was said or observed; if that is in the future of its recording, both times."""
+    """Return when a memory was said or observed; if that is after its recording, both times."""
     if hit.recorded_at is None:
         return minute_text(hit.at)
     return f"{minute_text(hit.recorded_at)} (claims {minute_text(hit.at)})"
 
 
 def show_future_claims(console: "Console", claims: FutureClaims, /) -> None:
-    """Show which times of a request lie in the future, and that they order nothing."""
+    """Show which times of a request lie in the future and are ignored for ordering."""
     for claim in claims:
         console.print(safe_line(future_claim_text(claim)), soft_wrap=True)
 
@@ -92,7 +92,7 @@ def marked_hits(console: "Console", hits: Sequence[RecallHit], marks: Sequence[s
 
 
 def show_projection(console: "Console", report: MemoryProjectionReport, /, *, explain: bool = False) -> None:
-    """Show the block and, beneath it, how its budget was used; with `explain`, the numbers of the gate."""
+    """Show the block and, beneath it, how its budget was used; with `explain`, the gate's numbers."""
     gate = report.gate
     is_held_back = gate is not None and gate.left_out > 0 and not gate.is_open
     nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
@@ -141,7 +141,7 @@ def show_memory(console: "Console", hit: RecallHit, /) -> None:
 
 
 def show_history(console: "Console", report: MemoryHistoryReport, /) -> None:
-    """Show what happened to a memory, oldest first."""
+    """Show the history of a memory, oldest first."""
     rows = ((_event_time(item), item.event, item.id, item.text, item.reason) for item in report.items)
     show_table(console, ("date", "event", "id", "text", "reason"), rows)
 
@@ -152,7 +152,7 @@ def _event_time(item: HistoryItem) -> str:
 
 
 def show_written(console: "Console", report: MemoryWriteReport, /) -> None:
-    """Show what became of each part of a write."""
+    """Show the outcome of each part of a write."""
     for one in report.decisions:
         why = f"  {safe_line(one.reason)}" if one.reason else ""
         console.print(f"{one.outcome.value}  {safe_line(one.name or one.id or '')}{why}", soft_wrap=True)
@@ -180,7 +180,7 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
 
 
 def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> None:
-    """Show what a space holds, and what a check found."""
+    """Show the contents of a space, and the findings of a check."""
     is_damaged = report.store_check is not None and not report.store_check.ok
     is_empty = not (report.losses or report.sequence or is_damaged)
     nothing = "nothing stored yet" if is_empty else "nothing can be read"
@@ -222,13 +222,13 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
 
 
 def loss_text(loss: SpaceLoss, /) -> str:
-    """Return what was lost of which space."""
+    """Return what was lost in which space."""
     space = "a space that is not known" if loss.space is None else f"the space {loss.space!r}"
     return f"{minute_text(loss.at)}, of {space}: {loss.summary}"
 
 
 def show_losses(console: "Console", losses: Sequence[SpaceLoss], /) -> None:
-    """Show what repairs could not save, and how an operator ends these reports."""
+    """Show what repairs could not save, and how an operator acknowledges it."""
     for loss in losses:
         console.print(f"LOST {safe_line(loss_text(loss))}", soft_wrap=True)
     if losses:
@@ -236,7 +236,7 @@ def show_losses(console: "Console", losses: Sequence[SpaceLoss], /) -> None:
 
 
 def show_check(console: "Console", checked: StoreCheck, /) -> None:
-    """Show what reading the whole store found, and what a repair did about it."""
+    """Show the findings of reading the whole store, and what a repair did about them."""
     entries = count_text(checked.entries, "entry", "entries")
     counts = f"{count_text(checked.documents, 'document')}, {entries}, {count_text(checked.blobs, 'blob')} read"
     is_damaged = bool(checked.problems) and not checked.repaired
@@ -250,7 +250,7 @@ def show_check(console: "Console", checked: StoreCheck, /) -> None:
 
 
 def _vectors_text(report: MemoryInspectionReport) -> str:
-    """Return how many units have vectors of which model, and how many lack one; empty if none has or is to have."""
+    """Return how many units have vectors of which model, and how many lack one; empty if not applicable."""
     if not report.embedded_units and not report.unembedded_units:
         return ""
     lacking = f"{report.unembedded_units} without vectors" if report.unembedded_units else ""
@@ -267,7 +267,7 @@ _ERASURES = {
 
 
 def promises_text(store: StoreCapabilities, /) -> str:
-    """Return what a store can promise, in words."""
+    """Return a store's guarantees in words."""
     durability = "durable" if store.durable else "lost when closed"
     writers = "single writer" if store.single_writer else "multiple writers"
     erasure = _ERASURES[store.erasure]
@@ -275,7 +275,7 @@ def promises_text(store: StoreCapabilities, /) -> str:
 
 
 def account_text(account: JournalAccount, /) -> str:
-    """Return what comparing documents with their journal showed, in words."""
+    """Return the result of comparing documents with their journal in words."""
     summary = f"{account.told} documents match their last journal entries"
     compaction = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
     if account.ok:
@@ -288,7 +288,7 @@ def account_text(account: JournalAccount, /) -> str:
 
 
 def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
-    """Show turns in their order."""
+    """Show turns in order."""
     if not report.total_turns:
         name = safe_line(report.conversation)
         console.print(f"no turns in the conversation {name!r}; `elytron inspect` lists conversations", soft_wrap=True)
@@ -309,7 +309,7 @@ def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
 
 
 def show_pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
-    """Show names and values, and nothing for values that are empty. A name may stand in several rows."""
+    """Show names and values, without empty values. A name may be in several rows."""
     filled_rows = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in filled_rows), default=0)
     for name, value in filled_rows:
@@ -328,7 +328,7 @@ def _speaker_name(hit: RecallHit) -> str:
 
 
 def show_more(console: "Console", cursor: str | None, /) -> None:
-    """Show how to go on behind a page, if anything is behind it."""
+    """Show how to continue after a page, if there is more."""
     if cursor is not None:
         console.print(f"more: --cursor {safe_text(cursor)}", soft_wrap=True)
 
@@ -342,7 +342,7 @@ def known_by_id(
     numbers: Sequence[str] = (),
     none: str = "",
 ) -> None:
-    """Show rows and their ids, each id in one piece: beneath the last cell where room is short."""
+    """Show rows and their ids, each id unbroken: beneath the last cell if space is short."""
     from rich.text import Text
 
     is_wide = console.width >= _WIDE
@@ -415,7 +415,7 @@ _ABSENCES: Final = {
 
 
 def show_recall(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
-    """Show what was recalled and what a bound cut off; with `explain`, what spoke for each hit."""
+    """Show what was recalled and what a limit cut off; with `explain`, the signals of each hit."""
     show_losses(console, report.losses)
     if report.reason is not None:
         console.print(_NOTHING[report.reason].format(space=safe_line(report.space)))
@@ -479,7 +479,7 @@ def _show_missing(console: "Console", absences: Sequence[WhyNot]) -> None:
 
 
 def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> None:
-    """Show a page of a conversation in its view, and how much was left out."""
+    """Show a page of a conversation in its view, and how much was omitted."""
     reasons = {item.message_id: item.reason.value for item in report.slice.redactions if item.attr_key is None}
     rows = (
         (
@@ -506,7 +506,7 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
 
 
 def show_lifecycle(console: "Console", report: MemoryTranscriptLifecycleReport, /) -> None:
-    """Show what a lifecycle request touched."""
+    """Show what a lifecycle request affected."""
     rests = ", ".join(f"{ref.plane.value} {ref.store_key}" for ref in report.derived_memory_refs)
     rows = [
         ("transition", report.transition.value),
@@ -519,7 +519,7 @@ def show_lifecycle(console: "Console", report: MemoryTranscriptLifecycleReport, 
 
 
 def show_links(console: "Console", report: MemoryTranscriptRepairReport, /) -> None:
-    """Show what a check of the links found."""
+    """Show the result of a link check."""
     beside = f"{report.checked_derived_refs} links, {report.checked_attributes} attributes"
     counts = f"{report.checked_turns} turns, {beside}"
     show_pairs(console, [("checked", counts), ("closed", "yes" if report.fail_closed else "no")])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> None:
-    """Show what each part of maintenance came to."""
+    """Show the outcome of each part of maintenance."""
     if report.refused is not None:
         console.print(f"maintenance was refused: {report.refused.value}")
         return
@@ -46,14 +46,14 @@ def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> 
 
 
 def waiting_text(backlog: MaintenanceBacklog, /) -> str:
-    """Return what waits, and what a model is asked for it at most."""
+    """Return the backlog, and the maximum model usage for it."""
     waits = f"{backlog.turns} turns are waiting in {len(backlog.conversations)} conversations"
     cost = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
     return f"{waits}{cost}" if backlog.calls else waits
 
 
 def worked_off(console: "Console", report: BacklogReport, /) -> None:
-    """Show what working a backlog off came to, or what waits."""
+    """Show the result of processing a backlog, or the backlog."""
     console.print(waiting_text(report.backlog), soft_wrap=True)
     if report.dry_run:
         console.print("nothing was changed (dry run)")
@@ -66,7 +66,7 @@ def worked_off(console: "Console", report: BacklogReport, /) -> None:
 
 
 def jobs_listed(console: "Console", report: JobListReport, /) -> None:
-    """Show jobs, how the queue is, and the day's budget."""
+    """Show jobs, the queue's health, and the day's budget."""
     _show_jobs(console, report.jobs)
     counts = ", ".join(f"{count} {state}" for state, count in report.counts.items()) or "no jobs"
     console.print(f"{report.health.value}: {counts}")
@@ -74,7 +74,7 @@ def jobs_listed(console: "Console", report: JobListReport, /) -> None:
 
 
 def jobs_run(console: "Console", report: JobRunReport, /) -> None:
-    """Show the jobs that were taken, and what that cost."""
+    """Show the jobs that ran, and their cost."""
     _show_jobs(console, report.jobs)
     console.print(f"{len(report.jobs)} jobs run, {report.waiting} waiting")
     _show_cost(console, report.spent)
@@ -86,7 +86,7 @@ def job_moved(console: "Console", report: JobReport, /) -> None:
 
 
 def show_compaction(console: "Console", report: JournalCompactReport, /) -> None:
-    """Show what a compaction of the journal came to."""
+    """Show the result of a journal compaction."""
     summary = f"removed {report.removed} entries; the journal still ends at {report.sequence}"
     console.print(summary if report.changed else "nothing to compact")
 
@@ -106,7 +106,7 @@ def _show_cost(console: "Console", spent: ModelUsage) -> None:
 
 
 def show_registries(console: "Console", report: AgentToolRegistryListReport, /) -> None:
-    """Show the registries, and how much is known of their tools."""
+    """Show the registries, and the counts of known tools."""
     rows = (
         (
             one.registry_id,
@@ -143,7 +143,7 @@ def show_registry(console: "Console", report: AgentToolRegistryGetReport, /) -> 
 
 
 def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> None:
-    """Show what became of a snapshot."""
+    """Show the outcome of a snapshot."""
     if not report.accepted:
         console.print(f"refused: {report.reason} ({report.fingerprint})", soft_wrap=True)
         return
@@ -152,19 +152,19 @@ def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /
 
 
 def show_registry_deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
-    """Show what became of a deletion."""
+    """Show the outcome of a deletion."""
     outcome = "deleted" if report.changed else "no such registry"
     console.print(f"{outcome} {safe_line(report.registry_id)}", soft_wrap=True)
 
 
 def show_judgement(console: "Console", report: MemoryWriteReport, /) -> None:
-    """Show what governance said of feedback."""
+    """Show governance's decision on feedback."""
     for decision in report.decisions:
         console.print(f"{decision.outcome.value}  {safe_line(decision.reason)}", soft_wrap=True)
 
 
 def show_hints(console: "Console", report: MemoryRecallReport, /) -> None:
-    """Show hints, and what gives none."""
+    """Show hints, and why others are missing."""
     rows = (
         (hint.tool_id, hint.registry_id, hint.confidence, hint.success_count, hint.reason)
         for hint in report.agent_tool_hints

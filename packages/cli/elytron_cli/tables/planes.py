@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def fact_table(console: "Console", report: FactListReport, /) -> None:
-    """Show a page of facts, what was withheld, what is not learned, and how to go on."""
+    """Show a page of facts, what was withheld, the learning rules, and how to continue."""
     _show_facts(console, report.items)
     if report.withheld:
         console.print(f"{report.withheld} private facts are hidden: pass --private to show them")
@@ -89,7 +89,7 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
 
 
 def show_changed_fact(console: "Console", report: FactChangeReport, /) -> None:
-    """Show what became of a fact."""
+    """Show the outcome of a fact."""
     new = f"  now {safe_line(report.new_id)}" if report.new_id is not None else ""
     would = "would be " if report.dry_run else ""
     console.print(f"{would}{report.outcome.value}  {safe_line(report.id)}{new}", soft_wrap=True)
@@ -113,7 +113,7 @@ def show_forgotten(console: "Console", report: FactForgetReport, /) -> None:
 
 
 def show_profile(console: "Console", report: ProfileReport, /) -> None:
-    """Show a profile: its sentences if a model wrote it, and the facts by kind with what they rest on."""
+    """Show a profile: its sentences if a model wrote it, and the facts by kind with their sources."""
     for sentence in report.sentences:
         console.print(
             f"{safe_text(sentence.text)} [{safe_text(', '.join(sentence.citations))}]", soft_wrap=True, markup=False
@@ -138,7 +138,7 @@ def show_profile(console: "Console", report: ProfileReport, /) -> None:
 
 
 def show_learning(console: "Console", report: LearningReport, /) -> None:
-    """Show what is not learned now."""
+    """Show the current learning rules."""
     if report.tombstones:
         console.print(f"{report.tombstones} tombstones removed")
     _show_rules(console, report.learning)
@@ -165,7 +165,7 @@ def _show_rules(console: "Console", learning: LearningRules) -> None:
 
 
 def show_stored_record(console: "Console", report: RecordPutReport, /) -> None:
-    """Show what became of a put."""
+    """Show the outcome of a put."""
     outcome = "stored" if report.changed else "would be stored" if report.dry_run else "unchanged"
     console.print(f"{outcome}  version {report.record.version}  {report.record.id}", soft_wrap=True)
 
@@ -181,7 +181,7 @@ def record_details(console: "Console", report: RecordGetReport, /) -> None:
 
 
 def show_deleted_record(console: "Console", report: RecordDeleteReport, /) -> None:
-    """Show what became of a deletion."""
+    """Show the outcome of a deletion."""
     outcome = f"deleted {report.id}, version {report.version}" if report.version else "no such record"
     console.print(outcome, soft_wrap=True)
 
@@ -219,7 +219,7 @@ def _json_text(value: Any) -> str:
 
 
 def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
-    """Show the skills, and how many there are in all."""
+    """Show the skills, and their total number."""
     rows = (
         (skill.name, skill.topic, skill.title, _skill_state(skill), skill.quality, _skill_use(skill))
         for skill in report.runtime_skills
@@ -264,7 +264,7 @@ def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> No
 
 
 def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
-    """Show what was done to one skill."""
+    """Show the change of one skill."""
     if report.refused is not None:
         console.print(f"refused: {report.reason}", soft_wrap=True)
     elif not report.changed:
@@ -277,7 +277,7 @@ def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /
 
 
 def show_reused_skills(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
-    """Show for which skills the outcome was noted."""
+    """Show for which skills the outcome was recorded."""
     for name in report.recorded:
         console.print(f"recorded  {safe_line(name)}", soft_wrap=True)
     for name in report.unknown:
@@ -294,7 +294,7 @@ def show_governance(console: "Console", report: RuntimeSkillGovernReport, /) -> 
 
 
 def show_directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
-    """Show the agent skills, and what was left out."""
+    """Show the agent skills, and what was skipped."""
     rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
     show_table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
     for skipped in report.skipped:
@@ -313,7 +313,7 @@ def _skill_use(skill: RuntimeSkillSummary) -> str:
 
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:
-    """Show a page of candidates and how to go on."""
+    """Show a page of candidates and how to continue."""
     rows = [(_candidate_row(one), one.id) for one in report.items]
     known_by_id(console, ("state", "for", "authority", "what"), rows, none="no candidates")
     if report.withheld:
@@ -327,14 +327,14 @@ def _candidate_row(one: Candidate, /) -> tuple[str, ...]:
 
 
 def candidate_resolved(console: "Console", report: CandidateResolveReport, /) -> None:
-    """Show what became of a candidate."""
+    """Show the outcome of a candidate."""
     became = f"  became {safe_line(report.became)}" if report.became is not None else ""
     why = f"  {safe_line(report.reason)}" if report.reason else ""
     console.print(f"{report.state.value}  {safe_line(report.id)}{became}{why}", soft_wrap=True)
 
 
 def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
-    """Show which facts were folded or brought back, or would be, and why others were not."""
+    """Show which facts were merged or restored, or would be, and why others were not."""
     rows = (
         (pair.kept, pair.folded, f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason) for pair in report.pairs
     )
@@ -384,7 +384,7 @@ def snapshot_written(console: "Console", report: ContinuityExportReport, name: s
 
 
 def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> None:
-    """Show what became of each layer of a snapshot."""
+    """Show the outcome of each layer of a snapshot."""
     for one in report.layers:
         why = f"  {safe_line(one.reason)}" if one.reason else ""
         line = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{why}"
@@ -399,7 +399,7 @@ def garden_shown(console: "Console", report: GardenReport, /) -> None:
 
 
 def subjects_shown(console: "Console", report: SubjectsReport, /) -> None:
-    """Show who takes part, and how they stand to each other."""
+    """Show the subjects and their relations."""
     rows = (
         (one.name, ", ".join(one.other_names), one.kind, one.visibility, one.lifecycle, one.soul and one.soul.soul)
         for one in report.subjects

@@ -157,7 +157,7 @@ def table_rows(name: str, help_text: str, indent: int, /) -> list[str]:
 
 
 def wrap_text(text: str, indent: int, /) -> list[str]:
-    """Return `text` in lines of the page's width, `indent` spaces before each."""
+    """Return `text` in lines of the page's width, indented by `indent` spaces."""
     lines = [""]
     for word in text.split():
         if len(lines[-1]) + len(word) + indent >= _WIDTH - 1:
@@ -169,9 +169,9 @@ def wrap_text(text: str, indent: int, /) -> list[str]:
 Page = tuple[str, str]
 """A command's words, joined by spaces, and its page."""
 PARTING = "\f"
-"""Separator of two pages in a kept file."""
+"""Separator of two pages in a stored file."""
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
-"""Folder of the kept pages, a file for each command."""
+"""Folder of the stored pages, a file per command."""
 _COMMON = frozenset(name for name, _, _ in OPTIONS) | {PER_REPOSITORY, "--json", "--help"}
 _SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
 _EVERYWHERE = f"Options of every command (see `elytron --help`): {_SPELT}, {PER_REPOSITORY}, --json."
@@ -179,7 +179,7 @@ _OWN_LEFT = 26
 
 
 def kept_page(words: Sequence[str], /) -> str | None:
-    """Return the kept page of the command that `words` name, None if there is none."""
+    """Return the stored page of the command that `words` name, None if there is none."""
     if not words or words[0] not in COMMANDS:
         return None
     try:

@@ -36,13 +36,13 @@ class OperationRefused(Exception):
 ValueT = TypeVar("ValueT", bound="Value")
 
 _TIMES = frozenset({"at", "since", "until", "as_of", "valid_from", "valid_to"})
-"""Fields that hold an instant, beside those whose name ends in `_at`."""
+"""Fields with an instant, in addition to those whose name ends in `_at`."""
 _PLAIN = "\n\xa0\u3000\u200c\u200d"
 """Not counted as printable, but harmless: line ends, two kinds of space, and the joiners of emoji and some scripts."""
 
 
 def safe_text(text: str, /) -> str:
-    """Return `text` with what could steer a terminal or hide in it written as an escape; line ends stay."""
+    """Return `text` with characters that could control a terminal or hide in it escaped; line ends stay."""
     return "".join(char if _is_plain(char) else _escape_char(char) for char in text)
 
 
@@ -62,7 +62,7 @@ def _printed_json(data: object) -> str:
 
 
 def _with_iso(data: Any) -> Any:
-    """Return `data` with each time, which is in milliseconds, beside itself in ISO 8601 as `<name>_iso`."""
+    """Return `data` with each time in milliseconds repeated in ISO 8601 as `<name>_iso`."""
     if isinstance(data, list):
         return [_with_iso(item) for item in cast("list[Any]", data)]
     if not isinstance(data, dict):
@@ -89,7 +89,7 @@ def _json_escape(char: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """The printer of a command's report. `as_json` None: JSON unless at a terminal."""
+    """Prints a command's report. `as_json` None: JSON unless at a terminal."""
 
     as_json: bool | None = None
 
@@ -107,12 +107,12 @@ class CommandOutput:
         render(plain_console(), value)
 
     def hint(self, text: str, /) -> None:
-        """Print on stderr what may help."""
+        """Print a hint on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else _for_terminal(text), file=sys.stderr)
 
     def error(self, rejected: "RejectedAnswer", /) -> None:
-        """Print what went wrong on stderr."""
+        """Print an error on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         if as_json:
             fields = rejected.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
@@ -124,7 +124,7 @@ class CommandOutput:
 
 
 def _for_terminal(text: str) -> str:
-    """Return a message for stderr, in lines that break between words if that is a terminal."""
+    """Return a message for stderr, wrapped between words if that is a terminal."""
     if not sys.stderr.isatty():
         return safe_text(text)
     from elytron_cli.terminal.word_wrap import wrap_words
@@ -133,7 +133,7 @@ def _for_terminal(text: str) -> str:
 
 
 def plain_console(*, stderr: bool = False) -> "Console":
-    """Return a console that shows text as it is: no markup, no guessed highlights, no emoji names."""
+    """Return a console that shows text unchanged: no markup, no guessed highlights, no emoji names."""
     from elytron_cli.terminal.word_wrap import WordConsole
 
     return WordConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False)
@@ -187,7 +187,7 @@ class ProgressBar:
         self._running = True
 
     def at(self, count: int, total: int, /) -> None:
-        """Say that `count` of `total` is done."""
+        """Report that `count` of `total` is done."""
         self._begin()
         if self._running:
             self._progress.update(self._task, description=self._what, completed=count, total=total)
@@ -210,7 +210,7 @@ def at_terminal() -> bool:
 
 
 def confirm_question(question: str, /, *, yes: bool) -> None:
-    """Ask `question` at a terminal, unless `yes` was said. Raises Declined for a no, and for Ctrl-C."""
+    """Ask `question` at a terminal, unless `yes` was given. Raises QuestionDeclined for a no, and for Ctrl-C."""
     if yes or not at_terminal():
         return
     try:

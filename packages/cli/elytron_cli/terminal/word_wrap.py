@@ -12,7 +12,7 @@ _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 def wrap_words(text: str, /) -> str:
-    """Return `text` in lines as wide as the terminal at most; a word that is longer, such as a path, stays whole."""
+    """Return `text` in lines of at most the terminal's width; a longer word, such as a path, stays whole."""
     width = shutil.get_terminal_size().columns
     lines: list[str] = []
     for line in text.split("\n"):
@@ -26,10 +26,10 @@ def wrap_words(text: str, /) -> str:
 
 
 class WordConsole(Console):
-    """A console on which long lines break between words at a terminal, and never elsewhere."""
+    """A console that wraps long lines between words at a terminal, and never elsewhere."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print `objects`; those that the terminal was to break are broken here."""
+        """Print `objects`, wrapping those that the terminal would break."""
         if options.get("soft_wrap") and self.is_terminal:
             options |= {"soft_wrap": False, "overflow": "ignore", "crop": False}
         super().print(*objects, **options)
@@ -37,19 +37,19 @@ class WordConsole(Console):
 
 @dataclass(slots=True)
 class StreamWrap:
-    """Breaks text that comes in pieces. The last word is held back until its end has come."""
+    """Wraps text that comes in pieces. The last word is withheld until its end has come."""
 
     column: int = 0
     word: str = ""
 
     def feed(self, text: str, /) -> str:
-        """Return what of the text so far can be written."""
+        """Return the part of the text that can be written now."""
         pieces = _PIECES.findall(self.word + text)
         self.word = pieces.pop() if pieces and not pieces[-1].isspace() else ""
         return "".join(map(self._placed, pieces))
 
     def end(self) -> str:
-        """Return the word that was held back; the text is over."""
+        """Return the withheld word; the text is complete."""
         last, self.word = self._placed(self.word), ""
         self.column = 0
         return last

@@ -34,7 +34,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class ConsoleService:
-    """What the routes of a console share, and how a call of a route is answered."""
+    """State shared by the routes of a console, and how their calls are answered."""
 
     def __init__(self, admission: CallerAdmission, host: ConsoleHost, /, *, has_agents: bool) -> None:
         self.admission = admission
@@ -55,7 +55,7 @@ class ConsoleService:
         return self.admission.keys
 
     async def answer(self, route: "ConsoleRoute", request: Request) -> Value | Response:
-        """Answer a request for `route`; no foreign change or empty value reaches its handler."""
+        """Answer a request for `route`; no cross-site change or empty value reaches its handler."""
         await self.guard.require_own(request.scope)
         for name in route.query:
             if request.query_params.get(name) == "":
@@ -65,7 +65,7 @@ class ConsoleService:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleCall:
-    """One call of a route, by a caller who was let in."""
+    """One call of a route by an authenticated caller."""
 
     console: ConsoleService
     request: Request
@@ -79,11 +79,11 @@ class ConsoleCall:
         return self.request.path_params[name]
 
     def scope(self) -> Scope | None:
-        """Return the scope of the space that the query names, None without one. Raises InvalidInput."""
+        """Return the scope of the space in the query, None without one. Raises InvalidInput."""
         return query_scope(self.request.query_params)
 
     def space(self) -> SpaceId:
-        """Return the space that the query names, else the caller's own. Raises PermissionRefused, ScopeMissing."""
+        """Return the space in the query, else the caller's own. Raises PermissionRefused, ScopeMissing."""
         return self.console.admission.space_of(self.principal, self.scope())
 
     async def body(self, model: type[ValueT], /) -> ValueT:

@@ -68,7 +68,7 @@ async def _show_session(call: ConsoleCall) -> Value:
 
 
 async def _begin_session(call: ConsoleCall) -> Response:
-    """Begin a session, with its cookie for a caller that showed its key."""
+    """Start a session, with its cookie for a caller that presented a key."""
     guard, authorization = call.console.guard, call.request.headers.get("authorization")
     if authorization is None:
         return value_response(await _show_session(call))
@@ -105,7 +105,7 @@ class PathRow(Value):
     group: str
     summary: str
     operator: bool
-    """True if an operator's key alone opens it."""
+    """True if only an operator's key opens it."""
 
 
 class PathList(Value):
@@ -218,7 +218,7 @@ _SHOWN_ROUTES: Final = frozenset({
     "get_agent", "init_agent", "get_agent_config", "put_agent_config", "list_items", "agent_usage", "list_subagents",
     "list_agent_schedules", "make_agent_schedule", "delete_agent_schedule",
 })  # fmt: skip
-"""Names of the routes that the page asks. Agents are erased by the page of erasures, which counts first."""
+"""Names of the routes that the page uses. Agents are erased by the erasures page, which counts first."""
 
 
 class AgentPresence(Value):
@@ -241,7 +241,7 @@ class AppResponse(Response):
 
 
 def agent_page_routes(agents: Iterable[Surface], /) -> Iterable[ConsoleRoute]:
-    """Yield the routes of `agents` that the page asks, behind the console's guard."""
+    """Yield the routes of `agents` that the page uses, behind the console's guard."""
     for surface in agents:
         route = surface.route
         if route.name in _SHOWN_ROUTES:
@@ -259,7 +259,7 @@ def agent_page_routes(agents: Iterable[Surface], /) -> Iterable[ConsoleRoute]:
 
 
 class _AgentHandler:
-    """Passes a request on to a route of agents, as the caller in the one space that is asked for."""
+    """Passes a request on to a route of agents, as the caller in the one requested space."""
 
     def __init__(self, app: AsgiApp, /) -> None:
         self._app = app
@@ -273,7 +273,7 @@ class _AgentHandler:
         space, request = _bind_space(call), call.request
         status = 0
 
-        # Only the status counts: no byte of the answer goes on.
+        # Only the status counts: no byte of the answer is forwarded.
         async def heard(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
@@ -286,7 +286,7 @@ class _AgentHandler:
 
 
 def _bind_space(call: ConsoleCall) -> SpaceId:
-    """Make the caller one of the space that is asked for. Raises PermissionRefused, ScopeMissing."""
+    """Bind the caller to the requested space. Raises PermissionRefused, ScopeMissing."""
     scope, space = call.request.scope, call.space()
     scope["state"] = {**scope["state"], "principal": replace(call.principal, space=space)}
     return space

@@ -47,7 +47,7 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 class EgoNode(Value):
-    """A memory beside another one: the beginning of its text, empty if it may not be read or is gone."""
+    """A memory next to another one: the beginning of its text, empty if it may not be read or is gone."""
 
     id: str
     text: str = ""
@@ -58,22 +58,22 @@ class EgoGraph(Value):
 
     id: str
     rests: tuple[EgoNode, ...] = ()
-    """Memories that it rests on."""
+    """Memories that it is based on."""
     versions: tuple[EgoNode, ...] = ()
-    """Versions of the fact, oldest first, itself included."""
+    """Versions of the fact, oldest first, including itself."""
     derived: tuple[EgoNode, ...] = ()
-    """Memories that rest on it."""
+    """Memories based on it."""
     clipped: bool = False
 
 
 async def _show_surroundings(call: ConsoleCall) -> Value | Response:
-    """Show what a memory rests on, its versions, and what rests on it."""
+    """Show what a memory is based on, its versions, and what is based on it."""
     graph = await _EgoReading(call).graph(call.request.query_params.get("id", ""))
     return render_answer(graph) if isinstance(graph, RejectedAnswer) else graph
 
 
 class _EgoReading:
-    """Reads the surroundings by operations, each a call of the principal who asks."""
+    """Reads the surroundings through operations, each called as the requesting principal."""
 
     def __init__(self, call: ConsoleCall, /) -> None:
         self._call = call
@@ -89,7 +89,7 @@ class _EgoReading:
             return own
         history_request = MemoryHistoryRequest(id=name, include_private=True, scope=scope)
         past = await self._report("history", history_request, MemoryHistoryReport)
-        # A preview of an erasure names what rests on a memory; nothing is hidden or erased.
+        # A preview of an erasure names what is based on a memory; nothing is hidden or erased.
         preview_request = MemoryForgetRequest(ids=(name,), dry_run=True, scope=scope)
         preview = await self._report("forget", preview_request, MemoryControlReport)
         evidence = detail.fact.evidence if detail is not None else ()
@@ -106,7 +106,7 @@ class _EgoReading:
         )
 
     def _within_bound(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of `ids` that there is room for."""
+        """Return those of `ids` that fit."""
         shown_ids = ids[: self._remaining_nodes]
         self._remaining_nodes -= len(shown_ids)
         return shown_ids
@@ -116,7 +116,7 @@ class _EgoReading:
         return _ego_node(name, hit.text if hit is not None else "")
 
     async def _fact(self, name: str) -> FactDetailReport | None:
-        """Return the fact of this id, None if the id is of another memory."""
+        """Return the fact of this id, None if the id belongs to another memory."""
         try:
             detail = FactDetailRequest(id=name, include_private=True, scope=self._scope)
         except InvalidInput:
@@ -232,7 +232,7 @@ async def _send_transcript(call: ConsoleCall) -> Value | Response:
 
 
 def _file_name(request: Request) -> str:
-    """Return the name of the file that is sent; a file of the same name is the same one."""
+    """Return the name of the uploaded file; a file of the same name counts as the same."""
     name = request.query_params.get("name", "")
     is_one = name == PurePosixPath(name).name and name not in {"", ".", ".."} and "\\" not in name
     if not is_one or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:

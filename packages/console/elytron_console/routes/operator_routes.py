@@ -48,7 +48,7 @@ async def _show_overview(call: ConsoleCall) -> Value:
 
 
 async def _space_report(call: ConsoleCall) -> SpaceReport | None:
-    """Return today's figures of the space that is asked for; None if none is, and there is no usual one."""
+    """Return today's figures of the requested space; None if none is requested, and there is no default."""
     try:
         space = call.space()
     except ScopeMissing:

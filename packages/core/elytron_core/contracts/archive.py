@@ -27,7 +27,7 @@ __all__ = [
 ARCHIVE_FORMAT = "elytron.transfer.archive"
 ARCHIVE_VERSION = 2
 PLAIN_VERSION = 1
-"""The version of an archive without blobs, which older versions read too."""
+"""Version of an archive without blobs, which older builds can read too."""
 
 Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$")]
 
@@ -42,25 +42,26 @@ class MemorySpaceExportRequest(ScopedRequest["MemorySpaceExportReport"]):
     path: Path
     include_private: bool = False
     overwrite: bool = False
-    """Replace an existing file, as a whole or not at all."""
+    """Replace an existing file atomically."""
 
 
 class ImportMode(StrEnum):
     """Mode of an import into a space."""
 
     FULL_RESTORE = "full_restore"
-    """Into an empty space: documents and journal come back exactly."""
+    """Into an empty space: documents and journal are restored exactly."""
     BOOTSTRAP = "bootstrap"
-    """Into a space that may hold things: turns not yet there, the newest word of each fact and skill."""
+    """Into a space with contents: add missing turns and the newest version of each fact and skill."""
 
 
 class ArchiveWord(StrEnum):
-    """Trust in what an archive states about the origin of its memories."""
+    """Trust in an archive's claims about the origin of its memories."""
 
     KEPT = "kept"
-    """Every memory has the authority that the archive names: it comes from the store's operator."""
+    """Memories get the authority that the archive names, because it comes from the store's operator."""
     CLAIMED = "claimed"
-    """The word of an operator, a program or the runtime becomes a claim of an import: it comes from a member."""
+    """The authority of an operator, a program or the runtime is lowered to an import's claim: the archive comes from a
+    member."""
 
 
 class MemoryImportRequest(ScopedRequest["MemoryImportReport"]):
@@ -70,7 +71,7 @@ class MemoryImportRequest(ScopedRequest["MemoryImportReport"]):
     mode: ImportMode = ImportMode.FULL_RESTORE
     word: ArchiveWord = ArchiveWord.KEPT
     with_agents: bool = False
-    """Bring what agents act on too, in a full restore: say so only of an archive from a store of one's own."""
+    """Also restore what agents act on in a full restore. Use it only for an archive from your own store."""
     dry_run: bool = False
 
     @model_validator(mode="after")
@@ -91,7 +92,7 @@ class ArchiveMember(Value):
 
 
 class ArchiveBlob(Value):
-    """The bytes beside a document: the member `blobs/<key>` of an archive."""
+    """Bytes stored with a document: the member `blobs/<key>` of an archive."""
 
     key: str
     size: int
@@ -99,7 +100,7 @@ class ArchiveBlob(Value):
 
 
 class ArchiveManifest(Value):
-    """The first file of an archive: what it is and what the others must be."""
+    """The first file of an archive: its kind, and the other files that it must contain."""
 
     format: str = ARCHIVE_FORMAT
     version: int = ARCHIVE_VERSION
@@ -110,7 +111,7 @@ class ArchiveManifest(Value):
     state_fingerprint: str
     event_fingerprint: str
     include_private: bool = True
-    """True if it has the whole space; another one can be added to a space, not restored into one."""
+    """True if it contains the whole space; any other archive can be merged into a space, but not restored into one."""
 
 
 class MemorySpaceExportReport(Value):
@@ -127,7 +128,7 @@ class MemorySpaceExportReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     other_spaces: tuple[str, ...] = ()
-    """Further spaces of the same user, for apps and projects of the gateway, which are not in this archive."""
+    """Further spaces of the same user (the gateway's apps and projects) that this archive does not contain."""
 
 
 class MemoryImportReport(Value):
@@ -136,15 +137,16 @@ class MemoryImportReport(Value):
     space: str
     mode: ImportMode
     contents: dict[str, int] = {}
-    """Documents that the archive holds, by collection."""
+    """Documents in the archive, by collection."""
     imported: dict[str, int]
     skipped: dict[str, int]
     deleted: dict[str, int] = {}
-    """Facts here that the archive superseded."""
+    """Facts of this space that the archive superseded."""
     left_out: dict[str, int] = {}
-    """Documents that mode `bootstrap` does not bring, by collection; `messages` are hidden ones of other turns."""
+    """Documents that mode `bootstrap` does not import, by collection; `messages` counts hidden messages of other
+    turns."""
     blobs: int = 0
-    """Number of files restored with their bytes; a full restore brings all, bootstrap none."""
+    """Number of files restored with their bytes; a full restore restores all of them, bootstrap none."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0
@@ -191,9 +193,10 @@ class ErasuresOutcome(StrEnum):
 
     APPLIED = "applied"
     NOTHING = "nothing"
-    """All of it is gone, or the file has nothing of this space."""
+    """All of it is gone, or the file lists nothing for this space."""
     WRITTEN_SINCE = "written_since"
-    """The whole space was to go, but was written to after it was put back: erase it, or what of it must go."""
+    """The whole space should be erased, but it was written to after the restore: erase it, or the parts that must
+    go."""
 
 
 class MemoryErasuresApplyReport(Value):
@@ -215,16 +218,16 @@ class ErasuresHead(Value):
 
 
 class ErasedSpace(Value):
-    """The space of the following lines, by its name and a tag of its secret."""
+    """The space that the following lines belong to, by its name and a tag of its secret."""
 
     space: Space
     identity: Key
     whole_at: Instant | None = None
-    """When all of it had been erased."""
+    """When the whole space was erased."""
 
 
 class ErasedMemory(Value):
-    """A document that was erased, or one message of a turn; what was written to it after `at` is another."""
+    """An erased document, or one erased message of a turn. Content written to it after `at` is not affected."""
 
     collection: Annotated[str, Field(max_length=limits.COLLECTION_CHARS)]
     key: Key

@@ -199,7 +199,7 @@ class SnapshotMode(StrEnum):
     """Layers of a conversation's continuity in an export or import."""
 
     BOOTSTRAP = "bootstrap"
-    """Up to 16 facts: enough to begin with."""
+    """Up to 16 facts, enough to start."""
     FULL_RESTORE = "full_restore"
     """Up to 48 facts, execution state, summary and capsules: enough to continue the conversation."""
 
@@ -214,7 +214,7 @@ class SnapshotLayer(StrEnum):
 
 
 class SnapshotManifest(Value):
-    """Header of a snapshot. `fingerprint` is the SHA-256 of its layers; another one is refused."""
+    """Header of a snapshot. `fingerprint` is the SHA-256 of its layers; a snapshot with a different one is rejected."""
 
     format: Literal["elytron.continuity"] = SNAPSHOT_FORMAT
     version: Literal[1] = SNAPSHOT_VERSION
@@ -228,7 +228,7 @@ class SnapshotManifest(Value):
 
 
 class SnapshotLayers(Value):
-    """Contents of a snapshot: drafts, which an import judges like any others."""
+    """Contents of a snapshot: drafts, which an import validates like any others."""
 
     facts: Annotated[tuple[FactDraft, ...], Field(max_length=limits.SNAPSHOT_FACTS_FULL)] = ()
     state: ExecutionDraft | None = None
@@ -275,7 +275,7 @@ class LayerOutcome(StrEnum):
     TAKEN = "taken"
     PARTLY = "partly"
     KEPT_OWN = "kept_own"
-    """The stored one is newer, or equal."""
+    """The stored layer is newer or equal."""
     NOT_INCLUDED = "not_included"
 
 
@@ -330,11 +330,11 @@ class GardenAudience(StrEnum):
     """The audience of the private documents."""
 
     OWNER = "owner"
-    """The persona itself: all of them."""
+    """The persona itself: every document."""
     MODEL = "model"
-    """A model's context where private context is allowed: all but sealed ones."""
+    """A model's context where private context is allowed: every document except sealed ones."""
     HOST_UI = "host_ui"
-    """A host's view: none."""
+    """A host's view: no documents."""
 
 
 class GardenRequest(ScopedRequest["GardenReport"]):
@@ -344,7 +344,7 @@ class GardenRequest(ScopedRequest["GardenReport"]):
 
 
 class GardenReport(ConversationReport):
-    """The documents that the audience may see, by name, and the number it may not."""
+    """The documents that the audience may see, by name, and the number it may not see."""
 
     documents: tuple[GardenDocument, ...]
     withheld: int = 0

@@ -45,14 +45,15 @@ class HiddenFilter(StrEnum):
 
     LEFT_OUT = "left_out"
     LISTED = "listed"
-    """Without its text if it may not be read."""
+    """The text is omitted if it may not be read."""
 
 
 class ListOrder(StrEnum):
     """The order of the listed memories."""
 
     STORED = "stored"
-    """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
+    """Messages in storage order, then facts, then skills, then the continuity of conversations: the same on every
+    store."""
     LATEST = "latest"
     """The latest memories of every plane first. There is one page."""
 
@@ -76,9 +77,9 @@ class MemoryListReport(Value):
     next_cursor: str | None = None
     has_more: bool = False
     lost: int = 0
-    """Number of turns that the journal names and that damage removed: `inspect` with `check` says more."""
+    """Number of turns that the journal names but damage removed; `inspect` with `check` gives details."""
     losses: tuple[SpaceLoss, ...] = ()
-    """What repairs could not save of the space, until an operator acknowledges it."""
+    """What repairs could not save, until an operator acknowledges it."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the memories, in their order."""
@@ -118,7 +119,7 @@ class HistoryEvent(StrEnum):
 
 
 class HistoryItem(Value):
-    """One event of a memory's life. `text` is its text at that time, if still stored."""
+    """One event in a memory's life. `text` is its text at that time, if still stored."""
 
     id: str
     event: HistoryEvent
@@ -128,7 +129,7 @@ class HistoryItem(Value):
     text: str | None = None
     reason: str = ""
     by: str = ""
-    """The actor: the principal of a control call, or the transport of one without a principal."""
+    """The id in the caller's own records, as the call gave it."""
     audit_id: str | None = None
     """The id of the caller's own records, as the call gave it."""
     source: str | None = None
@@ -178,13 +179,13 @@ class OriginKind(StrEnum):
     """The channel that memories came through."""
 
     TOOL = "tool"
-    """A tool, by the name that observations of it and its messages bear."""
+    """A tool, by the name that its observations and messages carry."""
     PAGE = "page"
-    """A page, by the address that the turn's host references or metadata name."""
+    """A page, by its address in the turn's host references or metadata."""
     UPLOAD = "upload"
-    """An uploaded file, by the id that the turn's host references or metadata name."""
+    """An uploaded file, by its id in the turn's host references or metadata."""
     SESSION = "session"
-    """A coding assistant, or one session of it, by the id that the turn's host references name."""
+    """A coding assistant or one of its sessions, by its id in the turn's host references."""
 
 
 class OutsideOrigin(Value):
@@ -229,9 +230,9 @@ class ControlDecision(Value):
     plane: RecallPlane | None = None
     new_id: str | None = None
     reason: str | None = None
-    """Why the memory is as it was; always given if the outcome is `unchanged`."""
+    """Why the memory is unchanged; always set if the outcome is `unchanged`."""
     remaining: Remaining = ()
-    """Of a fact: the other versions that recall gives for other times. Name them too if they must go."""
+    """For a fact: its other versions, which recall still returns for other times. Name them too if they must go."""
 
     @model_validator(mode="after")
     def _has_reason(self) -> Self:
@@ -241,7 +242,7 @@ class ControlDecision(Value):
 
 
 class MemoryControlReport(Value):
-    """Result of a forget, correct or erase, or with `dry_run` its preview.
+    """Result of a forget, correct or erase, or its preview with `dry_run`.
 
     For an erasure, `removed` counts removed documents by collection. `derived` lists the memories that rest on erased
     or forgotten messages and remain: name them too if they must go. `token` comes from a dry run by origin, whose
@@ -257,9 +258,9 @@ class MemoryControlReport(Value):
     derived: tuple[str, ...] = ()
     token: str | None = None
     planes: tuple[RecallPlane, ...] = ()
-    """Every plane that was touched, or would be."""
+    """Every plane that was changed, or would be."""
     layers: tuple[ErasureLayer, ...] = ()
-    """Of an erasure on a database server: places in which the bytes are gone, or may still be."""
+    """For an erasure on a database server: where the bytes are gone, and where they may remain."""
     other_spaces: tuple[str, ...] = ()
-    """Of an erased whole space: further spaces of the same user, for apps and projects of the gateway, which remain."""
+    """For an erased whole space: the same user's further spaces (the gateway's apps and projects), which remain."""
     scrubbed: ScrubbedCounts = {}

@@ -48,7 +48,7 @@ __all__ = [
 
 
 class FactDraft(Value):
-    """A proposed fact. It becomes a fact only once admitted."""
+    """A proposed fact. It becomes a fact only after admission."""
 
     operation: FactOperation = FactOperation.UPSERT
     fact_kind: facts.FactKind = facts.FactKind.FACT
@@ -97,9 +97,9 @@ class FactEntry(Value):
     reach: facts.FactReach
     channel: str | None = None
     chat: str | None = None
-    """Of a chat's own fact: the conversation that it counts in."""
+    """For a fact limited to one chat: the conversation that it applies to."""
     evidence: tuple[str, ...] = ()
-    """Ids of the messages and other references that it rests on."""
+    """Ids of the messages and other references that it is based on."""
     evidence_count: int
     observed_at: Instant
     recorded_at: Instant
@@ -107,7 +107,7 @@ class FactEntry(Value):
     valid_from: Instant | None = None
     valid_to: Instant | None = None
     last_used_at: Instant | None = None
-    """When a recall or a block showed it last, if known."""
+    """When a recall or a block last returned it, if known."""
     freshness: FreshnessState
     hint: FreshnessHint
     closed_at: Instant | None = None
@@ -115,7 +115,7 @@ class FactEntry(Value):
     supersedes: str | None = None
     superseded_by: str | None = None
     version: str
-    """Changes with every change of the fact; a change may expect it."""
+    """Changes with every change of the fact; a change can require it."""
 
 
 class FactListRequest(ScopedRequest["FactListReport"]):
@@ -126,7 +126,7 @@ class FactListRequest(ScopedRequest["FactListReport"]):
 
     query: Query = ""
     states: Annotated[tuple[facts.FactState, ...], Field(max_length=limits.TAGS)] | None = None
-    """Without any, what holds now, as recall gives it; empty: facts in every state."""
+    """Without states: facts that hold now, as recall returns them. Empty: facts in every state."""
     kinds: Annotated[tuple[facts.FactKind, ...], Field(max_length=limits.TAGS)] = ()
     include_private: IncludePrivate = False
     limit: PageLimit = 100
@@ -139,7 +139,7 @@ class FactListReport(Value):
     space: str
     items: tuple[FactEntry, ...]
     withheld: int = 0
-    """Private facts that were left out of this page."""
+    """Number of private facts omitted from this page."""
     learning: LearningRules = LearningRules()
     next_cursor: str | None = None
     has_more: bool = False
@@ -163,19 +163,19 @@ class FactAction(StrEnum):
     """Change of a fact."""
 
     CORRECT = "correct"
-    """It was wrong: `content` takes its place, and it is believed for no time."""
+    """The fact was wrong: `content` replaces it, and the old content is not believed for any time."""
     SUPERSEDE = "supersede"
-    """The world changed at `at`: it held until then, and `content` holds since."""
+    """The world changed at `at`: the fact held until then, and `content` holds from then on."""
     DELETE = "delete"
-    """It goes from recall, and is not learned again until its topic is allowed; history stays."""
+    """Remove the fact from recall and do not learn it again until its topic is allowed; history stays."""
     MARK_STALE = "mark_stale"
-    """It is to be verified before it is used, until a caller confirms it."""
+    """Require verification before the fact is used, until a caller confirms it."""
     INVALIDATE = "invalidate"
-    """It held until `at`, and nothing takes its place."""
+    """The fact held until `at`, and nothing replaces it."""
     CHANGE_PRIVACY = "change_privacy"
-    """`privacy` holds from now on; a stricter one for its earlier versions too."""
+    """Set `privacy` from now on; a stricter value also applies to earlier versions."""
     CHANGE_SCOPE = "change_scope"
-    """`reach` holds from now on; `chat` means the conversation of the request's scope."""
+    """Set `reach` from now on; `chat` means the conversation of the request's scope."""
 
 
 class FactChangeRequest(ScopedRequest["FactChangeReport"]):
@@ -188,7 +188,7 @@ class FactChangeRequest(ScopedRequest["FactChangeReport"]):
     reach: facts.FactReach | None = None
     at: PlannedTime | None = None
     expected_version: Token | None = None
-    """Change it only if this is its version still."""
+    """Change the fact only if this is still its version."""
     reason: Reason = ""
     dry_run: bool = False
 
@@ -204,7 +204,7 @@ class FactChangeReport(Value):
     action: FactAction
     outcome: ControlOutcome
     reason: str | None = None
-    """Why the fact is as it was; always given if the outcome is `unchanged`."""
+    """Why the fact is unchanged; always set if the outcome is `unchanged`."""
     new_id: str | None = None
     remaining: Remaining = ()
     changed: bool
@@ -223,7 +223,7 @@ class FactForgetRequest(ScopedRequest["FactForgetReport"]):
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
     kinds: Annotated[tuple[facts.FactKind, ...], Field(max_length=limits.TAGS)] = ()
-    """Without any, facts of every kind."""
+    """Without kinds: facts of every kind."""
     include_private: IncludePrivate = False
     dry_run: bool = False
     token: Token | None = None
@@ -231,15 +231,15 @@ class FactForgetRequest(ScopedRequest["FactForgetReport"]):
 
 
 class FactForgetReport(Value):
-    """The forgotten facts, or in a dry run those to forget, as they were; at most as many as one call takes."""
+    """The forgotten facts, or with a dry run those to forget, as they were; at most as many as one call takes."""
 
     space: str
     items: tuple[FactEntry, ...]
     withheld: int = 0
-    """Private facts that match and were left alone."""
+    """Private facts that match and were not changed."""
     has_more: bool = False
     token: str | None = None
-    """Of a dry run: what the real call needs."""
+    """From a dry run: the token that the real call requires."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0
@@ -269,18 +269,18 @@ class ProfileWording(StrEnum):
     """Author of a profile's wording."""
 
     RULES = "rules"
-    """No author: the text is the facts, one a line."""
+    """No author: the text lists the facts, one per line."""
     MODEL = "model"
-    """The language model, within the day's budget; a sentence that its facts do not bear is dropped."""
+    """The language model, within the day's budget; sentences that their facts do not support are dropped."""
 
 
 class ProfileBearing(StrEnum):
     """Relation of a fact to a person."""
 
     SUBJECT = "subject"
-    """It is about that person."""
+    """The fact is about that person."""
     NAMED = "named"
-    """It is about another person or thing, and names that person."""
+    """The fact is about another person or thing and names that person."""
 
 
 class ProfileRequest(ScopedRequest["ProfileReport"]):
@@ -310,10 +310,10 @@ class ProfileLine(Value):
     privacy: facts.FactPrivacy
     observed_at: Instant
     valid_to: Instant | None = None
-    """Until when it held, if known."""
+    """When it stopped holding, if known."""
     hint: FreshnessHint
     evidence: tuple[str, ...] = ()
-    """Ids of the messages and other references that it rests on."""
+    """Ids of the messages and other references that it is based on."""
 
 
 class ProfileGroup(Value):
@@ -338,19 +338,19 @@ class ProfileReport(Value):
     names: tuple[str, ...] = ()
     groups: tuple[ProfileGroup, ...] = ()
     text: str = ""
-    """The profile as text: bounded, without ids."""
+    """The profile as bounded text without ids."""
     wording: ProfileWording = ProfileWording.RULES
     """Author of the wording."""
     sentences: tuple[ProfileSentence, ...] = ()
-    """Of a written profile, the sentences of the text."""
+    """For a written profile: the sentences of the text."""
     sentences_dropped: int = 0
-    """Sentences that the facts which they cite do not bear."""
+    """Number of sentences dropped because their cited facts do not support them."""
     not_written: str | None = None
-    """Why the model that was asked for worded nothing."""
+    """Why the model wrote nothing."""
     withheld: int = 0
-    """Private facts that were left out."""
+    """Number of private facts omitted."""
     left_out: int = 0
-    """Facts beyond the limit."""
+    """Number of facts beyond the limit."""
 
 
 CandidateName = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
@@ -374,7 +374,7 @@ class CandidateListRequest(ScopedRequest["CandidateListReport"]):
     )
     targets: Annotated[tuple[candidates.CandidateTarget, ...], Field(max_length=limits.TAGS)] = ()
     include_private: bool = False
-    """Also private ones, and private documents. A model is never given it, unless the server was started so."""
+    """Include private candidates and private documents. Models never get this unless the server was started with it."""
     limit: PageLimit = 100
     cursor: Cursor | None = None
 
@@ -385,7 +385,7 @@ class CandidateListReport(Value):
     space: str
     items: tuple[candidates.Candidate, ...]
     withheld: int = 0
-    """Private ones that were left out of this page."""
+    """Number of private candidates omitted from this page."""
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -394,7 +394,7 @@ class CandidateResolution(StrEnum):
     """Decision on a pending candidate."""
 
     ACCEPT = "accept"
-    """It becomes a belief, where the merge guards let it; a handed over one counts as taken by its keeper."""
+    """It becomes a belief where the merge guards allow it; a candidate handed over counts as accepted by its keeper."""
     REJECT = "reject"
 
 

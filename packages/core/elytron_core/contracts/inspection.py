@@ -54,7 +54,7 @@ class CapabilityPolicy(StrEnum):
 
     OPEN = "open"
     STRICT = "strict"
-    """No adapter and no entry: the host alone speaks to the memory."""
+    """No adapter and no entry: only the host accesses the memory."""
 
 
 class CapabilityState(Value):
@@ -133,7 +133,7 @@ class ValidationCapabilities(Value):
 
 
 class MemoryCapabilityCatalog(Value):
-    """Everything a memory might do, and whether it is available here."""
+    """Everything that a memory can do, and whether it is available here."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
@@ -169,7 +169,7 @@ class PlatformCapabilitySnapshot(Value):
 
 
 HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
-"""The form of a journal's head: its length, and what its entries come to, without and with their digests."""
+"""Format of a journal head: its length and the digests of its entries, without and with content digests."""
 
 
 class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
@@ -180,16 +180,16 @@ class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
 
     check: bool = False
     fingerprints: bool = False
-    """Read the whole space for its fingerprints and head, as `check` and `head` do."""
+    """Read the whole space to compute its fingerprints and head."""
     repair: bool = False
-    """Move what `check` finds damaged aside; needs `check`."""
+    """Quarantine what `check` finds damaged; requires `check`."""
     acknowledge: bool = False
-    """Acknowledge the losses of the space: they are reported for the last time. Not with `check`."""
+    """Acknowledge the losses of the space; this is the last report that lists them. Not with `check`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
-    """The host's mode: with it, the report says which actions memory admits in it."""
+    """The host's mode: if set, the report says which actions memory admits in it."""
     query: Query = ""
-    """With it, the report has the projection for it, within `max_chars` and under `pressure`."""
+    """If set, the report contains the projection for this query, within `max_chars` and under `pressure`."""
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
     pressure: MemoryPressure = MemoryPressure.NORMAL
 
@@ -207,7 +207,7 @@ class ConversationSummary(Value):
 
 
 class DamageItem(Value):
-    """One damaged thing, named without its content."""
+    """One damaged item, named without its content."""
 
     damage: str
     what: str
@@ -224,32 +224,33 @@ class StoreCheck(Value):
     problems: tuple[DamageItem, ...] = ()
     clipped: bool = False
     repaired: bool = False
-    """A repair left nothing damaged: what it could not save is named, and no longer in the way."""
+    """A repair left nothing damaged: what it could not save is listed and quarantined."""
     losses: int = 0
-    """Number of spaces with a loss that no operator has acknowledged; the store is not `ok` until then."""
+    """Number of spaces with unacknowledged losses; while there are any, the store is not `ok`."""
 
 
 class HeadStanding(StrEnum):
     """Relation of a space to a journal head stored elsewhere."""
 
     CURRENT = "current"
-    """It is at that head: nothing was written since."""
+    """At that head: nothing was written since."""
     CONTAINED = "contained"
     """That head is in its history, and more was written since."""
     SCRUBBED = "scrubbed"
-    """That head's entries are in its history, in their order; of some an erasure since took the digests."""
+    """That head's entries are in its history in the same order; an erasure has since removed some digests."""
     COMPACTED = "compacted"
-    """That head ends among entries that were compacted since, as their documents are gone."""
+    """That head ends among entries that were since compacted because their documents are gone."""
     BEHIND = "behind"
-    """It has not come so far: an older state was put back."""
+    """Behind that head: an older state was restored."""
     FORKED = "forked"
-    """It came so far by another history: an older state was put back and went on, or what was written was changed."""
+    """Equally long or longer with a different history: an older state was restored and continued, or entries were
+    changed."""
     ABSENT = "absent"
-    """There is no such space: it was erased, or taken away."""
+    """The space does not exist: it was erased or removed."""
 
     @property
     def is_sound(self) -> bool:
-        """Return whether all that the head covers is there, but for what was erased since."""
+        """Return whether everything that the head covers is still there, except what was erased since."""
         return self not in {HeadStanding.BEHIND, HeadStanding.FORKED, HeadStanding.ABSENT}
 
 
@@ -257,15 +258,15 @@ class JournalAccount(Value):
     """Result of comparing a space's documents with its journal, as counts."""
 
     told: int
-    """Documents that the journal names and that are there."""
+    """Documents that the journal names and that exist."""
     altered: int = 0
-    """Documents that differ from the journal's last entry: an older one put back, or one changed by another program."""
+    """Documents that differ from the journal's last entry: an older one was restored, or another program changed it."""
     missing: int = 0
-    """Documents that the journal names and that are not there; also those that a repair moved aside."""
+    """Documents that the journal names and that are missing, including those that a repair quarantined."""
     compacted: int = 0
-    """Entries that were compacted, as their documents are gone: one entry covers each run of them."""
+    """Entries that were compacted because their documents are gone; one entry covers each run of them."""
     unproven: int = 0
-    """Runs that were not compacted by a runtime of this space: entries were taken away beside us."""
+    """Runs that no runtime of this space compacted: another program removed entries."""
 
     @property
     def ok(self) -> bool:
@@ -279,13 +280,13 @@ class MemoryInspectionReport(Value):
     exists: bool
     engine: str
     store: StoreCapabilities
-    """Promises of the store."""
+    """Guarantees of the store."""
     sequence: int
     documents: dict[str, int]
     planes: dict[RecallPlane, int] = {}
-    """Number of memories in each plane, hidden and closed ones too; a turn counts once."""
+    """Number of memories in each plane, including hidden and closed ones; a turn counts once."""
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """State of the scope's chat. For one that names no conversation, none is given."""
+    """State of the scope's chat. If the chat names no conversation, none is returned."""
     conversations: tuple[ConversationSummary, ...]
     conversations_clipped: bool
     speakers: tuple[str, ...]
@@ -296,54 +297,54 @@ class MemoryInspectionReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     head: str = ""
-    """With the fingerprints: the journal's head, to be stored elsewhere and compared later; empty for a new space."""
+    """With fingerprints: the journal head, to store elsewhere and compare later; empty for a new space."""
     head_standing: HeadStanding | None = None
-    """With a `head` in the request: the space's relation to it."""
+    """With `head` in the request: how the space relates to it."""
     losses: tuple[SpaceLoss, ...] = ()
-    """What repairs could not save of the space, until an operator acknowledges it; else what this call acknowledged."""
+    """What repairs could not save until an operator acknowledges it; otherwise what this call acknowledged."""
     acknowledged: int = 0
-    """Number of `losses` that this call acknowledged; with 0 they are not."""
+    """Number of `losses` that this call acknowledged; 0 if it acknowledged none."""
     store_check: StoreCheck | None = None
     journal_account: JournalAccount | None = None
-    """With `check`: whether the space is what its journal says."""
+    """With `check`: whether the space matches its journal."""
     compared_model: str | None = None
-    """The model whose vectors recall compares; none if nothing was embedded."""
+    """The model whose vectors recall compares; None if nothing was embedded."""
     unembedded_units: int = 0
-    """Units without a vector of the model of this runtime's embedder; without one, of the model compared."""
+    """Units without a vector from this runtime's embedder, or without an embedder from the compared model."""
     stale_units: int = 0
-    """Those of them that have a vector of another model: `switch_model` makes them again."""
+    """How many of them have a vector from another model; `switch_model` embeds them again."""
     embedded_units: dict[str, int] = {}
-    """Number of units that have a vector, by the model that made it."""
+    """Number of units with a vector, by the model that made it."""
     runtime_skills: RuntimeSkillCounts = RuntimeSkillCounts()
     agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
     """Contents of this runtime's agent skill directories, read for this report."""
     agent_tools: AgentToolRegistryReport = AgentToolRegistryReport()
     work: WorkHealth = WorkHealth.IDLE
-    """Health of jobs; degraded if jobs wait too long, are blocked, or were given up."""
+    """Health of jobs; degraded if jobs wait too long, are blocked, or were abandoned."""
     jobs: dict[str, int] = {}
     """Number of jobs in each state."""
     lifecycle: tuple[ActionAdmission, ...] = ()
-    """Of every action whether it is admitted in the mode that was asked about, and why not."""
+    """For every action, whether the given mode admits it, and if not, why."""
     capabilities: MemoryCapabilityCatalog | None = None
-    """Abilities of this runtime, and the reasons of missing ones."""
+    """Abilities of this runtime, and why others are missing."""
     projection: MemoryProjectionReport | None = None
-    """With a `query` in the request: what a model would be shown for it, and how that came to be."""
+    """With a `query` in the request: the block that a model would see, and how it was built."""
 
 
 class LedgerOrder(StrEnum):
     """The end from which a ledger is read. Each page has its turns in conversation order."""
 
     LATEST = "latest"
-    """The last turns; the cursor leads to those before."""
+    """The last turns; the cursor continues to earlier ones."""
     FIRST = "first"
-    """The first turns; the cursor leads to those behind."""
+    """The first turns; the cursor continues to later ones."""
 
 
 class MemoryReplayRequest(ScopedRequest["MemoryReplayReport"]):
     """Read a conversation's turn ledger, a page at a time; reading changes nothing."""
 
     chat_id: Name | None = None
-    """The conversation or chat alias; without it, the scope's conversation."""
+    """The conversation or chat alias; defaults to the scope's conversation."""
     limit: PageLimit = limits.LEDGER_TURNS
     cursor: Cursor | None = None
     order: LedgerOrder = LedgerOrder.LATEST
@@ -393,7 +394,7 @@ class MemoryRecoverRequest(ScopedRequest["MemoryLifecycleReport"]):
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
     mode_input: ModeInput | None = None
-    """The host's mode: with it, the report says which actions memory admits in it."""
+    """The host's mode: if set, the report says which actions memory admits in it."""
 
 
 class MemoryCloseRequest(OperationRequest["MemoryLifecycleReport"]):
@@ -412,7 +413,7 @@ class MemoryLifecycleReport(Value):
     checkpoints_written: int = 0
     store_check: StoreCheck | None = None
     lifecycle: tuple[ActionAdmission, ...] = ()
-    """Of every action whether it is admitted in the mode that was asked about, and why not."""
+    """For every action, whether the given mode admits it, and if not, why."""
 
 
 class MemorySpacesRequest(ScopedRequest["MemorySpacesReport"]):
@@ -438,7 +439,7 @@ class MemorySpacesReport(Value):
 
     spaces: tuple[SpaceSummary, ...]
     losses: tuple[SpaceLoss, ...] = ()
-    """With the first page: what repairs could not save, also of spaces of which nothing is left."""
+    """On the first page: what repairs could not save, including spaces of which nothing is left."""
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -450,13 +451,13 @@ class ShutdownRequest(Request):
 
 
 class ServerNodes(Value):
-    """Addresses of the servers of one store, as each gave its own, in their order."""
+    """Addresses of the servers of one store, as each reported its own, in order."""
 
     nodes: tuple[str, ...]
 
 
 class ShutdownReport(Value):
-    """The server that ends: its process, and the reason that was given."""
+    """The server that shuts down: its process, and the reason given."""
 
     pid: int
     reason: str = ""

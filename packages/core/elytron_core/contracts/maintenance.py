@@ -46,11 +46,11 @@ class ExtractionMethod(StrEnum):
 
     OFF = "off"
     RULES = "rules"
-    """By rules: few, and each said outright by the user."""
+    """Rules: few facts, each stated outright by the user."""
     AUTO = "auto"
-    """By the language model where the runtime has one, else by rules."""
+    """The language model if the runtime has one, otherwise rules."""
     MODEL = "model"
-    """By a language model and by nothing else."""
+    """The language model only."""
 
 
 class SkillReuse(Value):
@@ -66,11 +66,11 @@ class PassStatus(StrEnum):
 
     DONE = "done"
     UNCHANGED = "unchanged"
-    """It ran and there was nothing to change."""
+    """It ran, and nothing needed to change."""
     SKIPPED = "skipped"
     """It did not run; the reason says why."""
     QUEUED = "queued"
-    """A durable job will do it."""
+    """A durable job will run it."""
     FAILED = "failed"
 
 
@@ -123,7 +123,7 @@ class MemoryMaintenanceReport(ConversationReport):
     decisions: tuple[WriteDecision, ...] = ()
     """Outcome of each candidate."""
     job: JobId | None = None
-    """The job that does the rest, where something had to be put off."""
+    """The job that runs the rest, if anything was deferred."""
     changed: bool = False
     spent: ModelUsage = NOTHING
 
@@ -137,9 +137,9 @@ class CommitStatus(StrEnum):
 
     COMMITTED = "committed"
     DUPLICATE = "duplicate"
-    """It was there before."""
+    """It was stored before."""
     NOT_EVIDENCE = "not_evidence"
-    """Its delivery leaves nothing to keep."""
+    """Its delivery state leaves no evidence to store."""
 
 
 class MemoryFinalizeTurnRequest(ScopedRequest["MemoryFinalizeTurnReport"]):
@@ -184,7 +184,7 @@ class MemoryFinalizeTurnReport(ConversationReport):
 
 
 PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
-"""Reports that name the job which does the rest, where something was put off."""
+"""Reports that name the job for deferred work, if any."""
 
 
 class JobView(Value):
@@ -192,7 +192,7 @@ class JobView(Value):
 
     id: JobId
     kind: str = MAINTENANCE
-    """The kind of work: maintenance of turns, or one that a runner of the host knows."""
+    """The kind of work: maintenance of turns, or a kind that one of the host's runners handles."""
     state: JobState
     channel: str
     conversation: str
@@ -210,7 +210,7 @@ class JobListRequest(ScopedRequest["JobListReport"]):
     """List the jobs of a space: unfinished ones, oldest first, then finished ones, newest first."""
 
     states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
-    """Only jobs in these states; without any, all."""
+    """Only jobs in these states; defaults to all."""
     limit: PageLimit = 100
 
 
@@ -220,7 +220,7 @@ class WorkHealth(StrEnum):
     IDLE = "idle"
     WORKING = "working"
     DEGRADED = "degraded"
-    """Jobs wait far beyond their time, are blocked, or were given up."""
+    """Jobs wait far beyond their due time, are blocked, or were abandoned."""
 
 
 class JobListReport(Value):
@@ -244,12 +244,12 @@ class JobRunRequest(ScopedRequest["JobRunReport"]):
 
 
 class JobRunReport(Value):
-    """Each job that ran, in its new state, and their total cost."""
+    """Each job that ran, in its new state, and the total cost."""
 
     space: str
     jobs: tuple[JobView, ...]
     waiting: int
-    """Jobs that are not over."""
+    """Number of unfinished jobs."""
     changed: bool
     spent: ModelUsage = NOTHING
 
@@ -296,13 +296,13 @@ class EmbeddingOutcome(StrEnum):
     """Outcome of a call."""
 
     COMPLETE = "complete"
-    """Every memory has its vector, and what a former model left is gone."""
+    """Every memory has its vector, and the former model's vectors are gone."""
     MORE = "more"
-    """The bound of the call was reached: call again."""
+    """The call reached its limit: call again."""
     FAILED = "failed"
-    """The embedder could not be reached or gave no vectors: what is missing stays so, recall goes on by words."""
+    """The embedder was unreachable or returned no vectors; recall continues with words only."""
     NO_EMBEDDER = "no_embedder"
-    """This runtime was opened without one."""
+    """This runtime was opened without an embedder."""
     OTHER_MODEL = "other_model"
     """Recall here compares another model's vectors: switch the model, or open with the embedder that made them."""
     EMPTY_SPACE = "empty_space"

@@ -39,36 +39,36 @@ class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
     recent_messages_limit: Annotated[int, Field(ge=0, le=RECENT_MESSAGES_MAX)] = RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
-    """Number of recalled memories that are shown at most; without it, as many as there is room for."""
+    """Maximum number of recalled memories to show; defaults to as many as fit."""
     recall_gate: RecallGate = RecallGate.AUTO
-    """`off` shows memories for any query that is near one."""
+    """`off` shows memories for any query that is close to one."""
     pressure: MemoryPressure = MemoryPressure.NORMAL
     filters: RecallFilters = RecallFilters()
     provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
-    """The limit of the model's provider; the smaller bound counts."""
+    """The limit of the model's provider; the smaller limit applies."""
     private_context: PrivateContext = PrivateContext.WITHHELD
     subject: Name | None = None
-    """The speaker: an active subject of the space, by name; without it, the scope's agent as `agent:<name>`."""
+    """The speaker: an active subject of the space, by name; defaults to the scope's agent as `agent:<name>`."""
     mode_input: ModeInput | None = None
-    """The host's mode; if projecting is not admitted in it, the block is empty."""
+    """The host's mode; if it does not admit projection, the block is empty."""
     host_room: HostRoom | None = None
     tool_registry_refs: RegistryRefs = ()
-    """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    """The host's tool registries to give hints for; defaults to all that the space knows."""
     line_label: Name | None = None
-    """A word before each memory, for a block beside those of other spaces."""
+    """Prefix of each memory, for a block shown together with blocks of other spaces."""
     answers_only: bool = False
-    """True to show only what was recalled for the query: no standing facts, wishes, skills or state of work."""
+    """Show only what was recalled for the query: no standing facts, wishes, skills or state of work."""
     without_conversation: bool = False
-    """True to recall nothing of the scope's own conversation, which the model sees anyway."""
+    """Recall nothing from the scope's own conversation, which the model sees anyway."""
     shown_ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.RECALL_MAX)] = ()
-    """Memories that the model was shown already: none of them is recalled again."""
+    """Memories that the model has already been shown; none of them is recalled again."""
 
 
 class SectionName(StrEnum):
     """The parts of a projection, in order."""
 
     DISCLOSURE = "disclosure"
-    """The rule about private context; there only with it."""
+    """The rule about private context; present only with private context."""
     INTEGRITY = "integrity"
     """The rule about work; present only with the state of work."""
     POLICY = "policy"
@@ -79,11 +79,11 @@ class SectionName(StrEnum):
     WISHES = "wishes"
     """Standing instructions and preferences: wishes for answers, tastes, restrictions, latest first."""
     CONTINUITY = "continuity"
-    """The conversation's state of work, its summary, its capsules."""
+    """The conversation's state of work, summary and capsules."""
     AGENT_SKILLS = "agent_skills"
-    """Skills in the host's directories that fit the query: names and descriptions."""
+    """Skills in the host's directories that match the query: names and descriptions."""
     AGENT_TOOLS = "agent_tools"
-    """Tools that have served before: what experience says of them, no schemas."""
+    """Tools that worked before: experience with them, no schemas."""
     RECENT = "recent"
     RECALLED = "recalled"
 
@@ -92,9 +92,9 @@ class ProjectionLayer(StrEnum):
     """Distance of a section from the session."""
 
     L1 = "L1"
-    """Rules, who speaks, and what was just said."""
+    """Rules, the speaker, and the most recent messages."""
     L2 = "L2"
-    """Governed content: beliefs, and recalled memories."""
+    """Governed content: beliefs and recalled memories."""
     L3 = "L3"
     """Private content."""
 
@@ -111,7 +111,7 @@ class ProjectionSection(Value):
 
 
 class MissReason(StrEnum):
-    """Why the block holds no memory."""
+    """Why the block contains no memory."""
 
     NO_BUDGET = "no_budget"
     NOTHING_RELEVANT = "nothing_relevant"
@@ -125,7 +125,7 @@ class PrivateGate(Value):
 
     context: PrivateContext = PrivateContext.WITHHELD
     withheld: int = 0
-    """Private documents of the conversation, and private facts that answer the query, that were not shown."""
+    """Private documents of the conversation and matching private facts that were not shown."""
     shown: tuple[str, ...] = ()
 
 
@@ -135,7 +135,7 @@ class ProjectionChecks(Value):
     within_budget: bool = True
     fence_closed: bool = True
     faithful: bool = True
-    """Every line says what its memory says, or the beginning of it."""
+    """Every line states what its memory states, or the beginning of it."""
     disclosure_kept: bool = True
     """Private content is shown only if allowed, and under its rule."""
 
@@ -168,16 +168,16 @@ class MemoryProjectionReport(Value):
     lifecycle: tuple[ActionAdmission, ...] = ()
     """With `mode_input`: which actions are admitted now."""
     alias: AliasTrust = AliasTrust.TRUSTED
-    """State of the scope's chat; if it names no conversation, no turn is shown."""
+    """State of the scope's chat; if the chat names no conversation, no turn is shown."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
     selected_ids: tuple[str, ...] = ()
     """The ids of all memories in the block, each once."""
     candidate_ids: tuple[str, ...] = ()
-    """The ids of all memories that a section had to choose from, each once."""
+    """The ids of all memories that a section could choose from, each once."""
     gate: RecallGateReport | None = None
-    """What the gate for recalled memories decided, and by which numbers."""
+    """The gate's decision about recalled memories, and the numbers behind it."""
 
     @property
     def messages(self) -> list[dict[str, str]]:

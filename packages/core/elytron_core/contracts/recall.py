@@ -103,7 +103,7 @@ class RecallPlane(StrEnum):
     CANDIDATE = "candidate"
     TOOL_EXPERIENCE = "tool_experience"
     RECORDS = "records"
-    """A host's values under namespaces and keys; recalled only if the filters ask for it."""
+    """A host's values under namespaces and keys; recalled only if the filters request it."""
 
 
 class RecallFilters(Value):
@@ -122,27 +122,27 @@ class RecallFilters(Value):
     since: ViewTime | None = None
     until: ViewTime | None = None
     as_of: ViewTime | None = None
-    """Memories that held at that time; without it, those that hold now."""
+    """Memories that held at that time; defaults to those that hold now."""
     known_at: ViewTime | None = None
     """Memories that were believed at that time."""
     kinds: tuple[facts.FactKind, ...] = ()
-    """Facts of these kinds alone."""
+    """Only facts of these kinds."""
     authorities: tuple[facts.FactAuthority, ...] = ()
-    """Facts that one of these vouches for alone."""
+    """Only facts from one of these authorities."""
     confidences: tuple[facts.FactConfidence, ...] = ()
     trust: TrustLevel | None = None
-    """Only what may be relied on so far at least, by where it came from."""
+    """Minimum trust by origin."""
     where: Where = ()
-    """Conditions on a turn's metadata and a record's fields; what has neither passes negative ones alone."""
+    """Conditions on a turn's metadata and a record's fields; memories without either pass only negative conditions."""
     namespace: NamespacePrefix = ()
-    """Records of the namespaces that begin so alone."""
+    """Only records of namespaces with this prefix."""
 
 
 class HitDiversity(StrEnum):
     """Spread of hits over conversations."""
 
     AUTO = "auto"
-    """If the query asks for a list, a count, or a common property."""
+    """If the query asks for a list, a count or a common property."""
     OFF = "off"
     WIDE = "wide"
 
@@ -151,17 +151,17 @@ class RecallExtent(StrEnum):
     """Number of hits that a recall returns."""
 
     LIMIT = "limit"
-    """As many as the limit says."""
+    """As many as the limit allows."""
     NEEDED = "needed"
     """If the query asks for several things, all that fit into the tokens, each once, up to 100; for an account of what
-    was said in the order of time. Else as many as the limit says."""
+    was said, in chronological order. Otherwise as many as the limit allows."""
 
 
 class RecallGate(StrEnum):
-    """Whether memories have to be worth showing to a model that did not ask for them."""
+    """Whether memories must be worth showing to a model that did not request them."""
 
     AUTO = "auto"
-    """Nothing is returned unless the query asks for what is remembered; then the best hits alone."""
+    """Return nothing unless the query asks for remembered content; then only the best hits."""
     STRICT = "strict"
     """The same, and doubtful hits are returned only if the query quite likely asks for them."""
     OFF = "off"
@@ -175,31 +175,31 @@ class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
     extent: RecallExtent = RecallExtent.LIMIT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """Only hits of this score at least."""
+    """Only hits with at least this score."""
     filters: RecallFilters = RecallFilters()
     cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
-    """Continue behind the page whose report gave it: the same query and filters."""
+    """Continue after the page whose report returned this cursor, with the same query and filters."""
     diversity: HitDiversity = HitDiversity.AUTO
     neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
-    """Number of turns before and after each message that are added."""
+    """Number of turns to add before and after each message."""
     why_not: Annotated[tuple[MemoryId, ...], Field(max_length=WHY_NOT_IDS)] = ()
-    """Ids of memories of which the report is to say why they are not among the hits."""
+    """Ids of memories for which the report explains why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
-    """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    """The host's tool registries to give hints for; defaults to all that the space knows."""
     include_private: IncludePrivate = False
     recall_gate: RecallGate = RecallGate.OFF
-    """`auto` where the hits go to a model unasked; a recall that was asked for answers."""
+    """`auto` if the hits go to a model unasked; an explicit recall always answers."""
 
 
 class RecallOutcome(StrEnum):
     """Whether one of the best hits answers the query, in words; by the estimate of decision 0015."""
 
     FOUND = "found"
-    """One of them probably does."""
+    """One of them probably answers."""
     DOUBTFUL = "doubtful"
-    """They are near the query; whether one of them answers is open."""
+    """They are close to the query, but may not answer it."""
     NOTHING = "nothing"
-    """Nothing here answers. Hits, if there are any, are the nearest memories: no model is shown them."""
+    """Nothing here answers. Any hits are the nearest memories and are shown to no model."""
 
 
 class NothingReason(StrEnum):
@@ -208,15 +208,15 @@ class NothingReason(StrEnum):
     NO_ANSWER = "no_answer"
     """The nearest memories do not answer."""
     BELOW_MIN_SCORE = "below_min_score"
-    """Memories pass the filters; none has the score that was asked for."""
+    """Memories pass the filters, but none reaches the requested score."""
     HELD_BACK = "held_back"
-    """The query does not seem to ask for what is remembered, and the gate was asked for."""
+    """The query does not seem to ask for remembered content, and the gate was requested."""
     NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
-    """The space holds memories; the filters let none through."""
+    """The space has memories, but the filters exclude all of them."""
     EMPTY_QUERY = "empty_query"
     EMPTY_SPACE = "empty_space"
     LOST = "lost"
-    """Nothing is here, and damage took memories that were: see `losses`."""
+    """Nothing is here because damage removed memories: see `losses`."""
 
 
 class VectorUse(StrEnum):
@@ -228,21 +228,21 @@ class VectorUse(StrEnum):
     NOT_YET = "not_yet"
     """Nothing here has a vector yet."""
     FAILED = "failed"
-    """The embedder gave no vector of the query in time: recall went on by words."""
+    """The embedder did not return the query's vector in time; recall continued with words."""
     OTHER_MODEL = "other_model"
-    """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
+    """The vectors here are from a model for which the runtime has no embedder; recall continued with words."""
     OTHER_LANGUAGE = "other_language"
-    """The embedder reads English alone, and the query is in another language: recall went on without it."""
+    """The embedder reads only English and the query is in another language; recall continued without it."""
 
 
 class RerankUse(StrEnum):
     """Use of a reranker in a recall."""
 
     NONE = "none"
-    """The runtime has no reranker, or there was nothing to put in order."""
+    """The runtime has no reranker, or there was nothing to reorder."""
     RANKED = "ranked"
     FAILED = "failed"
-    """It gave no order in time: the hits stand as they were."""
+    """It did not answer in time; the order is unchanged."""
 
 
 class NearbyTurn(Value):
@@ -259,24 +259,24 @@ class AbsenceReason(StrEnum):
     """Why a memory is not among the hits."""
 
     SHOWN = "shown"
-    """It is among them."""
+    """It is among the hits."""
     UNKNOWN = "unknown"
-    """There is no memory of this id here, or it may not be read."""
+    """There is no readable memory with this id here."""
     HIDDEN = "hidden"
-    """It was forgotten, put away or replaced."""
+    """It was forgotten, archived or replaced."""
     FILTERED = "filtered"
-    """The filters leave it out."""
+    """The filters exclude it."""
     NO_MATCH = "no_match"
-    """Nothing in it, or beside it, answers the query."""
+    """Neither it nor its neighbours match the query."""
     MIN_SCORE = "min_score"
-    """Its score is less than was asked for."""
+    """Its score is below the requested minimum."""
     HELD_BACK = "held_back"
-    """The gate lets no memory of its kind through for this query, or none so far behind the best."""
+    """The gate admits no memory of its kind for this query, or none so far behind the best."""
     EARLIER_PAGE = "earlier_page"
     LIMIT = "limit"
-    """It answers, but the limit was reached before."""
+    """It matches, but the limit was reached first."""
     TOKENS = "tokens"
-    """It answers, but the tokens were spent before."""
+    """It matches, but the tokens were used up first."""
 
 
 class WhyNot(Value):
@@ -301,7 +301,7 @@ class RecallHit(Value):
     score: float
     at: Instant | None = None
     recorded_at: Instant | None = None
-    """When it was recorded, if `at` claims a later time; then it is ordered by this."""
+    """When it was recorded, if `at` claims a later time; this time then decides its order."""
     speaker: str | None = None
     role: EvidenceRole | None = None
     channel: str | None = None
@@ -321,14 +321,14 @@ class RecallHit(Value):
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()
-    """Sources: the turns that it rests on; for a turn, itself."""
+    """Sources: the turns that it is based on; for a turn, itself."""
     citation: str | None = None
-    """Of a message: how people are shown its place, `transcript:space/channel/conversation#turn=...`."""
+    """For a message: its citation as shown to people, `transcript:space/channel/conversation#turn=...`."""
     signals: dict[str, float] = {}
     before: tuple[NearbyTurn, ...] = ()
     after: tuple[NearbyTurn, ...] = ()
     newer: str | None = None
-    """A newer message among the hits that speaks of a change, where the query asks what holds now."""
+    """A newer message among the hits that mentions a change, if the query asks what holds now."""
 
     @property
     def when(self) -> datetime | None:
@@ -337,29 +337,29 @@ class RecallHit(Value):
 
 
 class RecallGateNumbers(Value):
-    """The numbers by which the gate decided about one plane."""
+    """The numbers behind the gate's decision about one plane."""
 
     plane: RecallPlane
     evidence: float
-    """Likeness of the best hit, as far as the signals agree on it."""
+    """Similarity of the best hit, as far as the signals agree on it."""
     searched: int
-    """Number of memories among which it was looked for: among more, something is near everything."""
+    """Number of memories searched; the more there are, the closer the nearest one is by chance."""
     asks: float
-    """Margin of the query by the classifier of prompts: above 0 it asks memory."""
+    """The prompt classifier's margin for the query; above 0 the query asks memory."""
     context: float
-    """Largest share of the query's words that a memory and its neighbours hold."""
+    """Largest share of the query's words in a memory and its neighbours."""
     chance: float
-    """The estimate that the memories are wanted."""
+    """Estimated probability that the memories are wanted."""
     is_open: bool
 
 
 class RecallGateReport(Value):
-    """What the gate decided, by plane. It is open if it is for one of them."""
+    """The gate's decision by plane. The gate is open if it is open for one of them."""
 
     is_open: bool = False
     planes: tuple[RecallGateNumbers, ...] = ()
     left_out: int = 0
-    """Number of hits that it held back."""
+    """Number of hits that it withheld."""
 
 
 class MemoryRecallReport(Value):
@@ -377,25 +377,26 @@ class MemoryRecallReport(Value):
     sequence: int = 0
     clipped: tuple[ReportClip, ...] = ()
     next_cursor: str | None = None
-    """Continues behind the last hit; None if there is no more."""
+    """Continues after the last hit; None if there are no more."""
     cut: float | None = None
-    """The score of the best that is not shown; None where all are."""
+    """The best score that is not shown; None if all hits are."""
     rerank: RerankUse = RerankUse.NONE
     why_not: tuple[WhyNot, ...] = ()
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
-    """Units that have no vector yet of the model compared: words alone speak for them."""
+    """Units without a vector from the compared model: only their words can match."""
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """State of the scope's chat; if it names no conversation, no turn is recalled."""
+    """State of the scope's chat; if the chat names no conversation, no turn is recalled."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
-    """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
+    """Skills in the host's directories that match the query, best first; they are not memories and are never
+    executed."""
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
-    """Tools that have served before; not routing and no permission."""
+    """Tools that worked before; neither routing nor permission."""
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
     gate: RecallGateReport | None = None
-    """What the gate decided, if it was asked for."""
+    """The gate's decision, if the gate was requested."""
     losses: tuple[SpaceLoss, ...] = ()
-    """What repairs could not save of the space, until an operator acknowledges it."""
+    """What repairs could not save, until an operator acknowledges it."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the hits, best first."""

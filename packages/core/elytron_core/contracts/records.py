@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 ExpectedVersion = Annotated[int, Field(ge=0)]
-"""The version that is replaced; 0: there must be no record."""
+"""The version to replace; 0 means the record must not exist."""
 Offset = Annotated[int, Field(ge=0, le=RECORD_OFFSET)]
 
 
 class _ValueHolder(Value):
-    """A holder of a JSON value; `null` is one, and is written, unlike other empty fields."""
+    """A JSON value. `null` is a value too and, unlike other empty fields, is written."""
 
     value: JsonValue
 
@@ -52,7 +52,7 @@ class RecordItem(_ValueHolder):
     """A record as callers see it."""
 
     id: str
-    """The memory id: `get`, `forget` and `erase` take it."""
+    """The memory id, as `get`, `forget` and `erase` take it."""
     namespace: tuple[str, ...]
     key: str
     text: str = ""
@@ -62,7 +62,7 @@ class RecordItem(_ValueHolder):
     updated_at: Instant
     expires_at: Instant | None = None
     score: float | None = None
-    """Score for the query of a search."""
+    """Search score for the query."""
 
 
 class RecordPutRequest(ScopedRequest["RecordPutReport"], _ValueHolder):

@@ -78,7 +78,7 @@ class RuntimeSkillListReport(Value):
     retired: int
     runtime_skills: tuple[RuntimeSkillSummary, ...]
     clipped: bool = False
-    """There are more than `limit`, or than one pass looks at."""
+    """There are more than `limit`, or more than one pass examines."""
 
 
 class RuntimeSkillCounts(Value):
@@ -109,7 +109,7 @@ class RuntimeSkillDetailReport(Value):
     procedure: str
     citations: tuple[str, ...]
     source_chat_id: str | None = None
-    """The chat that it was learned in, as its writer said."""
+    """The chat in which it was learned, as its writer reported it."""
     lineage: tuple[skills.LineageNode, ...]
     strategy_diffs: tuple[skills.StrategyDiff, ...]
     last_outcome_at: Instant | None = None
@@ -196,7 +196,7 @@ class RuntimeSkillGovernReport(Value):
     dry_run: bool = False
     looked_at: int
     active: tuple[str, ...] = ()
-    """Back in use after having been stale or of low value."""
+    """In use again after having been stale or of low value."""
     stale: tuple[str, ...] = ()
     low_value: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
@@ -230,9 +230,9 @@ class AgentSkillSummary(Value):
     description: str
     place: str
     resources: dict[str, int] = {}
-    """Number of files beside it, by their folder: scripts, references, assets, ..."""
+    """Number of accompanying files, by folder: scripts, references, assets, ..."""
     fingerprint: str
-    """Of its text and of the names and sizes of the files beside it."""
+    """Covers its text and the names and sizes of the accompanying files."""
 
 
 class SkippedPath(Value):

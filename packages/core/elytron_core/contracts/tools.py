@@ -79,9 +79,9 @@ class AgentToolRegistryReport(Value):
     disabled_tools: int = 0
     governed_experiences: int = 0
     candidate_experiences: int = 0
-    """Single successes that wait to be repeated."""
+    """Single successes that await a repetition."""
     stale_experiences: int = 0
-    """Governed ones whose registry, tool or schema is no longer there."""
+    """Governed experiences whose registry, tool or schema no longer exists."""
     forbidden_by_profile: bool = False
 
 
@@ -139,7 +139,7 @@ class AgentToolObservation(Value):
     schema_fingerprint: tools.Fingerprint
     outcome: ToolOutcome
     task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
-    """Kind of task, in the host's own words; like tasks share experience."""
+    """Kind of task, in the host's own words; equal tasks share experience."""
     summary: Annotated[str, Field(max_length=TOOL_SUMMARY_CHARS)] = ""
     error_code: Name | None = None
     private_content_used: bool = False
@@ -174,7 +174,7 @@ class ExperienceDecision(StrEnum):
 
 
 class AgentToolHint(Value):
-    """A tool that has worked before. It is not a permission: the host checks, confirms and executes."""
+    """A tool that worked before. It is not a permission: the host checks, confirms and executes."""
 
     registry_id: str
     registry_ref: tools.AgentToolRegistryRef
@@ -204,7 +204,7 @@ class HintRejection(StrEnum):
 
 
 class AgentToolRejection(Value):
-    """An existing experience that gives no hint now; without a tool, its whole registry."""
+    """An experience that gives no hint now; without a tool, its whole registry."""
 
     registry_id: str
     tool_id: str | None = None

@@ -89,40 +89,40 @@ class TurnDraft(Value):
     ] = ()
     host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
     items: OpaqueItems = ()
-    """The host's own items beside the words, as JSON texts; they come back as they are."""
+    """The host's own items in addition to the words, as JSON texts; they are returned unchanged."""
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     attributes: Annotated[tuple[MessageAttribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
 
 
 class ImportComparison(Value):
-    """How the turns of an import are compared with stored ones, by speaker, minute and text; for a dry run."""
+    """How an import compares its turns with stored ones (speaker, minute and text); for a dry run."""
 
     is_sample: bool = False
-    """The turns are a sample of a file: only the conversation that holds them is searched for."""
+    """The turns are a sample of a file: only look for the conversation that contains them."""
     anywhere: bool = False
-    """Search for it among all conversations of the channel, not only the scope's."""
+    """Search all conversations of the channel, not only the scope's."""
     offsets_ms: Annotated[tuple[int, ...], Field(min_length=1, max_length=limits.IMPORT_OFFSETS)] = (0,)
-    """Differences of time that were recognised, the one that the turns already have added first."""
+    """Known time differences; the first is the one already applied to the turns."""
     after: int = 0
-    """The sequence behind which turns without a time are compared."""
+    """Sequence after which turns without a time are compared."""
     repeats: Annotated[tuple[int, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
-    """For each turn, the number of equal ones in its minute before it."""
+    """For each turn, the number of equal turns before it in the same minute."""
     is_swapped: bool = False
-    """The stored times have day and month the other way round: they are corrected."""
+    """Day and month of the stored times are swapped: correct them."""
 
 
 class ComparedConversation(Value):
-    """The stored conversation that an import was compared with, and their time differences."""
+    """The stored conversation that an import was compared with, and the difference between their times."""
 
     channel: str
     conversation: str
     title: str | None = None
     messages: int = 0
-    """Number of the turns of the request that it holds."""
+    """Number of the request's turns that it contains."""
     offsets_ms: tuple[int, ...] = (0,)
     last: int = 0
-    """The highest sequence among them."""
+    """Highest sequence among them."""
 
 
 class TranscriptWrite(Value):
@@ -170,7 +170,7 @@ class ProcedureSource(Value):
 
 
 PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | GardenWrite | SubjectsWrite
-"""Planes with one document per matter, conversation or name: replaced, never doubled."""
+"""Planes with one document per matter, conversation or name: writes replace it and never duplicate it."""
 
 MemoryWrite = (
     TranscriptWrite | LongTermExtraction | ProcedureSource | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
@@ -187,7 +187,7 @@ class MemoryWriteRequest(ScopedRequest["MemoryWriteReport"]):
     write: Annotated[MemoryWrite, Field(discriminator="kind")]
     idempotency_key: IdempotencyKey | None = None
     dry_run: bool = False
-    """Judge everything, store nothing: the report says what a write now would do, but for the ids."""
+    """Evaluate everything and store nothing: the report says what a real write would do now, except for the ids."""
 
 
 class WriteOutcome(StrEnum):
@@ -196,7 +196,7 @@ class WriteOutcome(StrEnum):
     STORED = "stored"
     UPDATED = "updated"
     CONFIRMED = "confirmed"
-    """The same fact again: counted as more evidence, nothing else changed."""
+    """The same fact again: counted as more evidence, otherwise unchanged."""
     DELETED = "deleted"
     DUPLICATE = "duplicate"
     REJECTED = "rejected"
@@ -209,7 +209,7 @@ class WriteDecision(Value):
 
     plane: str
     id: str | None = None
-    """By which the memory is read, forgotten and erased: a turn's id, a fact's id, a skill's name."""
+    """The id for reading, forgetting and erasing the memory: a turn's id, a fact's id, or a skill's name."""
     outcome: WriteOutcome
     verdict: AdmissionVerdict = AdmissionVerdict.ACCEPT
     reason: str = ""
@@ -225,7 +225,7 @@ class MemoryWriteReport(Value):
     sequence: int
     changed: bool
     duplicated: bool = False
-    """The idempotency key had been used: this is the first answer again."""
+    """The idempotency key was used before: this repeats the first answer."""
     dry_run: bool = False
     scrubbed: ScrubbedCounts = {}
     future_claims: FutureClaims = ()
@@ -234,16 +234,16 @@ class MemoryWriteReport(Value):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of what is now stored, in the order of the request."""
+        """Return the ids of what is now stored, in request order."""
         return tuple(decision.id for decision in self.decisions if decision.id is not None)
 
     def count(self, outcome: WriteOutcome, /) -> int:
-        """Return how many things had `outcome`."""
+        """Return the number of decisions with `outcome`."""
         return sum(1 for decision in self.decisions if decision.outcome is outcome)
 
 
 TurnCursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
-"""`sequence:turn_id`, as a report gave it."""
+"""`sequence:turn_id`, as returned in a report."""
 TurnIdText = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 
@@ -275,7 +275,7 @@ class CanonicalTurnDelta(Value):
     @field_validator("assistant_message", mode="before")
     @classmethod
     def _answering(cls, value: Any) -> Any:
-        """Return a message without a role as the assistant's: its field says whose it is."""
+        """Set the assistant role on a message that has none, because its field says whose it is."""
         if isinstance(value, transcript.Message) and "role" not in value.model_fields_set:
             return value.model_copy(update={"role": EvidenceRole.ASSISTANT})
         if isinstance(value, dict) and "role" not in value:
@@ -292,19 +292,19 @@ class CanonicalTurnDelta(Value):
 
     @property
     def messages(self) -> tuple[transcript.Message, ...]:
-        """Everything said in the turn, the answer last."""
+        """All messages of the turn, the answer last."""
         answer = (self.assistant_message,) if self.assistant_message is not None else ()
         return (*self.input_messages, *answer)
 
     def message_ids(self, turn: TurnId | None, /) -> tuple[str, ...]:
-        """Return the ids of the messages that the turn of this id keeps; none without one, which leaves no evidence."""
+        """Return the ids of the messages stored for this turn id; none for a turn that leaves no evidence."""
         if turn is None:
             return ()
         messages = transcript.evidence_of(self.messages, self.delivery)
         return tuple(transcript.message_id(turn, part) for part in range(len(messages)))
 
     def draft(self) -> TurnDraft:
-        """Return the turn as every write takes it."""
+        """Return the turn as a draft for a write."""
         return TurnDraft(
             messages=self.messages,
             host_id=self.turn_id,
@@ -353,7 +353,7 @@ class MemoryTranscriptCommitReport(ConversationReport):
 
 
 class TranscriptReplayView(StrEnum):
-    """The audience that a transcript is cut for."""
+    """The audience that a transcript is redacted for."""
 
     RAW_OWNER_ONLY = "raw_owner_only"
     MODEL_CONTEXT = "model_context"
@@ -363,7 +363,7 @@ class TranscriptReplayView(StrEnum):
 
 
 class TranscriptRedactionReason(StrEnum):
-    """Why something is not shown."""
+    """Why content is not shown."""
 
     LIFECYCLE_MASKED = "lifecycle_masked"
     RAW_DELETED = "raw_deleted"
@@ -379,7 +379,7 @@ class TranscriptRedactionReason(StrEnum):
 
 
 class TranscriptRedactionReportItem(Value):
-    """One thing that a view left out, named without its content: by message, reference, attribute or observation."""
+    """One thing that a view omitted, named without its content: by message, reference, attribute or observation."""
 
     turn_id: TurnId
     view: TranscriptReplayView
@@ -405,7 +405,7 @@ class RedactedTranscriptMessage(Value):
 
 
 class RedactedTranscriptTurn(Value):
-    """A turn as a view shows it; parts outside the view stay empty."""
+    """A turn as a view shows it; parts that the view excludes are empty."""
 
     id: TurnId
     sequence: int
@@ -421,7 +421,7 @@ class RedactedTranscriptTurn(Value):
     tool_observations: tuple[transcript.ToolObservation, ...] = ()
     host_refs: tuple[HostOpaqueRef, ...] = ()
     items: tuple[OpaqueItem, ...] = ()
-    """The host's own items: in the view of the owner alone, while the raw text is there."""
+    """The host's own items: only in the owner's view, while the raw text exists."""
     attributes: tuple[MessageAttribute, ...] = ()
     candidate_ids: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -442,7 +442,7 @@ class TranscriptReplayAudit(Value):
 
 
 class RedactedTranscriptSlice(ConversationReport):
-    """Turns of one conversation, cut for one view; `redactions` lists what was left out."""
+    """Turns of one conversation, redacted for one view; `redactions` lists what was omitted."""
 
     view: TranscriptReplayView
     turns: tuple[RedactedTranscriptTurn, ...] = ()
@@ -490,15 +490,15 @@ class TranscriptLifecycleTransition(StrEnum):
     """Requested state of the raw text of turns."""
 
     ARCHIVE = "archive"
-    """Out of recall and projection; it can still be read."""
+    """Excluded from recall and projection, but still readable."""
     RESTORE = "restore"
-    """Back to what it was, where its text is still there."""
+    """Restored to its former state if its text still exists."""
     MASK = "mask"
-    """Out of every view, kept."""
+    """Excluded from every view, but stored."""
     DELETE_RAW = "delete_raw"
-    """Physically gone; what was accepted from it stays."""
+    """Physically removed; what was accepted from it stays."""
     REVIEW = "review"
-    """Nothing: only say what would be affected."""
+    """Change nothing; only report what would be affected."""
 
 
 class MemoryTranscriptLifecycleRequest(ScopedRequest["MemoryTranscriptLifecycleReport"]):
@@ -510,16 +510,16 @@ class MemoryTranscriptLifecycleRequest(ScopedRequest["MemoryTranscriptLifecycleR
     transition: TranscriptLifecycleTransition
     turn_ids: Annotated[tuple[TurnIdText, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
     view: TranscriptReplayView = TranscriptReplayView.HOST_UI
-    """For whose eyes the report names host references."""
+    """The audience for which the report names host references."""
     reason: Reason = ""
     requested_by: Name | None = None
 
 
 class DerivedMemoryLink(DerivedMemoryRef):
-    """A memory that rests on a transcript, as reports show it."""
+    """A memory based on a transcript, as reports show it."""
 
     citation: str
-    """The evidence as a text: `transcript:space/channel/conversation#turn=...`."""
+    """The evidence as text: `transcript:space/channel/conversation#turn=...`."""
 
     @classmethod
     def of(cls, ref: DerivedMemoryRef, /) -> "DerivedMemoryLink":
@@ -581,7 +581,7 @@ class MemoryTranscriptRepairRequest(ScopedRequest["MemoryTranscriptRepairReport"
 
 
 class MemoryTranscriptRepairReport(ConversationReport):
-    """Result of a link check. After any issue, memories that rest on the conversation cannot be trusted."""
+    """Result of a link check. If there are issues, memories based on the conversation cannot be trusted."""
 
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     checked_turns: int = 0

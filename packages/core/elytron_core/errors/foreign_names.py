@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 _LIKE = 0.75
-"""Likeness of two names, from 0 to 1, from which one is taken for a slip of the other."""
+"""Similarity of two names, from 0 to 1, from which one is considered a typo of the other."""
 
 KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "content": ("messages", "text"),
@@ -31,7 +31,7 @@ KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "user_id": ("space",),
     "where": ("filters",),
 }
-"""Keywords of calls. The first name that a call has is meant."""
+"""Keywords of calls. The first name that the call accepts is suggested."""
 _FIRST = "pass it first and without a name, as in elytron.open('memory.db') or elytron.connect('http://host:8010')"
 INSTEAD: Mapping[str, str] = {
     "base_url": _FIRST,
@@ -44,7 +44,7 @@ INSTEAD: Mapping[str, str] = {
     "store": _FIRST,
     "url": _FIRST,
 }
-"""Keywords that no call has, with what to do instead."""
+"""Keywords that no call accepts, with alternatives."""
 CALLS: Mapping[str, str] = {
     "aadd": "add",
     "aadd_memory": "add",
@@ -213,7 +213,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "user_id": ("space", "speaker"),
     "value": ("text",),
 }
-"""Fields of reports and of what they list. The first name that a value has is meant."""
+"""Fields of reports and of the items that they list. The first name that the value has is suggested."""
 _COMMAND_WORDS = {
     "add": "create insert new note put remember save store write",
     "console": "browse browser dashboard gui ui view web",
@@ -231,7 +231,7 @@ _COMMAND_WORDS = {
     "version": "about",
 }
 COMMANDS: Mapping[str, str] = {word: meant for meant, words in _COMMAND_WORDS.items() for word in words.split()}
-"""Commands of other command lines, with those that are meant here; the first is the one that can be undone."""
+"""Commands of other command lines with their equivalents here; the one that can be undone comes first."""
 _HINTS = {
     "init": "No setup is needed: `elytron add` and `elytron import` create the store, `elytron demo` shows how.",
     "login": "There is no login: `elytron access add` creates a key, and clients read it from ELYTRON_API_KEY.",
@@ -242,7 +242,7 @@ _HINT_WORDS = {"init": "setup", "login": "auth logout signin", "logs": "log", "u
 COMMAND_HINTS: Mapping[str, str] = {
     word: _HINTS[meant] for meant, words in _HINT_WORDS.items() for word in (meant, *words.split())
 }
-"""Hints on commands of other command lines that nothing here replaces."""
+"""Hints for commands of other command lines that have no equivalent here."""
 _FILE = "a file (memory.db), a folder (memory/) or `memory:`"
 SCHEMES: Mapping[str, str] = {
     "http": "use elytron.connect for a server, or gateway+http:// for a store that a server shares",
@@ -257,7 +257,7 @@ SCHEMES: Mapping[str, str] = {
 
 
 def way_out(name: str, names: Collection[str], /) -> str:
-    """Return what to answer to an unknown keyword `name`: which of the `names` ones is meant, or which there are."""
+    """Return the hint for an unknown keyword `name`: the similar one of `names`, or the whole list."""
     if name in INSTEAD:
         return f": {INSTEAD[name]}"
     if intended := _intended_name(name, KEYWORDS.get(name, ()), names):
@@ -266,7 +266,7 @@ def way_out(name: str, names: Collection[str], /) -> str:
 
 
 def call_instead(name: str, names: Collection[str], /) -> str:
-    """Return what to answer to an unknown call `name` of a memory; empty if none of the `names` ones is near."""
+    """Return the hint for an unknown call `name` of a memory; empty if none of `names` is similar."""
     if name in CALL_HINTS:
         return f": {CALL_HINTS[name]}"
     intended = CALLS.get(name) or _intended_name(name, (), names)
@@ -274,19 +274,19 @@ def call_instead(name: str, names: Collection[str], /) -> str:
 
 
 def export_instead(name: str, names: Collection[str], /) -> str:
-    """Return what to answer to an unknown name of the package; empty if none of the `names` ones is near."""
+    """Return the hint for an unknown export `name` of the package; empty if none of `names` is similar."""
     intended = EXPORTS.get(name) or _intended_name(name, (), names)
     return f": use {intended}" if intended else ""
 
 
 def field_instead(name: str, names: Collection[str], /) -> str:
-    """Return what to answer to an unknown field `name` of a value; empty if none of the `names` ones is near."""
+    """Return the hint for an unknown field `name` of a value; empty if none of `names` is similar."""
     intended = _intended_name(name, FIELDS.get(name, ()), names)
     return f": use .{intended}" if intended else ""
 
 
 def command_instead(name: str, commands: Collection[str], /) -> str:
-    """Return what to answer to an unknown command: the one of the `commands` that is meant, or the list of them."""
+    """Return the hint for an unknown command: the similar one of `commands`, or the whole list."""
     if name in COMMAND_HINTS:
         return COMMAND_HINTS[name]
     near = get_close_matches(name, sorted(commands), 1, _LIKE)
@@ -295,12 +295,12 @@ def command_instead(name: str, commands: Collection[str], /) -> str:
 
 
 def scheme_instead(scheme: str, /) -> str:
-    """Return what to answer to a store's URL of an unknown scheme."""
+    """Return the hint for a store URL with an unknown scheme."""
     return f": {SCHEMES.get(scheme, f'use {_FILE}')}"
 
 
 def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
-    """Have `function` answer a keyword that it does not have with a TypeError that names the one that is meant."""
+    """Make `function` reject unknown keywords with a TypeError that suggests the intended one."""
     code = cast("FunctionType", function).__code__
     keywords = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
 
@@ -313,7 +313,7 @@ def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
 
 
 def require_keywords(call: str, keywords: Mapping[str, Any], names: Collection[str], /) -> None:
-    """Raise TypeError for the first of the `keywords` keywords that is not `names`, with the one that is meant."""
+    """Raise TypeError for the first of `keywords` that is not in `names`, suggesting the intended one."""
     unknown = next((name for name in keywords if name not in names), None)
     if unknown is not None:
         raise TypeError(f"{call}() has no parameter {unknown!r}{way_out(unknown, names)}")

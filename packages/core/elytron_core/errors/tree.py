@@ -10,25 +10,25 @@ from elytron_core import errors
 
 
 class ElytronError(Exception):
-    """The root. `key` is stable across versions and transports; `retryable` says whether trying again can help."""
+    """Base of all errors. `key` is stable across versions and transports; `retryable` says whether a retry can help."""
 
     key: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
     detail_fields: ClassVar[tuple[str, ...]] = ()
-    """Attributes in `details`."""
+    """Attributes included in `details`."""
     retry_after_s: int = 0
-    """Wait before a repeat that the server asks for; 0: not given."""
+    """Delay before a retry that the server requests; 0 if it gave none."""
 
     def __init__(self, message: str, /) -> None:
         super().__init__(message)
         self.message = message
 
     def details(self) -> dict[str, str | int]:
-        """Return what a machine may want beside the key; no secret, no content."""
+        """Return machine-readable details in addition to the key, without secrets or content."""
         return {name: getattr(self, name) for name in self.detail_fields}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process makes it of its message and fields: the arguments that made these are not kept.
+        # Unpickling rebuilds the error from its message and fields, because the constructor's arguments are not stored.
         return vars(copyreg)["__newobj__"], (type(self), *self.args), self.__dict__
 
 
@@ -80,7 +80,7 @@ class UnreadableFile(InvalidInput):
 
     @classmethod
     def unopened(cls, name: str, error: OSError | ValueError, /) -> "UnreadableFile":
-        """Return the error of a file that `error` kept from being read, in the same words wherever it was to be."""
+        """Return the error for a file that could not be read because of `error`, worded the same everywhere."""
         match error:
             case FileNotFoundError() | NotADirectoryError():
                 problem = "does not exist"
@@ -105,7 +105,7 @@ class NotFound(ElytronError):
     detail_fields = ("what",)
 
     def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:  # noqa: ARG002 - for readers of code
-        # Not the name: a secret may have been put in its place, and messages go over wires and into logs.
+        # The name is left out: it may be a mistyped secret, and messages go over wires and into logs.
         super().__init__(f"no {what} of this name{f': {way_out}' if way_out is not None else ' in this scope'}")
         self.what = what
 
@@ -158,7 +158,7 @@ class SequenceAhead(ElytronError):
 
 
 class AlreadyExists(Conflict):
-    """Something of that name exists, and what its making showed once is not shown again."""
+    """Something with this name exists, and what its creation showed is never shown again."""
 
     key = "already_exists"
     retryable = False
@@ -284,7 +284,8 @@ def install_hint(
     base_prefix: str = sys.base_prefix,
     has_pip: bool | None = None,
 ) -> str:
-    """Return how to add `extra` to the installation at `place`, whose interpreter has these prefixes, perhaps pip."""
+    """Return the command that adds `extra` to the installation at `place`, whose interpreter has these prefixes and
+    perhaps pip."""
     folders = prefix.replace("\\", "/").split("/")
     if "site-packages" not in place and "dist-packages" not in place:
         return f"in the checkout, run `uv sync --inexact --extra {extra}` or `pip install '.[{extra}]'`"
@@ -294,7 +295,7 @@ def install_hint(
         command, where = "pipx install --force", ""
     else:
         has_pip = find_spec("pip") is not None if has_pip is None else has_pip
-        command = "pip install" if has_pip else "uv pip install"  # uv makes environments without pip
+        command = "pip install" if has_pip else "uv pip install"  # uv creates environments without pip
         where = " in its virtual environment" if prefix != base_prefix else ", in a container as a step of its image"
     return f"run `{command} 'elytron[{extra}]'`{where} (from a checkout: '.[{extra}]')"
 
@@ -304,7 +305,7 @@ class MissingExtra(Unsupported):
     detail_fields = ("extra",)
 
     def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
-        """Name the extra, with the `packages` of it that suffice, and how it is installed here."""
+        """Name the extra, the `packages` of it that suffice, and how to install it here."""
         requirement = f"{' and '.join(packages)} of the extra {extra!r}" if packages else f"the extra {extra!r}"
         super().__init__(f"{purpose} needs {requirement}: {install_hint(extra)}")
         self.extra = extra
@@ -431,7 +432,7 @@ class StoreClosed(StoreError):
 
 
 class StoreForeign(StoreError):
-    """A store of something else. If only its profile differs, `profile` names that."""
+    """The store belongs to something else. If only its profile differs, `profile` names that."""
 
     key = "store_foreign"
 
@@ -550,18 +551,18 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.SealBroken: {"what": "something"},
     errors.SpaceLocked: {"space": ""},
 }
-"""The attributes of an error and what they are where a server leaves them out; its heirs have them too."""
+"""Attributes of an error and their defaults when a server omits them; subclasses have them too."""
 
 
 def error_of(key: str, message: str, details: Details | None = None, /) -> ElytronError:
-    """Return the error called `key` with `message` and `details`; the root error if the key is unknown."""
+    """Return the error called `key` with `message` and `details`; the base error if the key is unknown."""
     kind = _BY_KEY.get(key, ElytronError)
-    # Not built by its own arguments: the message is made already, and may be of another version.
+    # Not built through its constructor: the message is complete and may come from another version.
     error = kind.__new__(kind)
     ElytronError.__init__(error, message)
     for base in reversed(kind.__mro__):
         for name, otherwise in _CARRIED.get(base, {}).items():
-            # A value of another type is not taken: the server may be of another version.
+            # Values of other types are ignored, because the server may be of another version.
             detail = (details or {}).get(name, otherwise)
             setattr(error, name, detail if otherwise is None or isinstance(detail, type(otherwise)) else otherwise)
     return error

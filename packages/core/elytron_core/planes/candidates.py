@@ -43,7 +43,7 @@ class OriginTag(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     EXTERNAL = "external"
-    """A page, a mail, a document: a third party's words."""
+    """A page, a mail or a document: a third party's words."""
     TOOL = "tool"
     SYSTEM = "system"
     RECALLED = "recalled"
@@ -91,7 +91,7 @@ class GardenProposal(Value):
 
 
 class SoulProposal(Value):
-    """A change to a persona's identity: handed over, never made here."""
+    """A change to a persona's identity: handed over, never applied here."""
 
     target: Literal[CandidateTarget.SOUL]
     surface: subjects.SoulSurface
@@ -126,7 +126,7 @@ class CandidateDraft(Value):
     """Authority of a candidate."""
     privacy: facts.FactPrivacy = facts.FactPrivacy.SHARED
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
-    """Ids of the turns or messages that it was drawn from."""
+    """Ids of the turns or messages that it was extracted from."""
     origins: Annotated[tuple[OriginTag, ...], Field(max_length=limits.TAGS)] = ()
     judgement: CandidateJudgement | None = None
 
@@ -153,7 +153,7 @@ class Candidate(Value):
     resolved_at: Instant | None = None
     resolution: str = ""
     became: str | None = None
-    """The id of the belief that an accepted candidate became."""
+    """Id of the belief that an accepted candidate became."""
 
     @property
     def is_open(self) -> bool:

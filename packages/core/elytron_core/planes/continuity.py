@@ -57,9 +57,9 @@ class ContinuityCapsule(Value):
     next_step: CapsuleText = ""
     unresolved: CapsuleItems = ()
     artifacts: Annotated[tuple[Name, ...], Field(max_length=limits.CAPSULE_ITEMS)] = ()
-    """References to what was made: files, tickets, links."""
+    """References to results: files, tickets, links."""
     provenance: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
-    """Ids of the turns that it rests on."""
+    """Ids of the turns that it is based on."""
     state: CapsuleState = CapsuleState.ACTIVE
     channel: Name
     conversation: Name
@@ -74,7 +74,7 @@ class ContinuityCapsule(Value):
 
     @property
     def text(self) -> str:
-        """Return all that it says, a line for each part."""
+        """Return its full text, one line per part."""
         parts = (
             self.summary,
             self.outcome,
@@ -86,7 +86,7 @@ class ContinuityCapsule(Value):
 
 
 def state_at(capsule: ContinuityCapsule, now: Instant, /) -> CapsuleState:
-    """Return the capsule's state at `now`: an active one grows stale 14 days after it was last touched."""
+    """Return the capsule's state at `now`: an active one becomes stale 14 days after its last change."""
     if capsule.state is CapsuleState.ACTIVE and now - capsule.updated_at >= STALE_MS:
         return CapsuleState.STALE
     return capsule.state
@@ -130,7 +130,7 @@ class ExecutionState(Value):
 
     @property
     def text(self) -> str:
-        """Return all that it says, a line for each part."""
+        """Return its full text, one line per part."""
         parts = (
             f"Goal: {self.goal}",
             f"Progress: {self.progress}" if self.progress else "",
@@ -159,7 +159,7 @@ class SessionSummary(Value):
     text: SummaryText
     messages: Annotated[int, Field(ge=0)]
     through_sequence: Annotated[int, Field(ge=0)] = 0
-    """The last turn's sequence that it covers."""
+    """Sequence of the last turn that it covers."""
     channel: Name
     conversation: Name
     updated_at: Instant
@@ -224,7 +224,7 @@ class GardenRole(StrEnum):
     DIARY = "diary"
     RELATIONAL = "relational"
     SEALED = "sealed"
-    """Shown to its owner alone: not even if private context is allowed."""
+    """Shown only to its owner, even if private context is allowed."""
 
 
 def _within_bytes(text: str) -> str:

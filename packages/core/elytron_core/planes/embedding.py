@@ -19,9 +19,9 @@ from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.model import Value
 
 VECTORS = "vectors"
-"""One document for each memory's document and model; its key begins with that document's place."""
+"""One document per memory document and model; its key begins with that document's key."""
 TAG_LINKS = "tag_links"
-"""In a space under a secret: the turns of each sealed tag, the tags of each turn, and a mark of how far they are."""
+"""In a space under a user's secret: the turns of each sealed tag, the tags of each turn, and a mark of progress."""
 EMBEDDING = "embedding"
 """One document: which model's vectors recall compares."""
 KEY = "0"
@@ -32,26 +32,27 @@ Dimensions = Annotated[int, Field(ge=1, le=limits.VECTOR_DIMENSIONS)]
 
 
 class ModelReach(StrEnum):
-    """The languages that an embedding model reads."""
+    """Languages that an embedding model reads."""
 
     ENGLISH = "english"
-    """English alone: of other texts its vectors say little."""
+    """Only English; its vectors of other texts mean little."""
     MANY = "many"
 
 
 class EmbeddingChoice(Value):
-    """The model whose vectors recall compares, since when. It changes in one commit, when another's are complete."""
+    """The model whose vectors recall compares, and since when. It changes in one commit, once another model's vectors
+    are complete."""
 
     model: ModelId
     tag: str
     dimensions: Dimensions
     chosen_at: Instant
     reach: ModelReach | None = None
-    """The reach of the model, tried on made pairs before it was chosen; None if it was chosen by an earlier build."""
+    """The model's reach, measured on sample pairs before it was chosen; None if an earlier build chose it."""
 
 
 class TagLinkMark(Value):
-    """The state of the links of a space: the key of their seals, and the sequence through which they are complete."""
+    """State of a space's tag links: the key of their seals, and the sequence through which they are complete."""
 
     key: Annotated[str, Field(pattern=r"[0-9a-f]{64}")]
     through: Annotated[int, Field(ge=0)] = 0
@@ -70,10 +71,10 @@ class VectorSet(Value):
     dimensions: Dimensions
     vectors: dict[Check, str]
     passages: dict[Check, tuple[str, ...]] = {}
-    """Of texts that were read in passages too, the vectors of these."""
+    """For texts also embedded by passage, the vectors of the passages."""
 
     def floats(self) -> dict[int, tuple[float, ...]]:
-        """Return the vectors by their checks as whole numbers. Raises StoreCorrupt if one is not well-formed."""
+        """Return the vectors by their checks as whole numbers. Raises StoreCorrupt if one is malformed."""
         shape = struct.Struct(f"<{self.dimensions}e")
         try:
             return {
@@ -109,18 +110,18 @@ class VectorSet(Value):
 
 
 def check_of(text: str, /) -> str:
-    """Return the check of `text` beside its vector: 16 hex digits."""
+    """Return the check that identifies `text` next to its vector: 16 hex digits."""
     # A text may contain lone surrogates, which plain UTF-8 refuses.
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def check_to_hex(check: int, /) -> str:
-    """Return the check that an index keeps as a number."""
+    """Return as hex digits the check that an index stores as a number."""
     return check.to_bytes(8, "big", signed=True).hex()
 
 
 def check_to_signed(check: str, /) -> int:
-    """Return a check as the signed number of 64 bits that an index keeps; 0 would mean that there is none."""
+    """Return a check as the signed 64-bit number that an index stores; 0 would mean that there is none."""
     return int.from_bytes(bytes.fromhex(check), "big", signed=True)
 
 

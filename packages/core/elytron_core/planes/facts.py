@@ -56,19 +56,19 @@ class FactTier(StrEnum):
     """Intended duration of a fact, as its proposer states it."""
 
     L0 = "L0"
-    """Until something else is said."""
+    """Until replaced."""
     L1 = "L1"
-    """For the day."""
+    """For one day."""
     L2 = "L2"
-    """For the week."""
+    """For one week."""
 
 
 TIER_DAYS: Final = {FactTier.L0: None, FactTier.L1: TIER_L1_DAYS, FactTier.L2: TIER_L2_DAYS}
-"""For how many days a fact of a tier holds, the day of its observation among them; None: it has no end."""
+"""Days that a fact of a tier holds, including the day of its observation; None: no end."""
 
 
 class FactAuthority(StrEnum):
-    """Authority of a fact, weakest last. An assistant's word about itself or the user is no fact."""
+    """Authority of a fact, weakest first to last. An assistant's word about itself or the user is no fact."""
 
     USER_ASSERTED = "user_asserted"
     OPERATOR = "operator"
@@ -86,9 +86,9 @@ class FactReach(StrEnum):
     """Scope of a fact: where it applies."""
 
     CHAT = "chat"
-    """In the conversation that it was written in, and nowhere else."""
+    """Only in the conversation in which it was written."""
     USER = "user"
-    """In the whole space: it is about whose memory this is."""
+    """In the whole space: it is about the space's owner."""
     WORLD = "world"
     """In the whole space: it is about the world."""
 
@@ -115,13 +115,13 @@ class FactState(StrEnum):
     SUPERSEDED = "superseded"
     """The world changed: it held until `valid_to`, and is still believed to have held."""
     INVALIDATED = "invalidated"
-    """It held until `valid_to`, and nothing took its place."""
+    """It held until `valid_to`, and nothing replaced it."""
     CORRECTED = "corrected"
     """It was wrong: believed until `closed_at`, and no longer."""
     FORGOTTEN = "forgotten"
     DELETED = "deleted"
     MERGED = "merged"
-    """Another fact says nearly the same and took its evidence in; it can be brought back."""
+    """Merged into another fact that says nearly the same; it can be restored."""
 
 
 PAST_STATES = frozenset({FactState.SUPERSEDED, FactState.INVALIDATED})
@@ -146,7 +146,7 @@ class Fact(Value):
     keywords: tuple[Name, ...] = ()
     entities: tuple[Name, ...] = ()
     citations: tuple[Name, ...] = ()
-    """Ids of the turns, or other references, that it rests on."""
+    """Ids of the turns or other references that it is based on."""
     privacy: FactPrivacy = FactPrivacy.SHARED
     authority: FactAuthority = FactAuthority.EXTRACTED
     claimed: FactAuthority | None = None
@@ -162,35 +162,35 @@ class Fact(Value):
     valid_from: Instant | None = None
     valid_to: Instant | None = None
     stale_at: Instant | None = None
-    """Since when it counts as stale by a control call; the next confirmation ends that."""
+    """Since when a control call marked it stale; the next confirmation ends that."""
     closed_at: Instant | None = None
     closed_because: str | None = None
     closed_before: FactClosing | None = None
-    """Of an earlier version that was closed again since, as forgotten or deleted, say: how it was closed first."""
+    """For an earlier version that was closed again, such as by forgetting: how it was first closed."""
     gone_at: Instant | None = None
-    """Of a fact that a proposal deleted: when that was observed. Without it, it was when the fact was closed."""
+    """For a fact that a proposal deleted: when that was observed. Defaults to when the fact was closed."""
     state: FactState = FactState.ACTIVE
     supersedes: FactId | None = None
     superseded_by: FactId | None = None
     reach: FactReach = FactReach.USER
     channel: Name | None = None
-    """Of a fact that counts in its chat alone: that chat's channel."""
+    """For a fact that applies only in its chat: that chat's channel."""
     chat: Name | None = None
     lent: tuple[Name, ...] = ()
-    """Of a merged fact: the citations that the other one has from it alone."""
+    """For a merged fact: the citations that the other fact has only from it."""
     confirmed_before: Instant | None = None
-    """Of a merged fact: when the other one had last been confirmed."""
+    """For a merged fact: when the other fact had last been confirmed."""
 
     @property
     def trust(self) -> TrustLevel:
-        """Return how far it may be relied on, by who vouches for it."""
+        """Return its trust by who vouches for it."""
         if self.authority is FactAuthority.IMPORTED:
             return TrustLevel.OUTSIDE
         return TrustLevel.DRAWN if self.authority in _MODEL_AUTHORITIES else TrustLevel.VOUCHED
 
     @property
     def ordered_at(self) -> Instant:
-        """Return the time of its observation by which it is ordered: as claimed, but not after its recording."""
+        """Return the observation time that orders it: as claimed, but not after its recording."""
         return order_time(self.observed_at, recorded_at=self.recorded_at)
 
     @property
@@ -202,30 +202,30 @@ class Fact(Value):
 
     @property
     def is_current(self) -> bool:
-        """Return whether no other version follows it; it may not have begun to hold yet."""
+        """Return whether no other version follows it; it may not have started to hold yet."""
         return self.state is FactState.ACTIVE
 
     @property
     def is_believed(self) -> bool:
-        """Return whether it is believed to hold at some time: a recall for that time shows it."""
+        """Return whether it is believed to hold at some time, so that a recall for that time returns it."""
         return self.is_current or self.state in PAST_STATES
 
     @property
     def end_known_at(self) -> Instant | None:
-        """Return since when it is known until when it held; None if that was known from the beginning."""
+        """Return since when its end is known; None if it was known from the beginning."""
         if self.closed_before is not None:
             return self.closed_before.at
         return self.closed_at if self.state in PAST_STATES else None
 
     @property
     def home(self) -> ConversationKey | None:
-        """Return the only conversation that it counts in; None where it counts everywhere."""
+        """Return the only conversation that it applies to; None if it applies everywhere."""
         if self.reach is not FactReach.CHAT or self.channel is None or self.chat is None:
             return None
         return ConversationKey(self.channel, self.chat)
 
     def counts_in(self, key: ConversationKey | None, /) -> bool:
-        """Return whether it counts in a conversation; None is one that cannot be trusted."""
+        """Return whether it applies to a conversation; None is one that cannot be trusted."""
         return self.home is None or self.home == key
 
 
@@ -238,19 +238,19 @@ class FactSlot(Value):
 
 
 class FactUse(Value):
-    """When a fact was last shown by a recall or in a block, and how often; uses within six hours count as one."""
+    """When a recall or block last showed a fact, and how often; uses within six hours count as one."""
 
     last_used_at: Instant
     uses: int = 1
 
 
 def topic_key(topic: str, /) -> str:
-    """Return the form under which topics are the same: case, width, white space and what is invisible do not count."""
+    """Return the normalised topic: case, width, white space and invisible characters do not count."""
     return similarity.plain_text(topic)
 
 
 def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
-    """Return the forms under which earlier builds kept this topic, if they differ: one for each way of writing it."""
+    """Return the forms under which earlier builds stored this topic, where they differ: one for each spelling."""
     if topic.isascii():
         return ()
     spellings = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
@@ -259,23 +259,23 @@ def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
 
 
 def end_of(tier: FactTier | None, observed_at: Instant, /) -> Instant | None:
-    """Return until when a fact of `tier` holds that was observed then: a midnight, UTC; None: it has no end."""
+    """Return when a fact of `tier` observed at that time ends: midnight UTC; None: no end."""
     days = TIER_DAYS[tier] if tier is not None else None
     return end_after(days, observed_at) if days is not None else None
 
 
 def end_after(days: int, observed_at: Instant, /) -> Instant:
-    """Return the midnight, UTC, at which `days` days are over, the day of `observed_at` among them."""
+    """Return the midnight UTC after `days` days, counting the day of `observed_at`."""
     return Instant((observed_at // DAY_MS + days) * DAY_MS)
 
 
 def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:
-    """Return which of these citations, oldest first, a fact keeps."""
+    """Return which of these citations, oldest first, a fact stores."""
     return tuple(dict.fromkeys(citations))[-limits.FACT_CITATIONS :]
 
 
 def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: FactId | None = None) -> Fact:
-    """Return `fact` closed at `at`; one that is not believed any more stays as it is.
+    """Return `fact` closed at `at`; one that is no longer believed is returned unchanged.
 
     A version that had been closed keeps its end, and how it was closed.
     """
@@ -283,7 +283,7 @@ def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: F
         return fact
     update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
     if fact.is_current:
-        # Other states say nothing about the world, so they leave the time of validity as it is.
+        # Other states say nothing about the world, so they do not change the validity.
         ends_now = state in PAST_STATES and fact.valid_to is None
         update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
     else:
@@ -332,7 +332,7 @@ KEY = "0"
 
 
 class FactTombstone(Value):
-    """A mark that a fact was forgotten or deleted. Its key is a keyed tag of what is not to be learned again."""
+    """Marks a fact as forgotten or deleted. Its key is a keyed tag of the content not to be learned again."""
 
     fact: FactId
     topic: str
@@ -344,10 +344,10 @@ class LearningAction(StrEnum):
     """Effect of a rule on learning."""
 
     PAUSE = "pause"
-    """Nothing is learned until it is resumed; what is said meanwhile stays evidence, and is not learned later."""
+    """Learn nothing until resumed; messages in the meantime are stored as evidence but not learned later."""
     RESUME = "resume"
     SUPPRESS = "suppress"
-    """The topic is not learned until it is allowed."""
+    """Do not learn the topic until it is allowed."""
     ALLOW = "allow"
     """Ends the suppression of the topic, and removes the tombstones of its facts."""
 
@@ -360,7 +360,7 @@ class LearningState(StrEnum):
 
 
 class LearningRule(Value):
-    """A topic that is not learned. Without a topic, nothing is learned."""
+    """A topic that is not learned; without a topic, nothing is learned."""
 
     state: LearningState
     topic: Topic | None = None
@@ -380,29 +380,29 @@ class LearningEvent(Value):
 
 
 class LearningRules(Value):
-    """The rules in force, and the newest calls that made or ended rules, oldest first."""
+    """The current rules, and the latest calls that added or removed rules, oldest first."""
 
     rules: Annotated[tuple[LearningRule, ...], Field(max_length=limits.LEARNING_RULES)] = ()
     log: Annotated[tuple[LearningEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()
 
 
 def fact_holds(fact: Fact, /, *, as_of: Instant, known_at: Instant | None = None) -> bool:
-    """Return whether a fact is valid at `as_of`, and was believed at `known_at` (without one, is believed)."""
+    """Return whether a fact is valid at `as_of` and was believed at `known_at` (default: is believed now)."""
     valid_to = fact.valid_to
     if known_at is None:
         believed = fact.is_believed
     else:
         is_gone = not fact.is_believed and fact.closed_at is not None and fact.closed_at <= known_at
         believed = fact.recorded_at <= known_at and not is_gone
-        # At that moment it was not known yet that the fact would end.
+        # At that time the fact's end was not known yet.
         if fact.end_known_at is not None and known_at < fact.end_known_at:
             valid_to = None
-    # Without a beginning it has always held.
+    # Without a start it has always held.
     return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
 
 
 def is_replaceable(fact: Fact, /, *, at: Instant) -> bool:
-    """Return whether a new value of its slot takes the place of a fact.
+    """Return whether a new value of its slot replaces the fact.
 
     That is the current one, or an earlier one that still holds at `at`, because the one that follows has not begun.
     """
@@ -410,12 +410,12 @@ def is_replaceable(fact: Fact, /, *, at: Instant) -> bool:
 
 
 def replaceable_versions(versions: Sequence[Fact], /, *, at: Instant) -> tuple[Fact, ...]:
-    """Return the versions that a new value takes the place of at `at`, newest first; `versions` are oldest first."""
+    """Return the versions that a new value replaces at `at`, newest first; `versions` are oldest first."""
     return tuple(fact for fact in reversed(versions) if is_replaceable(fact, at=at))
 
 
 def replace_version(fact: Fact, /, *, began: Instant, at: Instant, because: str, by: FactId) -> Fact | None:
-    """Return a version as a value leaves it that holds since `began`; None if it ends before that."""
+    """Return a version as it remains after a value that holds since `began`; None if it ends before that."""
     # A version that had ended by then is history, and a new value changes none of it.
     if not fact.is_current and fact.valid_to is not None and fact.valid_to <= began:
         return None
@@ -425,7 +425,7 @@ def replace_version(fact: Fact, /, *, began: Instant, at: Instant, because: str,
 
 
 def is_past(fact: Fact, /, *, at: Instant) -> bool:
-    """Return whether a version held, and does not any more at `at`."""
+    """Return whether a version held and no longer holds at `at`."""
     return fact.is_believed and not is_replaceable(fact, at=at) and not _is_empty(fact)
 
 
@@ -447,7 +447,7 @@ def _begins_before_end(one: Fact, other: Fact) -> bool:
 
 
 def _is_empty(fact: Fact) -> bool:
-    """Return whether a version holds at no time: another took its place before it began."""
+    """Return whether a version never holds because another replaced it before it began."""
     return fact.valid_from is not None and fact.valid_to is not None and fact.valid_to <= fact.valid_from
 
 
@@ -460,7 +460,7 @@ class ChangePace(StrEnum):
 
 
 class FreshnessAges(NamedTuple):
-    """From how many days on a fact is aging, and stale."""
+    """Number of days after which a fact is aging, and stale."""
 
     aging: int
     stale: int

@@ -23,9 +23,9 @@ COUNTS = "gateway_counts"
 BEHIND = "gateway_behind"
 
 OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG, COUNTS)
-"""The collections in a user's own spaces; users and marks of backlogs are in the gateway's space."""
+"""Collections in a user's own spaces; users and backlog marks are in the gateway's space."""
 WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
-"""The collections whose documents may have bytes beside them, in the blob of their key."""
+"""Collections whose documents may have bytes in the blob of the same key."""
 
 
 class QuotaQuantity(StrEnum):
@@ -36,7 +36,7 @@ class QuotaQuantity(StrEnum):
 
 
 class QuotaShare(Value):
-    """The share of a quota that one of a user's spaces may hold.
+    """The share of a quota that one of a user's spaces may use.
 
     More is set aside while a call that has not read the lower limit may still add.
     """
@@ -48,21 +48,21 @@ class QuotaShare(Value):
 
 
 class GatewayUser(Value):
-    """A user of the gateway. The key is stored nowhere, `key_tag` knows it again."""
+    """A user of the gateway. The key itself is not stored; `key_tag` recognises it."""
 
     user_id: Annotated[Name, OpaqueId()]
     created_at: Instant
     key_tag: Annotated[str, OpaqueId()] = ""
-    """The place of the user's key in the collection of keys; empty without a key."""
+    """Location of the user's key in the collection of keys; empty without a key."""
     salt: Annotated[str, OpaqueId()] = ""
-    """From it and a secret outside the store the key is derived, if there is one; new with each key."""
+    """If set, the key is derived from this and a secret outside the store; it is new with each key."""
     is_computable: bool = False
-    """True if older copies of the store hold all that makes the key: an earlier build derived it from them."""
+    """True if older copies of the store contain everything that makes up the key, as an earlier build derived it."""
     revoked_at: Instant | None = None
     spaces: Annotated[tuple[str, ...], OpaqueId()] = ()
     """Every memory space that the user has written to."""
     allotted: tuple[QuotaShare, ...] = ()
-    """The parts of the user's quota; together at most the quota."""
+    """How the user's quota is divided; the parts never add up to more than the quota."""
 
 
 class KeyName(Value):
@@ -72,20 +72,20 @@ class KeyName(Value):
 
 
 class SpaceCounts(Value):
-    """Size of a space, changed in one batch with what is counted, so that no scan is needed."""
+    """Size of a space, updated in the same batch as the counted data, so that no scan is needed."""
 
     messages: int = 0
     resources: int = 0
     resource_bytes: int = 0
     edits: int = 0
     waiting: int = 0
-    """Additions that were not sent upstream yet."""
+    """Additions not yet sent upstream."""
     refused: int = 0
-    """Those that it would not take."""
+    """Additions that the upstream rejected."""
 
 
 class GatewaySession(Value):
-    """A session that its user writes to. `flushed` of its `messages` were handed to extraction."""
+    """A session that its user writes to. `flushed` of its `messages` were passed to extraction."""
 
     session_id: Annotated[Name, OpaqueId()]
     messages: int = 0
@@ -102,14 +102,14 @@ class EditKind(StrEnum):
 
 
 class MemoryOverride(Value):
-    """An override of a memory: another text, or that it is hidden. The memory itself is unchanged."""
+    """An override of a memory: another text, or hidden. The memory itself is unchanged."""
 
     kind: EditKind
     memory_id: Annotated[Name, OpaqueId()]
     session_id: Annotated[Name, OpaqueId()]
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
     told_by: Annotated[str | None, OpaqueId()] = None
-    """The memory that holds an override's text, so that search finds it by its own words."""
+    """The memory that contains an override's text, so that search finds it by its own words."""
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     at: Instant
 
@@ -118,10 +118,10 @@ class ResourceStatus(StrEnum):
     """Progress of a resource."""
 
     PENDING = "pending"
-    """Recorded; its bytes or its text are not in yet."""
+    """Recorded; its bytes or its text have not arrived yet."""
     EXTRACTED = "extracted"
     FAILED = "failed"
-    """The record is stored, its text could not be read; sending it again tries once more."""
+    """The record is stored, but its text could not be read; sending it again retries."""
 
 
 class UploadedResource(Value):
@@ -139,7 +139,7 @@ class UploadedResource(Value):
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     chunks: int = 0
     twin: Annotated[str, OpaqueId()] = ""
-    """The key of the look-up that finds equal content."""
+    """Lookup key that finds equal content."""
     created_at: Instant
     updated_at: Instant
 
@@ -150,13 +150,13 @@ class UploadedResource(Value):
 
 
 class ContentDuplicate(Value):
-    """The resource with a content, so that equal content is stored once."""
+    """The resource with a given content, so that equal content is stored once."""
 
     resource_id: Annotated[Name, OpaqueId()]
 
 
 class MessageItem(Value):
-    """A part of a message as its host sent it: words, or a file, whose bytes lie with the attachment of that key."""
+    """A part of a message as its host sent it: text, or a file whose bytes are in the attachment of that key."""
 
     type: Name
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
@@ -166,18 +166,18 @@ class MessageItem(Value):
 
 
 class WaitingMessage(Value):
-    """A message that was not sent upstream yet."""
+    """A message not yet sent upstream."""
 
     message: transcript.Message
     items: tuple[MessageItem, ...] = ()
-    """Its items, if there are files among them."""
+    """Its items, if they include files."""
     key: Annotated[Name | None, OpaqueId()] = None
     tags: Annotated[tuple[Name, ...], OpaqueId()] = ()
     metadata: transcript.Metadata = {}
 
 
 class WaitingAddition(Value):
-    """An addition that was not sent upstream yet."""
+    """An addition not yet sent upstream."""
 
     user: Annotated[Name, OpaqueId()]
     app: Annotated[Name, OpaqueId()]
@@ -186,11 +186,11 @@ class WaitingAddition(Value):
     messages: tuple[WaitingMessage, ...]
     at: Instant
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
-    """Why the upstream refused it; it is sent again on request."""
+    """Why the upstream rejected it; it is resent on request."""
 
 
 class UpstreamLag(Value):
-    """Mark that an upstream misses additions of a space, with the server that sends them now."""
+    """Marks that additions of a space are missing upstream, and which server is sending them."""
 
     user: Annotated[Name, OpaqueId()]
     app: Annotated[Name, OpaqueId()]
@@ -200,7 +200,7 @@ class UpstreamLag(Value):
 
 
 class MessageAttachment(Value):
-    """A file that came with a message. `memory_id` is the message; the bytes lie in the blob of its key."""
+    """A file sent with a message. `memory_id` is the message; the bytes are in the blob of its key."""
 
     memory_id: Annotated[Name, OpaqueId()]
     session_id: Annotated[Name, OpaqueId()]

@@ -27,9 +27,9 @@ MAINTAINED = "maintained"
 SPENDING = "spending"
 OF_A_SPACE = (JOBS, QUEUE, OVER, MAINTAINED, SPENDING)
 WITHOUT_ENTRY = frozenset({QUEUE, OVER})
-"""They change with each job, which has a journal entry of its own."""
+"""They change with each job, which has its own journal entry."""
 KEY = "0"
-"""The key of the one queue, of the finished jobs and of the one book of spending that a space has."""
+"""Key of a space's only queue, of its finished jobs, and of its spending history."""
 
 MAINTENANCE = "maintenance"
 """The kind of the jobs that maintain turns."""
@@ -61,7 +61,7 @@ class JobState(StrEnum):
     SUCCEEDED = "succeeded"
     CANCELLED = "cancelled"
     DEAD_LETTER = "dead_letter"
-    """It failed for good and is kept to be looked at, and to be tried again on request."""
+    """It failed permanently; it stays listed and can be retried on request."""
 
     @property
     def is_active(self) -> bool:
@@ -81,11 +81,11 @@ class ModelUsage(Value):
         return self.prompt_tokens + self.completion_tokens
 
     def plus(self, other: "ModelUsage", /) -> "ModelUsage":
-        """Return both together."""
+        """Return the sum of both."""
         return ModelUsage(**{name: count + getattr(other, name) for name, count in self})
 
     def minus(self, before: "ModelUsage", /) -> "ModelUsage":
-        """Return what was added to `before`."""
+        """Return the usage added since `before`."""
         return ModelUsage(**{name: count - getattr(before, name) for name, count in self})
 
 
@@ -107,10 +107,7 @@ class JobTerms(Value):
 
 
 class Job(Value):
-    """Work of one kind that belongs to a conversation: maintenance of some of its turns, or what a host's runner does.
-
-    `done` are the passes of maintenance that stand already.
-    """
+    """Work of one kind that belongs to a conversation: maintenance of some of its turns, or a host's runner."""
 
     channel: Name
     conversation: Name
@@ -128,15 +125,15 @@ class Job(Value):
     lease: JobLease | None = None
     done: tuple[MaintenancePass, ...] = ()
     error: str = ""
-    """The key of the error that the last attempt ended with."""
+    """Error key of the last attempt."""
     spent: ModelUsage = NOTHING
     kind: Name = MAINTENANCE
     payload: Annotated[str, Field(max_length=JOB_PAYLOAD_CHARS)] = ""
-    """The input for the runner of another kind: ids and numbers, never words."""
+    """Input for a runner of another kind: ids and numbers, never words."""
     terms: JobTerms = JobTerms()
 
     def scope(self, space: Space, /) -> Scope:
-        """Return where the job's turns were said, in `space`."""
+        """Return the scope of the job's turns, in `space`."""
         return Scope(
             space=space,
             agent=self.agent,
@@ -149,13 +146,13 @@ class Job(Value):
 
 
 class QueuedJob(Value):
-    """A job that is not over, as the queue knows it: enough to choose the next one."""
+    """An unfinished job as the queue lists it: enough to choose the next one."""
 
     id: JobId
     conversation: ConversationTag
     state: JobState
     due_at: Instant
-    """When it may next be taken: for a leased one, when its lease ends."""
+    """When it may next be leased; for a leased one, when its lease ends."""
     kind: Name = MAINTENANCE
 
 
@@ -171,7 +168,7 @@ class JobQueue(Value):
 
     @property
     def due_at(self) -> Instant:
-        """Return when the first of the unfinished jobs, of which there is one, may be taken."""
+        """Return when the first unfinished job may be leased; there must be one."""
         return min(job.due_at for job in self.active)
 
 
@@ -181,25 +178,25 @@ class MaintainedTurns(Value):
     through: int = 0
     beyond: tuple[int, ...] = ()
     noted: int = 0
-    """The last turn from whose days notes were drawn."""
+    """The last turn whose days notes were written from."""
     by_rules: tuple[tuple[int, int], ...] = ()
-    """Of those that were looked at, the first and last of each run of turns that wait for a model: there was none."""
+    """First and last of each run of processed turns that still wait for a model."""
 
     def has(self, sequence: int, /) -> bool:
         """Return whether the turn was processed."""
         return sequence <= self.through or sequence in self.beyond
 
     def waits(self, sequence: int, /) -> bool:
-        """Return whether only rules processed the turn, for want of a model."""
+        """Return whether only rules processed the turn, because there was no model."""
         return any(first <= sequence <= last for first, last in self.by_rules)
 
     def waiting(self) -> Iterator[int]:
-        """Yield the turns that wait for a model, in their order."""
+        """Yield the turns that wait for a model, in order."""
         for first, last in self.by_rules:
             yield from range(first, last + 1)
 
     def put_off(self, sequence: int, /) -> "MaintainedTurns":
-        """Return this with one more turn, which waits for a model; beyond the bound the oldest runs wait no more."""
+        """Return this with one more turn that waits for a model; beyond the limit the oldest runs are dropped."""
         runs: list[tuple[int, int]] = []
         # Neighbouring turns become one run, so that a long time without a model takes one entry.
         for first, last in sorted((*self._without(sequence), (sequence, sequence))):
@@ -210,7 +207,7 @@ class MaintainedTurns(Value):
         return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-MAINTAIN_BEYOND:])})
 
     def plus(self, sequence: int, /) -> "MaintainedTurns":
-        """Return this with one more turn, which waits for nothing; beyond the bound the oldest gaps close."""
+        """Return this with one more turn that waits for nothing; beyond the limit the oldest gaps close."""
         if self.waits(sequence):
             return self.model_copy(update={"by_rules": self._without(sequence)})
         if self.has(sequence):
@@ -241,10 +238,10 @@ class DaySpent(Value):
     spent: ModelUsage = NOTHING
     held_calls: int = 0
     held_tokens: int = 0
-    """Reserved usage of running calls; a killed call's share stays counted until the day ends."""
+    """Reserved usage of running calls; a killed call's share counts until the day ends."""
 
 
 class SpendingHistory(Value):
-    """The last days on which models were asked, oldest first."""
+    """The last days with model calls, oldest first."""
 
     days: tuple[DaySpent, ...] = ()

@@ -26,13 +26,13 @@ RECORD_HISTORY_BYTES: Final = 1024 * 1024
 
 RECORDS = "records"
 RUNTIME_RECORDS = "runtime_records"
-"""Collection of the runtime's own records: no memory id names one, and no operation of the registry reaches them."""
+"""Collection of the runtime's own records: no memory id refers to one, and no registry operation reaches them."""
 RESERVED_NAMESPACES = ("elytron:", "llm-proxy")
-"""Beginnings of a namespace's first part that are the runtime's own, in letters of any case."""
+"""Prefixes of a namespace's first part that are reserved for the runtime, in any case."""
 ID_WORD = "record"
 """Prefix of the memory ids of records."""
 COPIES_OF_BLOCKS = ("elytron:shown",)
-"""Below it stand copies of what a model was shown: each erasure in the space takes them all."""
+"""Namespaces below it contain copies of what a model was shown; every erasure in the space removes them all."""
 
 
 def is_reserved(namespace: tuple[str, ...], /) -> bool:
@@ -41,7 +41,7 @@ def is_reserved(namespace: tuple[str, ...], /) -> bool:
 
 
 def copies_of_turn(host_id: str, conversation: str, /) -> tuple[str, str]:
-    """Return the namespace of records that repeat a conversation's turn of this host id: each erasure of it takes them.
+    """Return the namespace of records that repeat the turn with this host id; every erasure of the turn removes them.
 
     The same id in another conversation is another turn.
     """
@@ -63,7 +63,7 @@ _HOLDERS = (dict, list)
 
 
 def _bounded_value(value: JsonValue) -> JsonValue:
-    """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
+    """Return `value`. Raises ValueError if it is too deep, too large, or not representable in JSON."""
     # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
     level: list[JsonValue] = [value]
     for _ in range(RECORD_VALUE_DEPTH):
@@ -85,9 +85,9 @@ Scalar = bool | int | float | str | None
 Namespace = Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.RECORD_NAMESPACE_PARTS)]
 NamespacePrefix = Annotated[tuple[Name, ...], Field(max_length=limits.RECORD_NAMESPACE_PARTS)]
 StoredJson = Annotated[JsonValue, GetPydanticSchema(lambda _, __: any_schema())]
-"""A value that is known to be made of JSON: to check that costs a call for each of its parts."""
+"""A value known to consist of JSON: checking it would cost a call for each of its parts."""
 BoundedJson = Annotated[StoredJson, AfterValidator(_bounded_value)]
-"""A value that is made of JSON, to be stored."""
+"""A JSON value to be stored."""
 RecordValue = Annotated[JsonValue, AfterValidator(_bounded_value)]
 RecordText = Annotated[str, Field(max_length=RECORD_TEXT_CHARS)]
 
@@ -120,7 +120,7 @@ class Record(Value):
     earlier: tuple[RecordVersion, ...] = ()
 
     def is_expired(self, now: Instant, /) -> bool:
-        """Return whether the record's time to live is over at `now`."""
+        """Return whether the record's time to live has passed at `now`."""
         return self.expires_at is not None and self.expires_at <= now
 
     def is_alive(self, now: Instant, /) -> bool:
@@ -129,12 +129,12 @@ class Record(Value):
 
     @property
     def words(self) -> str:
-        """Return the text to index, else the value as JSON."""
+        """Return the text to index, or the value as JSON."""
         return self.text or strict_json.canonical_bytes(self.value).decode()
 
     @property
     def fields(self) -> dict[str, Scalar]:
-        """Return what conditions of a filter compare: the scalars of the value, inner ones by dotted names."""
+        """Return what filter conditions compare: the scalars of the value, nested ones by dotted names."""
         scalars: dict[str, Scalar] = {}
         for name, value in _scalar_leaves(self.value, ""):
             if len(scalars) == RECORD_FIELDS:
@@ -213,7 +213,7 @@ def delete_record(record: Record, /, *, at: Instant) -> Record:
 
 
 def shown_again(record: Record, /) -> Record:
-    """Return the record as `forget` with `undo` brings it back; after a deletion that is a version of its own."""
+    """Return the record as `forget` with `undo` restores it; after a deletion that is a new version."""
     if not record.deleted:
         return record.model_copy(update={"forgotten_at": None})
     again = {"version": record.version + 1, "forgotten_at": None, "deleted": False, "earlier": _extend_history(record)}
@@ -221,19 +221,19 @@ def shown_again(record: Record, /) -> Record:
 
 
 def succeed_record(record: Record, current: Record, /) -> Record:
-    """Return a record of an archive with a version after that of a `current` one of its name."""
+    """Return an archive's record with a version after that of `current`, which has the same name."""
     return record.model_copy(update={"version": max(record.version, current.version + 1)})
 
 
 def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
-    """Return the versions that are kept, oldest first."""
+    """Return the stored versions, oldest first."""
     return (*record.earlier, _record_version(record))
 
 
 def _says_same(current: Record, record: Record) -> bool:
     if (current.text, current.privacy, current.expires_at) != (record.text, record.privacy, record.expires_at):
         return False
-    # Compared as JSON too: in Python 1, 1.0 and True are equal.
+    # Compared as JSON too, because in Python 1, 1.0 and True are equal.
     bytes_of = strict_json.canonical_bytes
     return current.value == record.value and bytes_of(current.value) == bytes_of(record.value)
 
@@ -245,10 +245,10 @@ def _record_version(record: Record) -> RecordVersion:
 
 
 def _extend_history(record: Record) -> tuple[RecordVersion, ...]:
-    """Return the earlier versions with that of `record`; beyond the bounds the oldest go."""
+    """Return the earlier versions plus that of `record`; beyond the limits the oldest are dropped."""
     versions: list[RecordVersion] = []
     size = 0
-    # From the newest back, so that the bound leaves out the oldest.
+    # From the newest back, so that the limit drops the oldest.
     for version in reversed(record_history(record)[-RECORD_VERSIONS:]):
         size += len(version.to_bytes())
         if size > RECORD_HISTORY_BYTES:

@@ -77,7 +77,7 @@ class StrategyChange(StrEnum):
     SUMMARY_REVISION = "summary_revision"
     PROCEDURE_REFINEMENT = "procedure_refinement"
     DOCTRINE_REVISION = "doctrine_revision"
-    """Its topic or title: what it is for."""
+    """Its topic or title."""
 
 
 class StrategyDiff(Value):
@@ -86,7 +86,7 @@ class StrategyDiff(Value):
     change: StrategyChange
     at: Instant
     revision: int
-    """The revision that the change made."""
+    """The revision that the change produced."""
     before: str
     after: str
     reason: str = ""
@@ -112,7 +112,7 @@ class Skill(Value):
     state: SkillState = SkillState.ACTIVE
     revision_count: int = 1
     revision_pending: bool = False
-    """It did not fit when it was last used, and has neither succeeded nor been revised since."""
+    """It did not fit when last used, and has neither succeeded nor been revised since."""
     use_count: int = 0
     validated_count: int = 0
     mismatch_count: int = 0
@@ -120,16 +120,16 @@ class Skill(Value):
     last_outcome_at: Instant | None = None
     last_outcome_note: str = ""
     supersedes: tuple[Name, ...] = ()
-    """The skills that were merged into it."""
+    """The skills merged into it."""
     superseded_by: Name | None = None
     predecessors: tuple[LineageNode, ...] = ()
-    """Its earlier revisions and those of the skills merged into it, oldest first."""
+    """Its earlier revisions and those of merged skills, oldest first."""
     diffs: tuple[StrategyDiff, ...] = ()
     """Changes of its latest revisions, oldest first."""
 
     @property
     def ordered_at(self) -> Instant:
-        """Return the time of its observation by which it is ordered: as claimed, but not after its recording."""
+        """Return the observation time that orders it: as claimed, but not after its recording."""
         return order_time(self.observed_at, recorded_at=self.updated_at)
 
     @property
@@ -142,13 +142,13 @@ class Skill(Value):
 
     @property
     def trust(self) -> TrustLevel:
-        """Return how far it may be relied on: as given by a user or a program, or as learned."""
+        """Return its trust: as provided by a user or a program, or as learned."""
         is_given = self.source in {SkillSource.MANUAL, SkillSource.PROGRAMMABLE}
         return TrustLevel.VOUCHED if is_given else TrustLevel.DRAWN
 
     @property
     def content(self) -> str:
-        """Return the texts by which two revisions are the same."""
+        """Return the texts that decide whether two revisions are the same."""
         return f"{self.topic}\n{self.title}\n{self.summary}\n{self.procedure}"
 
 

@@ -28,7 +28,7 @@ from elytron_core.scope import ConversationKey, Name, Space
 
 AUDIT = "audit"
 WHOLE_SPACE: Final = "space"
-"""The id of a space's own history: what was done to it as a whole."""
+"""Id of a space's own history: what was done to it as a whole."""
 
 
 class AuditAction(StrEnum):
@@ -69,12 +69,12 @@ class AuditEvent(Value):
 
 
 class AuditTrail(Value):
-    """The control calls on one document, oldest first; beyond the bound the oldest goes."""
+    """The control calls on one document, oldest first; beyond the limit the oldest is dropped."""
 
     events: Annotated[tuple[AuditEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()
 
     def plus(self, *events: AuditEvent) -> "AuditTrail":
-        """Return the trail with `events` at its end."""
+        """Return the trail with `events` appended."""
         return AuditTrail(events=(*self.events, *events)[-limits.AUDIT_EVENTS :])
 
     def without(self, part: int, /) -> "AuditTrail":
@@ -101,13 +101,13 @@ class MemoryPlace(NamedTuple):
 
 
 class UnfinishedErasure(Value):
-    """Where the memories are that a space is erasing now. It holds no word of them."""
+    """Locations of the memories that a space is erasing now, without any of their content."""
 
     memories: tuple[MemoryPlace, ...]
 
 
 class SpaceCollection(NamedTuple):
-    """One collection of a space, and what follows from its name alone."""
+    """One collection of a space, and what follows from its name."""
 
     name: str
     plane: str = ""
@@ -115,7 +115,7 @@ class SpaceCollection(NamedTuple):
     beside: bool = False
     """True if it lists or looks up other documents: it may change without a journal entry."""
     by_conversation: bool = False
-    """True if its keys begin with the tag of a conversation."""
+    """True if its keys begin with a conversation's tag."""
 
 
 _DECLARED = (
@@ -163,7 +163,7 @@ TAG_DIGITS = 24
 
 
 def plane_of(collection: str, /) -> str:
-    """Return the plane that a collection belongs to; one that is a plane of its own bears its name."""
+    """Return the plane of a collection; a collection that is its own plane has the same name."""
     return _PLANES.get(collection, collection)
 
 
@@ -171,7 +171,7 @@ TAGS_KEPT = 1_000
 
 
 class SpaceRecord(Value):
-    """`secret` keys every digest and look-up tag of the space, so that stored names and digests tell nothing."""
+    """A space's `secret`, which keys every digest and lookup tag, so that stored names and digests reveal nothing."""
 
     secret: str
     created_at: Instant
@@ -181,18 +181,18 @@ class SpaceRecord(Value):
         return bytes.fromhex(self.secret)
 
     def tag(self, purpose: str, /, *parts: str) -> str:
-        """Return the keyed tag of `parts` for `purpose`: hex digits."""
+        """Return the keyed tag of `parts` for `purpose` in hex digits."""
         return strict_json.keyed_tag(self._key, purpose, *parts, size=TAG_DIGITS)
 
     @cached_property
     def _conversations(self) -> dict[ConversationKey, ConversationTag]:
-        """The tags made so far; each write of a conversation asks for its own."""
+        """Cache of conversation tags, because each write of a conversation needs its own."""
         return {}
 
     def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
         tag = self._conversations.get(key)
         if tag is None:
-            # Cleared whole: that bounds memory, and a tag is cheap to make again.
+            # Cleared whole: that bounds memory, and a tag is cheap to recompute.
             if len(self._conversations) >= TAGS_KEPT:
                 self._conversations.clear()
             tag = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
@@ -200,7 +200,7 @@ class SpaceRecord(Value):
 
     @cached_property
     def _tags(self) -> dict[tuple[str, ...], str]:
-        """The tags made so far of what is asked for often: models of vectors, namespaces of records."""
+        """Cache of frequently used tags: models of vectors, namespaces of records."""
         return {}
 
     def _known_tag(self, purpose: str, /, *parts: str) -> str:
@@ -215,7 +215,7 @@ class SpaceRecord(Value):
         return self.tag("turn", *key, host_id)
 
     def erased_tag(self, name: tuple[str, ...], /) -> str:
-        """Return the tag of an imported message that was erased, by one of the names that recognise it."""
+        """Return the tag of an erased imported message, by one of the names that recognise it."""
         return self.tag("erased import", *name)
 
     def alias_tag(self, channel: str, chat: str, /) -> str:
@@ -228,13 +228,13 @@ class SpaceRecord(Value):
         return self.tag("derived", plane, store_key)
 
     def slot_tag(self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /) -> str:
-        """Return the tag of a slot; facts that count in one conversation alone have slots of their own."""
+        """Return the tag of a slot; facts limited to one conversation have slots of their own."""
         return self.tag("slot", kind.value, facts.topic_key(topic), *(home or ()))
 
     def earlier_slot_tags(
         self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /
     ) -> tuple[str, ...]:
-        """Return the tags that earlier builds may have given the slot."""
+        """Return the tags that earlier builds may have used for the slot."""
         return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in facts.earlier_topic_keys(topic))
 
     def skill_tag(self, name: str, /) -> SkillId:
@@ -248,7 +248,7 @@ class SpaceRecord(Value):
         return tools.experience_key(self.registry_tag(registry_id), tag)
 
     def namespace_key(self, namespace: tuple[str, ...], /) -> str:
-        """Return how the keys of a namespace's records begin, those of the namespaces below a first part together."""
+        """Return the key prefix of a namespace's records; namespaces with the same first part are adjacent."""
         # The first part begins the key, so that one scan finds all namespaces below it.
         first = self._known_tag("record first part", namespace[0])[:8]
         return f"{first}.{self._known_tag('record namespace', *namespace)[:16]}."
@@ -260,11 +260,11 @@ class SpaceRecord(Value):
         return self._known_tag("model", model)
 
     def digest(self, body: bytes, /) -> str:
-        """Return the keyed digest of a document's body, as journals may show it."""
+        """Return the keyed digest of a document's body for the journal."""
         return strict_json.keyed_digest(self._key, body)
 
     def answer_key(self, key: str, request: bytes, /) -> bytes:
-        """Return the 32 bytes that seal what a repeat of `request` under an idempotency key is answered."""
+        """Return the 32 bytes that seal the stored answer to `request` under an idempotency key."""
         state = strict_json.keyed_chain(self._key, b"answer", size=32)
         name = key.encode()
         # The key's length precedes it, so that no other key and request give the same bytes.
@@ -272,7 +272,7 @@ class SpaceRecord(Value):
         return state.digest()
 
     def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
-        """Return a running keyed digest for `purpose`, `size` bytes long."""
+        """Return a running keyed digest of `size` bytes for `purpose`."""
         return strict_json.keyed_chain(self._key, purpose, size=size)
 
 
@@ -283,7 +283,7 @@ TRANSPORTS: Final = "transports"
 
 
 class BrowserSession(Value):
-    """A session of a browser as it is stored. `holder` is a tag, `masked` a credential under a mask of the cookie."""
+    """A browser session as stored. `holder` is a tag, `masked` a credential masked by the cookie."""
 
     cookie: Name
     holder: str
@@ -292,13 +292,13 @@ class BrowserSession(Value):
 
 
 class ClosedTransports(Value):
-    """The transports that an operator switched off, by name. The system space has one document of them."""
+    """Transports that an operator disabled, by name. The system space has one document of them."""
 
     names: tuple[Name, ...] = ()
 
 
 class TransportEndpoints(Value):
-    """The addresses at which clients reach transports, by name, as an operator set them."""
+    """Addresses at which clients reach transports, by name, as an operator set them."""
 
     endpoints: dict[Name, str] = {}
 
@@ -307,11 +307,11 @@ class PrincipalKind(StrEnum):
     """Kind of a principal."""
 
     OPERATOR = "operator"
-    """Runs the server: every space, every operation, users and keys."""
+    """Operates the server: every space, every operation, users and keys."""
     USER = "user"
-    """Has one space, and every member's operation in it."""
+    """Has one space, and every member operation in it."""
     DEVICE = "device"
-    """Acts for a user: the user's space, member's operations, no erasure of the whole space."""
+    """Acts for a user: the user's space and member operations, but no erasure of the whole space."""
     DEVELOPER = "developer"
     """The caller of a server in loopback development mode: an operator without a credential."""
 
@@ -331,7 +331,7 @@ class KeyQuota(Value):
 
     @property
     def is_daily(self) -> bool:
-        """Return whether anything of a day is bounded."""
+        """Return whether the quota has a daily limit."""
         return self.calls_per_day is not None or self.bytes_per_day is not None
 
 

@@ -49,7 +49,7 @@ class RegistryScope(StrEnum):
 
 
 NAMED_SCOPES = frozenset({RegistryScope.PROJECT, RegistryScope.WORKSPACE, RegistryScope.CONVERSATION})
-"""Scopes of which there are many, so that `scope_id` says which."""
+"""Scopes that can occur several times, so that `scope_id` says which."""
 
 
 class _ScopedTool(Value):
@@ -79,7 +79,7 @@ class AgentToolDescriptor(Value):
     version: Name | None = None
     schema_fingerprint: Fingerprint
     descriptor_fingerprint: Fingerprint | None = None
-    """The fingerprint of this description; computed if left out."""
+    """The fingerprint of this description; computed if omitted."""
     permission_tags: Tags = ()
     risk_tags: Tags = ()
     tool_groups: Tags = ()
@@ -124,7 +124,7 @@ class ExperienceStatus(StrEnum):
     """State of an experience."""
 
     CANDIDATE = "candidate"
-    """One success that waits to be repeated: nothing is said of it."""
+    """One success that awaits a repetition: it gives no hints."""
     ACTIVE = "active"
 
 
@@ -137,7 +137,7 @@ class ToolExperience(Value):
     task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     reason: Annotated[str, Field(max_length=limits.TOOL_REASON_CHARS)] = ""
     guidance: Annotated[str, Field(max_length=limits.TOOL_REASON_CHARS)] = ""
-    """An operator's word on how to use it."""
+    """An operator's advice on how to use it."""
     success_count: int = 0
     failure_count: int = 0
     mismatch_count: int = 0
@@ -149,7 +149,7 @@ class ToolExperience(Value):
 
     @property
     def text(self) -> str:
-        """Return what the experience says, in words."""
+        """Return the experience in words."""
         return "\n".join(part for part in (self.reason, self.guidance) if part) or self.tool_id
 
     @property
@@ -159,5 +159,5 @@ class ToolExperience(Value):
 
 
 def experience_key(registry_tag: str, experience_tag: str, /) -> str:
-    """Return the key of an experience: those of one registry stand together."""
+    """Return the key of an experience; those of one registry are adjacent."""
     return f"{registry_tag}.{experience_tag}"

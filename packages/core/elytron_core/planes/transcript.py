@@ -40,7 +40,7 @@ class ActorAttribution(Value):
     triggered_by: Name | None = None
 
     def speaking(self, speaker: str | None, /) -> "ActorAttribution":
-        """Return the attribution of a message of this turn that `speaker` said; the other parts are the turn's."""
+        """Return the attribution of a message by `speaker` in this turn; the other parts are the turn's."""
         return self if speaker is None else self.model_copy(update={"speaker_id": speaker})
 
     @property
@@ -106,7 +106,7 @@ def _bounded_items(items: tuple[OpaqueItem, ...]) -> tuple[OpaqueItem, ...]:
 
 
 OpaqueItems = Annotated[tuple[OpaqueItem, ...], Field(max_length=limits.OPAQUE_ITEMS), AfterValidator(_bounded_items)]
-"""The items of one turn, in the order of the host."""
+"""The items of one turn, in host order."""
 
 
 TURNS, CONVERSATIONS = "turns", "conversations"
@@ -114,7 +114,7 @@ TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
 SEQUENCE_DIGITS, SPEAKERS_KEPT = 12, 32
 EDIT_OF = "edit_of"
-"""Metadata of an edited message: the id of the one that it replaces."""
+"""Metadata key of an edited message: the id of the one that it replaces."""
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Metadata = dict[Name, str | int | float | bool | None]
@@ -133,7 +133,7 @@ GivenMetadata = Annotated[
     Field(max_length=limits.METADATA_KEYS),
     AfterValidator(require_flags),
 ]
-"""The same as it may be given: bounded, and with nothing that JSON has no word for."""
+"""The same as input: bounded, and only JSON values."""
 
 
 class TurnDelivery(StrEnum):
@@ -179,7 +179,7 @@ class Message(Value):
     speaker: Name | None = None
     at: ClaimedTime | None = None
     authority: EvidenceAuthority | None = None
-    """Its authority; without one, its role decides."""
+    """Its authority; defaults by role."""
 
     @property
     def stands_on(self) -> EvidenceAuthority:
@@ -208,7 +208,7 @@ class ToolObservation(Value):
 
 
 def _nothing_hidden() -> dict[int, Instant]:
-    # A plain function: each turn that is read or stored asks for it, and a generic alias takes longer to call.
+    # A plain function: every turn read or stored calls it, and a generic alias is slower.
     return {}
 
 
@@ -230,9 +230,9 @@ class Turn(Value):
     tags: tuple[Name, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
     forgotten: dict[int, Instant] = Field(default_factory=_nothing_hidden)
-    """Messages that are hidden from recall, and since when."""
+    """Messages hidden from recall, and since when."""
     erased: tuple[int, ...] = ()
-    """Messages that are gone; their places stay, so that later ones keep their ids."""
+    """Erased messages; their positions stay, so that later messages keep their ids."""
     source: TurnSource | None = None
     actor: ActorAttribution | None = None
     tool_observations: tuple[ToolObservation, ...] = ()
@@ -248,7 +248,7 @@ class Turn(Value):
 
     @property
     def is_private(self) -> bool:
-        """True if the host's metadata say so: of a private conversation, or that it is not to be stored for memory."""
+        """True if the host's metadata mark it private or not to be stored for memory."""
         return self.metadata.get(PRIVATE_FLAG) is True or self.metadata.get(STORE_FLAG) is False
 
     def is_recallable(self, part: int, /, *, include_private: bool = False) -> bool:
@@ -260,7 +260,7 @@ class Turn(Value):
         return is_open and self.messages[part].role is not EvidenceRole.SYSTEM and self.is_kept(part)
 
     def is_kept(self, part: int, /) -> bool:
-        """Return whether a message is in use: neither hidden, nor gone, nor restricted, nor in an archived turn."""
+        """Return whether a message is in use: neither hidden, erased nor restricted, and not in an archived turn."""
         return (
             self.lifecycle is TurnLifecycle.ACTIVE
             and part not in self.forgotten
@@ -269,14 +269,14 @@ class Turn(Value):
         )
 
     def without(self, part: int, /) -> "Turn":
-        """Return the turn with a message erased; what the host keeps beside the words may repeat it, and goes too."""
+        """Return the turn with a message erased; the host's accompanying data may repeat it, and is removed too."""
         messages = list(self.messages)
         messages[part] = Message(role=messages[part].role, text="")
         erased = tuple(sorted((*self.erased, part)))
         return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
 
     def is_readable(self, part: int, /) -> bool:
-        """Return whether a message may be read by its id: its text is there, not masked, and not restricted."""
+        """Return whether a message may be read by its id: its text exists, is not masked, and is not restricted."""
         return (
             self.redaction is TextRedaction.RAW_AVAILABLE
             and part not in self.erased
@@ -299,31 +299,31 @@ class Turn(Value):
 
     @property
     def _is_told_by_users(self) -> bool:
-        """True if users wrote all of a turn that was delivered; one that was not may lack an answer."""
+        """True if users wrote all of a delivered turn; an undelivered one may lack an answer."""
         return self.delivery is TurnDelivery.DELIVERED and all(
             message.role is EvidenceRole.USER for message in self.messages
         )
 
     @property
     def uses_external_content(self) -> bool:
-        """True if third parties' words went into the turn: a page, a document, a tool that reads these."""
+        """True if third parties' words went into the turn: a page, a document, or a tool that reads these."""
         return self.external_content_used or any(observation.external_content for observation in self.tool_observations)
 
     @property
     def is_emptied(self) -> bool:
-        """True if every message is gone; such a turn is being removed."""
+        """True if every message is erased; such a turn is being removed."""
         return len(self.erased) == len(self.messages)
 
 
 class TurnName(Value):
-    """A host's own turn id, kept so that the same turn is committed once. `digest` is keyed."""
+    """A host's own turn id, stored so that the same turn is committed once. `digest` is keyed."""
 
     turn: TurnId
     digest: str
 
 
 class Conversation(Value):
-    """The head of a conversation: what comes next and what has been seen."""
+    """The head of a conversation: its next sequence and what it contains so far."""
 
     channel: Name
     conversation: Name
@@ -345,11 +345,11 @@ class AliasTrust(StrEnum):
 
     TRUSTED = "trusted"
     UNKNOWN_SUBJECT = "unknown_subject"
-    """The chat is another subject's."""
+    """The chat belongs to another subject."""
     CONVERSATION_GONE = "conversation_gone"
     """Its conversation was erased."""
     MISMATCHED = "mismatched"
-    """The document of the alias is of another chat."""
+    """The alias document belongs to another chat."""
 
 
 class ChatAlias(Value):
@@ -361,7 +361,7 @@ class ChatAlias(Value):
 
 
 def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
-    """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
+    """Return the id, and document key, of a conversation's turn; ids sort in conversation order."""
     return TurnId(f"{tag}.{sequence:0{SEQUENCE_DIGITS}x}")
 
 
@@ -377,22 +377,22 @@ def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
 
 
 def sequence_of(turn: TurnId, /) -> int:
-    """Return a turn's place in its conversation, as its id says it."""
+    """Return a turn's sequence in its conversation, parsed from its id."""
     return int(turn.partition(".")[2], 16)
 
 
 def said_at(turn: Turn, message: Message, /) -> Instant:
-    """Return when a message was said: its host's word, else when the turn was recorded."""
+    """Return when a message was said: the host's claim, else when the turn was recorded."""
     return turn.recorded_at if message.at is None else message.at
 
 
 def ordered_at(turn: Turn, message: Message, /) -> Instant:
-    """Return the time by which a message is ordered: as its host claims, but never after the turn was recorded."""
+    """Return the time that orders a message: as its host claims, but never after the turn was recorded."""
     return order_time(message.at, recorded_at=turn.recorded_at)
 
 
 def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
-    """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
+    """Return `head` updated with the times, speakers and names of `turns`, but not their number."""
     times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
     turn_speakers = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
     speakers = dict.fromkeys((*head.speakers, *turn_speakers))
@@ -407,7 +407,7 @@ def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
 
 
 def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
-    """Return `head` with `turns`, which come next, met and counted in."""
+    """Return `head` updated and counted for `turns`, which come next."""
     counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
     return note_turns(head, turns).model_copy(update=counts)
 
@@ -429,11 +429,11 @@ def evidence_of(messages: tuple[Message, ...], delivery: TurnDelivery, /) -> tup
 
 
 def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None:
-    """Return a turn that was not delivered at first with the messages that it has as a delivered one.
+    """Return a turn that was first stored as undelivered with the messages of its delivered form.
 
     None if it was delivered, does not begin like that, or anything was taken out of it since.
     """
-    # A repeat of the turn must not bring back what was taken out of it.
+    # A repeat of the turn must not restore what was removed from it.
     is_whole = not turn.erased and not turn.forgotten and turn.redaction is TextRedaction.RAW_AVAILABLE
     if turn.delivery is TurnDelivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
         return None
@@ -473,7 +473,7 @@ class AttributeSource(StrEnum):
 
 
 class MessageAttribute(Value):
-    """One value under a key that begins with `host.` or `memory.`. With `part`, it is that message's."""
+    """One value under a key that begins with `host.` or `memory.`. With `part`, it belongs to that message."""
 
     key: AttributeKey
     value: AttributeValue
@@ -500,7 +500,7 @@ class TurnAttribute(MessageAttribute):
 
 
 def attribute_key(turn: TurnId, tag: str, /) -> str:
-    """Return the document key of an attribute; a turn's attributes stand together."""
+    """Return the document key of an attribute; a turn's attributes are adjacent."""
     return f"{turn}.{tag}"
 
 
@@ -510,7 +510,7 @@ _TURN = re.compile(r"[0-9a-f]{24}\.[0-9a-f]{12}")
 _PART = re.compile(r"[0-9]{1,3}")
 _SCHEME = "transcript:"
 _MESSAGE = re.compile(r"[\w.-]+#[0-9]+", re.ASCII)
-"""The form of a message's id: no host's own source may look like one, or a slip of the pen would count as evidence."""
+"""Form of a message's id. No host's own source may look like one; otherwise a typo would count as evidence."""
 
 
 class TranscriptEvidenceRef(Value):
@@ -530,13 +530,13 @@ class TranscriptEvidenceRef(Value):
 
     @property
     def citation(self) -> str:
-        """The text that people are shown; nothing is decided by reading it."""
+        """The citation as shown to people; no decision depends on parsing it."""
         place = f"{_SCHEME}{self.memory_space_id}/{self.channel_id}/{self.conversation_id}#turn={self.turn_id}"
         return place if self.message_id is None else f"{place}#message={self.message_id}"
 
 
 class DerivedMemoryPlane(StrEnum):
-    """Plane of a memory that rests on a transcript."""
+    """Plane of a memory based on a transcript."""
 
     LONG_TERM = "long_term"
     SHARED_FACT = "shared_fact"
@@ -549,7 +549,7 @@ class DerivedMemoryPlane(StrEnum):
 
 
 class DerivedMemoryRef(Value):
-    """A memory and the evidence it rests on. `store_key` is the memory's id in its plane."""
+    """A memory and the evidence it is based on. `store_key` is the memory's id in its plane."""
 
     plane: DerivedMemoryPlane
     store_key: str
@@ -559,7 +559,7 @@ class DerivedMemoryRef(Value):
 
     @classmethod
     def read(cls, body: bytes, /, *, space: str) -> "DerivedMemoryRef":
-        """Return the link that a document of `space` holds.
+        """Return the link stored in a document of `space`.
 
         The name in the document is that of the space in which it was made, and a restore may give it another.
         """
@@ -573,7 +573,7 @@ def derived_key(turn: TurnId, tag: str, /) -> str:
 
 
 def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
-    """Return the turn that `citation` names, and which message of it; None where it names no turn of ours.
+    """Return the turn that `citation` names, and which message of it; None if it names no turn of ours.
 
     A turn's id, a message's id (`turn#part`) and a display citation are understood.
     """
@@ -585,7 +585,7 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
         turn, _, message = rest.partition("#message=")
         rest = message or turn
     turn, _, part = rest.partition("#")
-    # Citations come from callers, so that only the exact form names a turn.
+    # Citations come from callers, so only the exact form names a turn.
     if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
         return None
     return TurnId(turn), int(part) if part else None

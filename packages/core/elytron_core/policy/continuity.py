@@ -37,7 +37,7 @@ _WORTH: Final = {
 """Kinds that are dropped last when there are too many."""
 TERM_POINTS: Final = 4.0
 OPEN_POINTS: Final = 6.0
-"""An active capsule is more likely to be taken up than one that is done."""
+"""An active capsule is more likely to be resumed than a finished one."""
 
 
 def select_capsules(
@@ -57,13 +57,13 @@ def select_capsules(
 
 
 def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
-    """Return the capsules as at most 900 characters, one after the other; what does not fit whole is left out."""
+    """Return the capsules joined in at most 900 characters; those that do not fit whole are left out."""
     lines: list[str] = []
     room = limits.CAPSULE_BLOCK_CHARS
     for capsule in capsules:
         line = f"[{capsule.kind.value}] {capsule.topic}: " + " ".join(capsule.text.split())
         if len(line) > room:
-            # A shorter one behind it may still fit.
+            # A shorter one after it may still fit.
             continue
         lines.append(line)
         room -= len(line) + 1
@@ -73,7 +73,7 @@ def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
 def giving_way(
     capsules: Sequence[ContinuityCapsule], *, fresh: frozenset[str], now: Instant
 ) -> tuple[ContinuityCapsule, ...]:
-    """Return the capsules beyond 16 of a conversation and 96 of the space, least worth first; never `fresh` ones."""
+    """Return the capsules beyond 16 per conversation and 96 per space, least valuable first; never `fresh` ones."""
     order = sorted(capsules, key=lambda c: (c.id in fresh, *_capsule_retention(c, now), c.updated_at, c.id))
     counts: dict[tuple[str, str], int] = {}
     for capsule in capsules:
@@ -93,7 +93,7 @@ def giving_way(
 
 
 def _capsule_retention(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, int]:
-    # Forgotten ones give way first.
+    # Forgotten ones are dropped first.
     return capsule.forgotten_at is None, _WORTH[state_at(capsule, now)]
 
 
@@ -112,16 +112,16 @@ KIND_ORDER: Final = (
     FactKind.RELATIONSHIP,
     FactKind.FACT,
 )
-"""Facts that a conversation needs first when it begins again."""
+"""Facts that a resumed conversation needs first."""
 
 
 def facts_limit(mode: SnapshotMode, /) -> int:
-    """Return how many facts a snapshot of this mode holds at most."""
+    """Return the maximum number of facts in a snapshot of this mode."""
     return SNAPSHOT_FACTS_BOOTSTRAP if mode is SnapshotMode.BOOTSTRAP else limits.SNAPSHOT_FACTS_FULL
 
 
 def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
-    """Return which of the facts that hold to take along: of this conversation first, then by kind, then the latest."""
+    """Return which current facts to include: this conversation's first, then by kind, then the latest."""
     # A snapshot leaves the space, so private facts are never in it.
     shared = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
     shared.sort(
@@ -131,7 +131,7 @@ def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str
 
 
 def included_layers(layers: SnapshotLayers, /) -> tuple[SnapshotLayer, ...]:
-    """Return which layers hold anything."""
+    """Return which layers have contents."""
     there = {
         SnapshotLayer.FACTS: bool(layers.facts),
         SnapshotLayer.EXECUTION: layers.state is not None,
@@ -142,7 +142,7 @@ def included_layers(layers: SnapshotLayers, /) -> tuple[SnapshotLayer, ...]:
 
 
 def layers_fingerprint(layers: SnapshotLayers, /) -> str:
-    """Return the SHA-256 of the layers, by which a changed or broken snapshot is known."""
+    """Return the SHA-256 of the layers, which reveals a changed or damaged snapshot."""
     return hashlib.sha256(layers.to_bytes()).hexdigest()
 
 
@@ -167,10 +167,10 @@ class _NoteSentence(NamedTuple):
 
 
 def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> DrawnNotes:
-    """Return the notes of up to four days older than a week, from turns in the order of their conversation.
+    """Return notes of up to four days older than a week, from turns in conversation order.
 
-    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of
-    the last one is left for the next page, unless the page has no other.
+    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of the
+    last one is left for the next page, unless the page has no other.
     """
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
     goes_on = is_cut
@@ -188,7 +188,7 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
     turns_by_day: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
     through = 0
     for day, day_turns in days:
-        # A day can come back, because hosts' clocks need not follow the order of turns.
+        # A day can reappear, because hosts' clocks need not follow the order of turns.
         if len(drafts) == NOTES_PER_PASS and day not in drafts:
             break
         through = day_turns[-1][1].sequence
@@ -200,7 +200,7 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
 
 
 def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
-    """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
+    """Return the note rewritten from its day's turns; None if there are none or it would be the same."""
     day_turns = {turn_id: turn for turn_id, turn in turns if _turn_day(turn) == note.period}
     draft = _day_note(note.period, sorted(day_turns.items()))
     if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
@@ -222,7 +222,7 @@ def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> Note
     sentences = _note_sentences(turns)
     if not sentences:
         return None
-    # Chosen by worth, then shown in the order in which they were said.
+    # Chosen by value, then shown in the order in which they were said.
     best = sorted(
         sorted(sentences, key=lambda sentence: (-sentence.factuality, sentence.place))[:SENTENCES],
         key=lambda sentence: sentence.place,
@@ -234,7 +234,7 @@ def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> Note
 
 
 def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_NoteSentence]:
-    """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
+    """Return the recallable sentences of people and assistants, each once, except bare replies."""
     sentences: dict[str, _NoteSentence] = {}
     for turn_id, turn in turns:
         # The words of a page are not those of the people who talk.

@@ -10,18 +10,18 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 TOKEN_BYTES: Final = 28
-"""Bytes of a token that are random or derived; four more check them."""
+"""Bytes of a token that are random or derived; four more are a checksum."""
 _CHECK_BYTES: Final = 4
 
 
 def issued_token(body: bytes, /) -> str:
-    """Return a token of 64 hex digits for `body`, whose end tells it from any other number of that form."""
+    """Return a token of 64 hex digits for `body`, ending in a checksum that distinguishes it from other hex numbers."""
     assert len(body) == TOKEN_BYTES
     return (body + _token_check(body)).hex()
 
 
 def is_issued_token(text: str, /) -> bool:
-    """Return True if `text` is a token that `issued_token` made; any other is taken for one once in 2^32."""
+    """Return whether `text` is a token from `issued_token`; a false positive has a chance of 1 in 2^32."""
     data = bytes.fromhex(text)
     return _token_check(data[:TOKEN_BYTES]) == data[TOKEN_BYTES:]
 
@@ -31,14 +31,10 @@ def _token_check(body: bytes) -> bytes:
 
 
 class CredentialFormat(NamedTuple):
-    """A format, and the credentials that have it. `holds` judges a match of `pattern`.
-
-    Each text that contains one contains one of `hints` in small letters. Words have no pattern: `recovery_words` finds
-    them.
-    """
+    """A format, and the credentials that have it. `holds` checks a match of `pattern`."""
 
     kind: str
-    """Names the credential in the mark that takes its place."""
+    """Names the credential in the mark that replaces it."""
     credentials: tuple[str, ...]
     hints: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None

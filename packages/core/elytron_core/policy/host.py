@@ -156,7 +156,7 @@ GroupT = TypeVar("GroupT", bound=Value)
 
 
 class DistributionPart(StrEnum):
-    """Parts that a distribution may have built in, beside the memory itself."""
+    """Parts that a distribution may include, in addition to the memory itself."""
 
     CLI = "cli"
     HTTP = "http"
@@ -182,7 +182,7 @@ SHIPPED = frozenset(
         DistributionPart.EVOLVE,
     }
 )
-"""Parts that this distribution has built in, with all its extras; snapshots are of these."""
+"""Parts that this distribution includes with all its extras; snapshots list these."""
 
 _NEEDED_BY = {
     DistributionPart.CLI: ("cli",),
@@ -197,20 +197,20 @@ _NEEDED_BY = {
     DistributionPart.EVOLVE: ("proposal_preview", "compact_sandbox", "full_sandbox", "submission"),
 }
 _PART_OF = {name: part for part, names in _NEEDED_BY.items() for name in names}
-"""The part that a capability needs; one that is not listed needs the memory alone."""
+"""The part that a capability requires; an unlisted one requires only the memory."""
 
 _ADAPTERS = frozenset(AdapterCapabilities.model_fields)
 _ENTRIES = frozenset(EntryCapabilities.model_fields)
 _VALIDATION = frozenset(ValidationCapabilities.model_fields)
 _HARNESS = frozenset(_NEEDED_BY[DistributionPart.REPLAY])
 _CARRIES_PRIVATE = frozenset({"webhook_sender", "mqtt_bridge", "a2a_bridge", "llm_gateway", "submission"})
-"""Capabilities that pass memory on by themselves: only if private material may travel."""
+"""Capabilities that transmit memory by themselves: only if private material may leave the host."""
 _MAY_TRAVEL = frozenset({ProfileName.SERVER_GATEWAY, ProfileName.SERVER_DEV_FULL})
 
 
 @dataclass(frozen=True, slots=True)
 class _AllowedCapabilities:
-    """Capabilities that a profile allows of each group; of a group that is not listed, all."""
+    """Capabilities that a profile allows per group; all of an unlisted group."""
 
     adapters: AbstractSet[str]
     entries: AbstractSet[str]
@@ -255,7 +255,7 @@ _ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class CatalogSources:
-    """Sources of a catalog. `entries` are those set up; `has_model` says that maintenance has one to ask.
+    """Inputs of a catalog. `entries` are the configured ones; `has_model` says that maintenance has a model.
 
     `capacity` is the store's bound, of a profile or its own.
     """
@@ -269,7 +269,8 @@ class CatalogSources:
 
 
 def capability_catalog(of: CatalogSources, /) -> MemoryCapabilityCatalog:
-    """Return what can be done under these circumstances, and which of the five factors says otherwise."""
+    """Return which capabilities are available under these conditions, and for others which of the five factors is
+    missing."""
     allowed = _ALLOWED[of.profile.name]
     plain = _make_capability(of, "")
     full = _make_capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
@@ -308,7 +309,7 @@ def capability_catalog(of: CatalogSources, /) -> MemoryCapabilityCatalog:
 
 
 def profile_snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
-    """Return what a profile can do as this distribution ships it, with everything set up that it allows."""
+    """Return the capabilities of a profile as this distribution ships it, with everything that it allows configured."""
     profile = profile_of(name)
     allowed = _ALLOWED[name]
     return PlatformCapabilitySnapshot(
@@ -360,7 +361,7 @@ FOREGROUND: Final = "foreground"
 CRITICAL_PRESSURE: Final = "critical_pressure"
 
 ALWAYS: Final = frozenset({ModeAction.INSPECT, ModeAction.CLOSE})
-"""Looking and ending are possible in every mode."""
+"""Reading and closing are possible in every mode."""
 CHANGING: Final = frozenset({ModeAction.MAINTAIN, ModeAction.IMPORT, ModeAction.RECOVER})
 PERSONAL: Final = frozenset(
     {ModeAction.WRITE, ModeAction.RECALL, ModeAction.PROJECT, ModeAction.EXPORT, ModeAction.IMPORT, ModeAction.MAINTAIN}
@@ -372,7 +373,7 @@ _SEVERITY: Final = {MemoryPressure.NORMAL: 0, MemoryPressure.CAUTIOUS: 1, Memory
 
 
 def action_admissions(mode: ModeInput, /) -> tuple[ActionAdmission, ...]:
-    """Return of every action whether it is admitted in `mode`, and for what is not, the first reason against it."""
+    """Return for every action whether `mode` admits it, and otherwise the first reason against it."""
     return tuple(_action_admission(action, mode) for action in ModeAction)
 
 
@@ -382,14 +383,14 @@ def is_admitted(action: ModeAction, mode: ModeInput, /) -> bool:
 
 
 def room_percent(room: HostRoom | None, /) -> int:
-    """Return what is left of a budget: half at or below the host's floor, three quarters up to twice the floor."""
+    """Return the percentage of a budget that remains: 50 at or below the host's floor, 75 up to twice the floor."""
     if room is None or room.free_bytes > 2 * room.floor_bytes:
         return 100
     return PERCENT_AT_FLOOR if room.free_bytes <= room.floor_bytes else PERCENT_NEAR_FLOOR
 
 
 def worse_pressure(one: MemoryPressure, other: MemoryPressure, /) -> MemoryPressure:
-    """Return the harder pressure of two."""
+    """Return the higher of two pressures."""
     return max(one, other, key=_SEVERITY.__getitem__)
 
 

@@ -17,23 +17,23 @@ _UNSEEN: Final = re.compile("[\u200b-\u200f\u061c\u202a-\u202e\u2066-\u2069\ufef
 
 
 def minute_of(at: Instant, /) -> int:
-    """Return the minute of a time; exports of one chat write seconds or not."""
+    """Return the minute of a time, because exports of one chat may or may not contain seconds."""
     return at // MINUTE_MS
 
 
 def swapped_time(at: Instant, /) -> Instant:
-    """Return a time with the day and month of its date exchanged; as it is if no month has that number."""
+    """Return a time with day and month swapped; unchanged if that is no valid date."""
     moment = as_datetime(at)
     return instant(moment.replace(month=moment.day, day=moment.month)) if moment.day <= 12 else at
 
 
 def message_form(message: Message, /) -> tuple[str, str, str]:
-    """Return role, speaker and words of a message, without signs that are not seen and differ between exports."""
+    """Return role, speaker and words of a message, without invisible characters that differ between exports."""
     return message.role.value, message.speaker or "", " ".join(_UNSEEN.sub("", message.text).split())
 
 
 def content_id(message: Message, repeat: int, /, *context: str) -> str:
-    """Return the id of a message whose format has none: what it says, by whom and in which minute.
+    """Return the id of a message whose format has none, made of its content, speaker and minute.
 
     `repeat` counts the equal messages of that minute before it. One without a time needs its `context` too.
     """
@@ -42,7 +42,7 @@ def content_id(message: Message, repeat: int, /, *context: str) -> str:
 
 
 def erased_names(message: Message, key: ConversationKey, host_id: str | None, /) -> tuple[tuple[str, ...], ...]:
-    """Return by what a message that was erased is recognised: what it says at that minute, and its id.
+    """Return the names that recognise an erased message: its content at that minute, and its id.
 
     Without a time it is recognised in its own conversation only.
     """

@@ -43,7 +43,7 @@ class _MissingTarget(Enum):
 
 @dataclass(slots=True)
 class ConversationLinks:
-    """The part of a conversation that was read so far, and its issues."""
+    """The part of a conversation read so far, and its issues."""
 
     space: str
     conversation: ConversationKey
@@ -65,7 +65,7 @@ class ConversationLinks:
         self.turns[turn_id] = turn
         if turn.sequence in self._sequences:
             self._note(Kind.DUPLICATE_TURN_CURSOR, TURNS, key, turn_id)
-        # The key and the record must agree, or one of them was moved.
+        # The key and the record must agree; otherwise one of them was moved.
         elif turn.sequence != sequence_of(turn_id) or (turn.channel, turn.conversation) != self.conversation:
             self._note(Kind.CORRUPT_RECORD, TURNS, key, turn_id)
         self._sequences.add(turn.sequence)
@@ -81,7 +81,7 @@ class ConversationLinks:
         )
 
     def derived_ref(self, key: str, body: bytes, /) -> None:
-        """Check a link from a memory to this conversation; the turns are known by now."""
+        """Check a link from a memory to this conversation, whose turns are known by now."""
         turn_id = _turn_of(key)
         try:
             ref = DerivedMemoryRef.read(body, space=self.space)
@@ -106,7 +106,7 @@ class ConversationLinks:
                 self._note(Kind.ORPHAN_DERIVED_REF, DERIVED_REFS, key, _turn_of(key), ref=ref)
 
     def attribute(self, key: str, body: bytes, /) -> None:
-        """Check an attribute; the turns are known by now."""
+        """Check an attribute of a turn; the turns are known by now."""
         turn_id = _turn_of(key)
         try:
             turn_attribute = TurnAttribute.model_validate_json(body)
@@ -174,7 +174,7 @@ def _part_of(message: str | None) -> int | None:
 
 
 def _what_is_wrong(body: bytes) -> Kind:
-    """Return what keeps an attribute's record from being one."""
+    """Return why an attribute's record is invalid."""
     try:
         record = strict_json.parse_json(body)
     except InvalidInput:
@@ -190,11 +190,11 @@ def _what_is_wrong(body: bytes) -> Kind:
 
 
 SOURCES: Final = frozenset({"url", "uri", "source", "resource_id", "upload_id"})
-"""The metadata keys under which a turn names the page or file that it came from."""
+"""Metadata keys under which a turn names the page or file that it came from."""
 
 
 def parts_through(turn: transcript.Turn, origin: OutsideOrigin, /) -> tuple[int, ...]:
-    """Return the numbers of the turn's messages that came through `origin`; what the user said beside it stays."""
+    """Return the numbers of the turn's messages that came through `origin`; the user's own messages stay."""
     match origin.kind:
         case OriginKind.TOOL:
             return _through_tool(turn, origin.name)
@@ -240,7 +240,7 @@ class JournalHead(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, /) -> Self:
-        """Return the head that `text` is. Raises InvalidInput."""
+        """Parse `text`. Raises InvalidInput."""
         match = HEAD.fullmatch(text)
         if match is None:
             raise InvalidInput(field="head", problem="is not a head as reported by an inspection")
@@ -260,7 +260,7 @@ def standing_of(
     """
     if now is None:
         return HeadStanding.ABSENT
-    # Checked ahead of the others, because a compacted run no longer has its entries to compare.
+    # Checked first, because a compacted run no longer has its entries to compare.
     if is_compacted:
         return HeadStanding.COMPACTED
     if then is None:
@@ -268,6 +268,7 @@ def standing_of(
     if then.order != recorded.order:
         return HeadStanding.FORKED
     if then.content != recorded.content:
-        # Digests go only with an erasure, and that leaves an entry: without a later one, another program changed them.
+        # Digests disappear only with an erasure, which leaves an entry: without a later one, another program changed
+        # them.
         return HeadStanding.SCRUBBED if now.sequence > recorded.sequence else HeadStanding.FORKED
     return HeadStanding.CURRENT if now.sequence == recorded.sequence else HeadStanding.CONTAINED

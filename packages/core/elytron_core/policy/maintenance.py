@@ -39,7 +39,7 @@ SPENDING_DAYS: Final = 31
 
 
 SUMMARY_FROM: Final = 40
-"""Messages that a conversation has before it is summed up."""
+"""Messages in a conversation before it is summarised."""
 SUMMARY_EVERY: Final = 20
 """New messages after which its summary is renewed."""
 LIVES_DAYS: Final = {facts.FactKind.TASK: 45, facts.FactKind.PROJECT: 180}
@@ -53,7 +53,7 @@ BUDGETS: Final = {
     facts.FactKind.CONSTRAINT: 12,
     facts.FactKind.FACT: 18,
 }
-"""Number of current facts of a kind that a space should need; more is counted in the report and kept."""
+"""Number of current facts of a kind that a space should need; an excess is reported but stays stored."""
 NOTES_AFTER_DAYS: Final = 7
 ROLLUPS: Final = 4
 RECONCILES: Final = 6
@@ -67,13 +67,13 @@ def maintenance_refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
 
 
 def is_summary_due(messages: int, summary: continuity.SessionSummary | None, /) -> bool:
-    """Return whether a conversation of this many messages is to be summed up: from 40 on, then for each 20 more."""
+    """Return whether a conversation of this many messages is due for a summary: from 40 on, then every 20."""
     covered = summary.messages if summary is not None else 0
     return messages >= SUMMARY_FROM and messages - covered >= SUMMARY_EVERY
 
 
 def is_state_due(turns: Sequence[transcript.Turn], state: continuity.ExecutionState | None, /) -> bool:
-    """Return whether turns may have changed the work of their conversation: it is in progress, or tools were used."""
+    """Return whether turns may have changed the conversation's work: it is in progress, or tools were used."""
     if any(turn.tool_observations or turn.host_refs for turn in turns):
         return True
     is_going = state is not None and state.status is not continuity.ExecutionStatus.DONE
@@ -90,7 +90,7 @@ def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId
 
 
 def over_budget(facts: Iterable[facts.Fact], /) -> dict[str, int]:
-    """Return by kind how many current facts there are beyond what a space should need."""
+    """Return by kind how many current facts exceed what a space should need."""
     counts = dict.fromkeys(BUDGETS, 0)
     for fact in facts:
         if fact.is_current:
@@ -106,7 +106,8 @@ def month_of(period: str, /) -> str:
 def fitting_days(
     days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /
 ) -> tuple[continuity.DailyNote, ...]:
-    """Return the days, oldest first, whose citations the month's note can take in; it rests on all of its content."""
+    """Return the days, oldest first, whose citations fit into the month's note, which is based on all of its
+    content."""
     cited = frozenset(month.citations if month is not None else ())
     notes: list[continuity.DailyNote] = []
     for note in sorted(days, key=lambda note: note.period):
@@ -118,7 +119,7 @@ def fitting_days(
 
 
 def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /) -> str:
-    """Return the text of a month's note: its text before, then each day with its date, cut at a note's bound.
+    """Return the text of a month's note: its previous text, then each day with its date, cut at a note's limit.
 
     A day that it already had is replaced by the day's text of now.
     """
@@ -128,7 +129,7 @@ def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote 
 
 
 def is_rolled_up(day: continuity.DailyNote, month: continuity.DailyNote | None, /) -> bool:
-    """Return True if the month's note has taken in the day's."""
+    """Return whether the month's note includes the day's."""
     if month is None or month.forgotten_at is not None:
         return False
     return any(_tells_of(line, (day,)) for line in month.text.splitlines())
@@ -139,7 +140,7 @@ def _tells_of(line: str, days: Iterable[continuity.DailyNote]) -> bool:
 
 
 def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /) -> CapsuleDraft | None:
-    """Return the capsule of the work's results so far; None while it has too little to be taken up again."""
+    """Return the capsule of the work's results so far; None while there is too little to resume."""
     if similarity.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
         return None
     is_done = state.status is continuity.ExecutionStatus.DONE
@@ -160,7 +161,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
 
 
 def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> candidates.CandidateDraft | None:
-    """Return the procedure that finished work proposes: its steps as they were done, if there are at least three."""
+    """Return the procedure that finished work proposes: its steps in order, if there are at least three."""
     if state.status is not continuity.ExecutionStatus.DONE or len(state.done) < STEPS_OF_A_SKILL:
         return None
     topic = " ".join(state.goal.split())[: limits.CANDIDATE_TOPIC_CHARS]
@@ -188,7 +189,7 @@ def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> c
 
 
 def work_health(queue: JobQueue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
-    """Return whether what was put off gets done: `over` are the states of the jobs that ended last."""
+    """Return the health of deferred work; `over` are the states of the jobs that ended last."""
     # A leased job is due when its lease ends, so a dead worker shows here as well.
     late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
     blocked = any(job.state is JobState.BLOCKED for job in queue.active)
@@ -198,11 +199,11 @@ def work_health(queue: JobQueue, over: Sequence[JobState], now: Instant, /) -> W
 
 
 BYTES_PER_TOKEN: Final = 3
-"""Fewer than any common vocabulary needs for plain text, so that an estimate errs on the dear side."""
+"""Fewer than any common vocabulary needs for plain text, so that estimates err on the high side."""
 
 
 class SpendingBudget(Value):
-    """Limit of model calls, and of tokens in and out, of a space in a day (UTC). 0 allows none."""
+    """Daily limit (UTC) per space of model calls, and of input and output tokens. 0 allows none."""
 
     calls_per_day: int = MODEL_CALLS_PER_DAY
     tokens_per_day: int = MODEL_TOKENS_PER_DAY
@@ -214,24 +215,24 @@ def day_of(at: Instant, /) -> int:
 
 
 def estimate_tokens(text: str, /) -> int:
-    """Return about how many tokens a prompt has, rather too many than too few."""
+    """Return an estimate of a prompt's tokens, rather too high than too low."""
     return len(text.encode("utf-8")) // BYTES_PER_TOKEN + 16
 
 
 def spent_today(history: SpendingHistory, at: Instant, /) -> DaySpent:
-    """Return what the day of `at` has come to."""
+    """Return the usage of the day of `at`."""
     day = day_of(at)
     return next((spent_day for spent_day in history.days if spent_day.day == day), DaySpent(day=day))
 
 
 def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool:
-    """Return whether one more call of up to `tokens` is within the budget, running calls included."""
+    """Return whether the budget allows one more call of up to `tokens`, including running calls."""
     calls = day.spent.calls + day.held_calls + 1
     return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 
 
 def hold_call(history: SpendingHistory, at: Instant, *, tokens: int) -> SpendingHistory:
-    """Return `history` with one call of up to `tokens` under way."""
+    """Return `history` with one call of up to `tokens` reserved."""
     day = spent_today(history, at)
     return _with_day(
         history,
@@ -240,12 +241,12 @@ def hold_call(history: SpendingHistory, at: Instant, *, tokens: int) -> Spending
 
 
 def settle_call(history: SpendingHistory, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingHistory:
-    """Return `history` with the call that was held at `held_at` replaced by what it came to."""
+    """Return `history` with the reservation made at `held_at` replaced by the actual usage."""
     day = spent_today(history, held_at)
     return _with_day(
         history,
         day.model_copy(
-            # The day may have left the book meanwhile, and its holds with it.
+            # The day may have left the history meanwhile, with its reservations.
             update={
                 "held_calls": max(0, day.held_calls - 1),
                 "held_tokens": max(0, day.held_tokens - tokens),
@@ -265,7 +266,7 @@ NEVER_ENDED: Final = "never_ended"
 
 
 def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
-    """Return the job of `kinds` to take next: due, oldest first, and no other of its conversation under way."""
+    """Return the next job of `kinds` to lease: due, oldest first, with no other job of its conversation running."""
     # A lease that has ended keeps no conversation busy: its worker is gone.
     busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
     free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
@@ -273,7 +274,7 @@ def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> Q
 
 
 def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob | None:
-    """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
+    """Return the conversation's job that has not been leased yet, to which more turns can be added."""
     states = {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
     waiting = (job for job in queue.active if job.kind == MAINTENANCE and job.state in states)
     return next((job for job in waiting if job.conversation == conversation), None)
@@ -287,7 +288,7 @@ def has_room(queue: JobQueue, /, *, kind: str = MAINTENANCE) -> bool:
 
 
 def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
-    """Return `job` leased to `holder` from `at` on: no other worker may take it before the lease ends.
+    """Return `job` leased to `holder` from `at` on; no other worker may take it before the lease ends.
 
     A job that was taken too often without coming to an end, because its workers died, is given up.
     """
@@ -301,7 +302,7 @@ def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
 
 
 def renew_job(job: Job, *, at: Instant) -> Job:
-    """Return a leased `job` with its lease counted from `at`."""
+    """Return a leased `job` with its lease renewed from `at`."""
     assert job.lease is not None
     until = Instant(at + job.terms.lease_ms)
     lease = job.lease.model_copy(update={"until": until})
@@ -309,7 +310,7 @@ def renew_job(job: Job, *, at: Instant) -> Job:
 
 
 def is_held(job: Job, holder: str, /) -> bool:
-    """Return True if `holder` still has the job."""
+    """Return whether `holder` still holds the job's lease."""
     return job.state is JobState.LEASED and job.lease is not None and job.lease.holder == holder
 
 
@@ -319,7 +320,7 @@ def finish_job(job: Job, *, at: Instant) -> Job:
 
 
 def fail_job(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int) -> Job:
-    """Return `job` after an attempt that failed: waiting longer each time, or given up. `jitter` is 0 to 255."""
+    """Return `job` after a failed attempt: waiting longer each time, or abandoned. `jitter` is 0 to 255."""
     if not retryable or job.attempts >= limits.JOB_ATTEMPTS:
         return _move_job(job, JobState.DEAD_LETTER, at=at, error=error)
     return _move_job(
@@ -332,23 +333,23 @@ def fail_job(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int)
 
 
 def block_job(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
-    """Return `job` put aside until `until`; what it could not try was no attempt."""
+    """Return `job` blocked until `until`; this does not count as an attempt."""
     waiting = _move_job(job, JobState.BLOCKED, at=at, due_at=until, error=error)
     return waiting.model_copy(update={"attempts": max(0, job.attempts - 1)})
 
 
 def cancel_job(job: Job, *, at: Instant) -> Job:
-    """Return `job` as given up on request."""
+    """Return `job` cancelled on request."""
     return _move_job(job, JobState.CANCELLED, at=at)
 
 
 def retry_job(job: Job, *, at: Instant) -> Job:
-    """Return `job` to be tried at once, with its attempts counted from zero; what it had done stays done."""
+    """Return `job` due now with its attempts reset; finished parts stay done."""
     return _move_job(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
 
 
 def wait_ms(attempts: int, jitter: int, /, *, most_ms: int = limits.JOB_WAIT_MAX_MS) -> int:
-    """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
+    """Return the wait after `attempts` attempts: doubled each time up to a limit, minus up to a half."""
     # Bounded before the shift, which would otherwise make huge numbers.
     longest = min(JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
     return longest - longest * jitter // 512
@@ -360,13 +361,13 @@ def next_day(at: Instant, /) -> Instant:
 
 
 def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobId, ...]]:
-    """Return `queue` with a job as `entry` has it, in its old place, and the ids of jobs long over that it lets go."""
+    """Return `queue` with `entry` in the job's old position, and the ids of long finished jobs that it drops."""
     others = [listed for listed in queue.active if listed.id != entry.id]
     over = tuple(listed for listed in queue.over if listed != entry.id)
     if not entry.state.is_active:
         over = (*over, entry.id)
         return JobQueue(active=tuple(others), over=over[-JOBS_KEPT:]), over[:-JOBS_KEPT]
-    # A job keeps its place, or each retry would move the oldest one back.
+    # A job keeps its position, or each retry would move the oldest one back.
     place = next((at for at, listed in enumerate(queue.active) if listed.id == entry.id), len(others))
     return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
 

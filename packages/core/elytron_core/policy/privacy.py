@@ -27,7 +27,7 @@ _BASE: Final = "[A-Za-z0-9+/]"
 
 BEGINNING: Final = MappingProxyType(
     {
-        # Models and what they search with.
+        # Models and search.
         "gsk_": rf"gsk_{_WORD}{{40,}}+",
         "xai-": rf"xai-{_WORD}{{60,}}+",
         "pplx-": rf"pplx-{_WORD}{{40,}}+",
@@ -81,14 +81,14 @@ BEGINNING: Final = MappingProxyType(
         "figd_": rf"figd_{_URL}{{40,}}+",
         "pmak-": rf"PMAK-{_HEX}{{24}}-{_HEX}{{34}}",
         "cfpat-": rf"CFPAT-{_URL}{{43}}",
-        # Watching.
+        # Monitoring.
         "glsa_": rf"glsa_{_WORD}{{32}}_{_HEX}{{8}}",
         "glc_": rf"glc_eyJ{_BASE}{{40,}}+={{0,2}}",
         "sntrys_": r"sntrys_[A-Za-z0-9+/_=-]{50,}+",
         "sntryu_": rf"sntryu_{_HEX}{{64}}",
         "nrak-": r"NRAK-[A-Z0-9]{27}",
         "phx_": rf"phx_{_WORD}{{40,}}+",
-        # Money, shops, messages.
+        # Payment, shops, messaging.
         "whsec_": rf"whsec_{_BASE}{{32,}}+={{0,2}}",
         "shpat_": rf"shpat_{_HEX}{{32}}",
         "shpss_": rf"shpss_{_HEX}{{32}}",
@@ -100,7 +100,7 @@ BEGINNING: Final = MappingProxyType(
         "xapp-": rf"xapp-[0-9]-[A-Z0-9]{{8,14}}-[0-9]{{10,16}}-{_HEX}{{40,}}+",
     }
 )
-"""Forms that begin with what names them."""
+"""Formats that begin with a characteristic prefix."""
 
 WITHIN: Final = MappingProxyType(
     {
@@ -113,7 +113,7 @@ WITHIN: Final = MappingProxyType(
         "sig=": r"[?&]sig=([A-Za-z0-9%+/]{40,120}={0,2})(?![A-Za-z0-9%+/])",
     }
 )
-"""Forms within addresses and settings; the first group is the secret."""
+"""Formats within addresses and settings; the first group is the secret."""
 
 
 _IBAN_CHARS: Final = {
@@ -150,11 +150,11 @@ CARD_PREFIXES: Final = re.compile(
     r"|62\d{14,17}",  # UnionPay
     re.ASCII,
 )
-"""The forms of card numbers that are issued; with the check digit, ordinary numbers are left alone."""
+"""Formats of issued card numbers; together with the check digit they exclude ordinary numbers."""
 
 
 class ScrubbedText(Value):
-    """A text without the secrets found in it, and how many of each kind there were."""
+    """A text without the secrets in it, and how many of each kind were removed."""
 
     text: str
     counts: dict[str, int] = {}
@@ -165,7 +165,7 @@ _Starts = Callable[[str], list[int]]
 
 
 class _SecretRule(NamedTuple):
-    """A kind of secret and its form; each text that has one contains one of `needs` in small letters.
+    """A kind of secret and its format; each text that has one contains one of `needs` in lower case.
 
     `group` is blacked out if `holds` is true of it. `starts` gives the places in a text of small letters at which the
     form can begin; None is any place.
@@ -181,7 +181,7 @@ class _SecretRule(NamedTuple):
 
 def _is_card(text: str) -> bool:
     digits = re.sub(r"[ -]", "", text)
-    # One number in ten has a right check digit by chance, so the issuer's form counts too.
+    # One number in ten has a valid check digit by chance, so the issuer's format counts too.
     if not CARD_PREFIXES.fullmatch(digits):
         return False
     doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
@@ -202,7 +202,7 @@ def _has_digit(text: str) -> bool:
 
 
 _START = r"(?<![A-Za-z0-9_])"
-# A mark of an earlier pass is no secret, and neither is a placeholder of a template.
+# A mark of an earlier pass is no secret, and neither is a template's placeholder.
 _VALUE_START = r"(?!\[redacted:|\$\{|\{\{|<[a-z]|\*{3})"
 _SEPARATOR = r"\\?[\"']?[ \t]{0,4}(?:=>|:=|[:=：])[ \t]{0,4}"
 _QUOTED = r"\\?[\"']" + _VALUE_START + r"([^\"'\n\\]{4,}+)\\?[\"']"
@@ -219,7 +219,7 @@ _NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "sessio
 
 
 def _part_places(small: str, part: str) -> list[int]:
-    """Return the places of `part` in a text."""
+    """Return the positions of `part` in a text."""
     places: list[int] = []
     place = small.find(part)
     while place >= 0:
@@ -233,7 +233,7 @@ def _token_places(small: str) -> list[int]:
 
 
 def _name_places(small: str) -> list[int]:
-    """Return where one of `_NAMES` or "pwd" may begin; trying them at every character takes a hundred times longer."""
+    """Return where one of `_NAMES` or "pwd" may begin; trying every character takes a hundred times longer."""
     places = {place for head in _NAME_HEADS if head in small for place in _part_places(small, head)}
     for tail in _NAME_TAILS:
         for place in _part_places(small, tail) if tail in small else ():
@@ -357,22 +357,22 @@ _HINTS: Final = {
     mark: tuple(hint for hint in _EVERY_HINT if mark == next(sign for sign in _MARKS if sign in hint))
     for mark in _MARKS
 }
-"""Hints of secrets, by a sign that each contains: most texts that people write have few of these signs."""
+"""Hints of secrets, by a character that each contains: most texts that people write have few of these."""
 _OF_DIGITS: Final = tuple(rule for rule in _RULES if all(need.isdigit() for need in rule.needs))
 _DIGITS: Final = re.compile("[0-9][0-9]")
-"""A text without a hint and without two digits side by side holds no secret: most are done with at this look."""
+"""A text without a hint and without two adjacent digits contains no secret; most texts end here."""
 _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
 
 
 def is_suspect(text: str, /) -> bool:
-    """Return True if a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
+    """Return whether a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
     small = _lower_in_place(visible_text(text))
     has_sign = next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
     return has_sign or may_hold_words(text)
 
 
 def scrub_secrets(text: str, /) -> ScrubbedText:
-    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more.
+    """Return `text` with every secret replaced by `[redacted:kind]`; scrubbing again finds nothing more.
 
     Characters that are not seen go if they hide a secret, for a block would show it without them.
     """
@@ -391,10 +391,10 @@ def _scrub_text(text: str, counts: dict[str, int]) -> str:
         return text
     starts: dict[_Starts, list[int]] = {}
     issued = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
-    # Without a hint only the number of a card can be there.
+    # Without a hint only a card number is possible.
     for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
         if any(need in small for need in rule.needs):
-            # Rules share their places, until a replacement moves the text.
+            # Rules share their positions until a replacement shifts the text.
             if rule.starts is not None and rule.starts not in starts:
                 starts[rule.starts] = rule.starts(small)
             clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, counts)
@@ -405,7 +405,7 @@ def _scrub_text(text: str, counts: dict[str, int]) -> str:
 
 
 def _secret_hints(small: str) -> Iterator[str]:
-    """Yield what a text has in it that may be part of a secret."""
+    """Yield the hints of secrets in a text."""
     for mark, hints in _HINTS.items():
         if mark in small:
             for hint in hints:
@@ -415,27 +415,27 @@ def _secret_hints(small: str) -> Iterator[str]:
 
 @cache
 def _issuer_rule(hint: str) -> _SecretRule:
-    """Return the rule for what a service issues, made when a text first has a hint of it."""
+    """Return the rule for credentials of a service, built when a text first has a hint of it."""
     form = BEGINNING.get(hint)
     if form is None:
-        # A form within an address begins ahead of its hint, so no places are known.
+        # A format within an address begins before its hint, so no positions are known.
         return _SecretRule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
     return _SecretRule("api_key", (hint,), re.compile(_START + form), starts=partial(_places_of, part=hint))
 
 
 def _lower_in_place(text: str) -> str:
-    """Return `text` in small letters, each at its old place: `lower` makes two of one capital."""
+    """Return `text` in lower case, each character in its old position: `lower` turns one capital into two."""
     return text.replace("İ", "i").replace("ſ", "s").lower()
 
 
 def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, counts: dict[str, int]) -> str:
-    """Return `text` with what one rule finds blacked out, looked for at `starts` alone if they are given."""
+    """Return `text` with the matches of one rule redacted, searched only at `starts` if given."""
     if starts is None:
         return rule.pattern.sub(partial(_blacked_out, rule=rule, counts=counts), text)
     pieces: list[str] = []
     end = 0
     for start in starts:
-        # A place inside what was blacked out belongs to that match.
+        # A position inside a redacted match belongs to that match.
         if start >= end and (match := rule.pattern.match(text, start)) is not None:
             pieces += (text[end:start], _blacked_out(match, rule=rule, counts=counts))
             end = match.end()
@@ -451,7 +451,7 @@ def _blacked_out(match: re.Match[str], *, rule: _SecretRule, counts: dict[str, i
 
 
 def _without_words(text: str, counts: dict[str, int]) -> str:
-    """Cut the words of keys, which are ordinary words and show themselves by their checksum alone."""
+    """Cut the words of recovery keys, which are ordinary words and only identifiable by their checksum."""
     for start, end in reversed(recovery_spans(text)):
         counts[WORDS_KIND] = counts.get(WORDS_KIND, 0) + 1
         text = f"{text[:start]}[redacted:{WORDS_KIND}]{text[end:]}"
@@ -459,11 +459,11 @@ def _without_words(text: str, counts: dict[str, int]) -> str:
 
 
 def _without_ibans(text: str, counts: dict[str, int]) -> str:
-    """Cut each IBAN by its country's length, for the words after it may be capitals and digits too."""
+    """Cut each IBAN at its country's length, because the words after it may be capitals and digits too."""
     pieces: list[str] = []
     end = 0
     for start in _IBAN_START.finditer(text):
-        # Two capitals and two digits begin much else, so that the country decides first.
+        # Many other texts begin with two capitals and two digits, so the country is checked first.
         size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
         iban = _iban_form(size).match(text, start.start()) if size and start.start() >= end else None
         if iban is not None and _is_iban(iban[0]):
@@ -475,7 +475,7 @@ def _without_ibans(text: str, counts: dict[str, int]) -> str:
 
 @cache
 def _iban_form(size: int) -> re.Pattern[str]:
-    """Return the form of a number of `size` capitals and digits, single spaces between them."""
+    """Return the pattern of a number of `size` capitals and digits with single spaces between them."""
     return re.compile(rf"(?:[A-Z0-9][ ]?){{{size - 1}}}[A-Z0-9](?![A-Za-z0-9])")
 
 
@@ -488,7 +488,7 @@ def public_record(record: records.Record, /) -> records.Record | None:
 
 @dataclass(slots=True)
 class PublicForm:
-    """Makes the public form of a space's documents, facts before their slots."""
+    """Builds the public form of a space's documents, facts before their slots."""
 
     planes: Callable[[str, bytes], bytes | None]
     """The public form of a document of another plane."""
@@ -496,10 +496,7 @@ class PublicForm:
     _facts: set[FactId] = field(default_factory=set[FactId])
 
     def public(self, collection: str, body: bytes, /) -> bytes | None:
-        """Return the public form of the document; None if it has none.
-
-        A plane without a rule here is private. Citations go, for they name conversations.
-        """
+        """Return the document's public form; None if it has none."""
         match collection:
             case facts.FACTS:
                 fact = facts.Fact.from_bytes(body)
@@ -520,7 +517,8 @@ class PublicForm:
                 return self.planes(collection, body)
 
     def _is_public(self, fact: facts.Fact) -> bool:
-        """Return whether `fact` is the current one of its slot, has not ended, and is neither private nor a chat's own.
+        """Return whether `fact` is the current one of its slot, has not ended, and is neither private nor limited to a
+        chat.
 
         What is open is listed, so a state that is added later stays out.
         """

@@ -35,13 +35,14 @@ _BEARINGS: Final = tuple(ProfileBearing)
 
 
 def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
-    """Return the names under which facts speak of `person`: that name, and those that a profile fact equates with it.
+    """Return the names under which facts mention `person`: the given one, and those that a profile fact equates with
+    it.
 
     "Ada is called Ada Lovelace" equates two names; "The user is called Ada" makes the speaker without a name Ada.
     """
     pairs = [pair for fact in facts if fact.kind is FactKind.PROFILE and (pair := _equated_names(fact)) is not None]
     names = {similarity.normalise_text(person): person}
-    # A chain of names needs one pass for each link in the worst case.
+    # A chain of names needs one pass per link in the worst case.
     for _ in pairs:
         for one, other in pairs:
             matched = [name for name in (one, other) if similarity.normalise_text(name) in names]
@@ -52,7 +53,7 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
 
 
 def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | None:
-    """Return what a fact has to do with the person of these names, None for nothing.
+    """Return how a fact relates to the person with these names; None if it does not.
 
     Without names it is whose memory the space is: the facts that count for its user are about that person.
     """
@@ -71,7 +72,7 @@ def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | Non
 
 
 def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
-    """Return lines by kind, in an order that changes only when they do."""
+    """Return lines grouped by kind, in a stable order."""
     of: dict[FactKind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
     for kind, line in lines:
         of[kind].append(line)
@@ -81,7 +82,7 @@ def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[Profile
 
 
 def fact_rank(fact: Fact, bearing: ProfileBearing, /) -> tuple[int, int, int, str]:
-    """Return by what facts are chosen if there are more than may be shown: the least first."""
+    """Return the rank by which facts are chosen if not all fit; the lowest come first."""
     return _BEARINGS.index(bearing), KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id
 
 
@@ -138,7 +139,7 @@ class CheckedProfile(NamedTuple):
 
 
 def list_facts(groups: Sequence[ProfileGroup], /) -> str:
-    """Return the facts as text, a heading for each kind and a line for each fact, until `PROFILE_CHARS` are used."""
+    """Return the facts as text, a heading per kind and a line per fact, up to `PROFILE_CHARS`."""
     lines: list[str] = []
     room = PROFILE_CHARS
     for group in groups:
@@ -153,13 +154,13 @@ def list_facts(groups: Sequence[ProfileGroup], /) -> str:
 
 
 def profile_data(person: str, lines: Sequence[ProfileLine], /) -> str:
-    """Return the numbered facts that a model is shown."""
+    """Return the numbered facts for the model."""
     numbered = (f"{number}. {_line_text(line)}" for number, line in enumerate(lines, 1))
     return "\n".join((f"The person: {prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered))
 
 
 def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> CheckedProfile:
-    """Return the sentences that their facts bear.
+    """Return the sentences that their facts support.
 
     Each cited fact has to be there and hold its quote, and each name and number of the sentence has to occur in one of
     them.
@@ -204,7 +205,7 @@ def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileL
 def _is_borne(text: str, lines: Sequence[ProfileLine], person: str) -> bool:
     source = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
     names = [similarity.normalise_text(match) for match in _NAMES.findall(text)]
-    # Words that open a sentence have capitals too and are no names.
+    # Words that begin a sentence have capitals too and are no names.
     return all(
         f" {part} " in source or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"
     )

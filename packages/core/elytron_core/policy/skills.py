@@ -42,7 +42,7 @@ SUPERSEDED_NAMES: Final = 16
 
 
 MARK: Final = "elytron: runtime-skill"
-"""The first field of a runtime skill's Markdown form."""
+"""First field of a runtime skill's Markdown form."""
 
 _FENCE = "---"
 _FIELD = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?$")
@@ -53,7 +53,7 @@ _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """A Markdown file: the text fields of its front matter, and what comes after."""
+    """A Markdown file: the text fields of its front matter, and the rest."""
 
     fields: dict[str, str]
     body: str
@@ -71,7 +71,7 @@ def read_skill_file(text: str, /) -> SkillFile | None:
 
 
 def write_skill_file(skill: Skill, /) -> str:
-    """Return the Markdown form of `skill`, from which it can be written again."""
+    """Return the Markdown form of `skill`, from which it can be restored."""
     fields = {
         "name": skill.name,
         "topic": skill.topic,
@@ -110,7 +110,7 @@ def _front_fields(lines: list[str]) -> dict[str, str]:
 
 
 def _field_value(first: str, more: list[str]) -> str | None:
-    """Return the text of a field: its line and the indented lines below it; None if it is a list or a mapping."""
+    """Return the text of a field: its line and the indented lines below it; None for a list or a mapping."""
     block = _BLOCK.match(first)
     if block is not None:
         return _block_text(more, folded=block[1] == ">")
@@ -173,7 +173,7 @@ POINTS: Final = QualityPoints()
 
 
 def skill_quality(skill: Skill, /) -> int:
-    """Return what `skill` is worth, 0 to 100."""
+    """Return the quality of `skill`, 0 to 100."""
     worth = (
         POINTS.base
         + POINTS.summary * (not similarity.is_blank(skill.summary))
@@ -204,7 +204,7 @@ def has_lineage(skill: Skill, /) -> bool:
 
 
 def state_of(skill: Skill, *, at: Instant) -> SkillState:
-    """Return where `skill` is in its life at `at`. A retired one stays so until it is brought back."""
+    """Return the lifecycle state of `skill` at `at`. A retired one stays so until it is restored."""
     stale = is_stale(skill, at=at)
     if skill.state is SkillState.RETIRED or (stale and has_lineage(skill) and is_unused(skill)):
         return SkillState.RETIRED
@@ -225,16 +225,16 @@ def is_prunable(skill: Skill, *, at: Instant) -> bool:
 
 
 class SkillDecision(StrEnum):
-    """Change of a skill by governance."""
+    """A governance decision on a skill."""
 
     KEEP = "keep"
     MOVE = "move"
-    """Another state is written down."""
+    """A different state is stored."""
     PRUNE = "prune"
 
 
 def fate_of(skill: Skill, *, at: Instant) -> SkillDecision:
-    """Return what is to become of `skill`; a forgotten one is left alone, for it can still be brought back."""
+    """Return the decision on `skill`; a forgotten one is not changed, because it can still be restored."""
     if skill.forgotten_at is not None:
         return SkillDecision.KEEP
     if is_prunable(skill, at=at):
@@ -243,14 +243,14 @@ def fate_of(skill: Skill, *, at: Instant) -> SkillDecision:
 
 
 def touch_skill(skill: Skill, *, at: Instant) -> Skill:
-    """Return `skill` used once more at `at`, or itself where its last use counts for this one too."""
+    """Return `skill` used once more at `at`, or unchanged if its last use covers this one."""
     if skill.last_used_at is not None and at - skill.last_used_at < TOUCH_MS:
         return skill
     return skill.model_copy(update={"use_count": skill.use_count + 1, "last_used_at": at})
 
 
 def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str = "") -> Skill:
-    """Return `skill` as using it has left it: a mismatch asks for a revision, a success takes that back."""
+    """Return `skill` after a use: a mismatch asks for a revision, a success clears that."""
     update: dict[str, object] = {"last_outcome_at": at, "last_outcome_note": note[: limits.OUTCOME_NOTE_CHARS]}
     match outcome:
         case ReuseOutcome.SUCCEEDED:
@@ -265,7 +265,7 @@ def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str 
 
 
 def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
-    """Return `new` as the next revision of `old`, whose evidence it takes over; `digest` represents the old content."""
+    """Return `new` as the next revision of `old`, with its evidence; `digest` represents the old content."""
     node = LineageNode(
         name=old.name,
         revision=old.revision_count,
@@ -318,7 +318,7 @@ def merge_skills(target: Skill, given_up: Skill, *, digest: str) -> Skill:
 
 
 def retire_skill(skill: Skill, *, by: str) -> Skill:
-    """Return `skill` as superseded by the one called `by`; it can be brought back."""
+    """Return `skill` as superseded by the one called `by`; it can be restored."""
     return skill.model_copy(update={"state": SkillState.RETIRED, "superseded_by": by})
 
 
@@ -330,7 +330,7 @@ def skill_lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
 
 
 def join_unique(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
-    """Return both without repeats, the latest `most` of them."""
+    """Return both without repeats, only the latest `most`."""
     return tuple(dict.fromkeys((*old, *new)))[-most:]
 
 
@@ -370,13 +370,13 @@ def _lines_without(lines: list[str], others: list[str]) -> str:
 
 
 DUPLICATE: Final = 16
-"""Points of likeness from which on two skills are one."""
+"""Similarity points from which two skills count as one."""
 COMPARED: Final = 12
 WORDS: Final = 16
 
 
 class LikenessPoints(Value):
-    """The points for what two skills have in common; texts less alike than `floor` have nothing in common."""
+    """Points for what two skills share; texts less similar than `floor` share nothing."""
 
     topic: float = 6
     title: float = 8
@@ -389,7 +389,7 @@ LIKENESS: Final = LikenessPoints()
 
 
 class SkillLook:
-    """The compared parts of a skill, made once: its topic and the trigrams of its texts."""
+    """The compared parts of a skill, computed once: its topic and its texts' trigrams."""
 
     def __init__(self, skill: Skill, /) -> None:
         self._skill = skill
@@ -409,7 +409,7 @@ class SkillLook:
 
     @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Return under what it is looked for."""
+        """Return the keys under which it is looked up."""
         title = similarity.normalise_text(self._skill.title)
         words = dict.fromkeys((*title.split()[:WORDS], *similarity.words_of(title, limit=WORDS)))
         summary = similarity.normalise_text(self._skill.summary)
@@ -421,27 +421,27 @@ class SkillLook:
 
 
 class SkillLooks:
-    """Looks by name, and which of them may be like another."""
+    """Comparison data by name, and which skills may be similar to another."""
 
     def __init__(self) -> None:
         self._looks: dict[str, SkillLook] = {}
         self._names: dict[tuple[str, str], set[str]] = {}
 
     def put(self, skill: Skill, /) -> None:
-        """Take `skill` in, in the place of an earlier revision."""
+        """Add `skill`, replacing an earlier revision."""
         self.drop(skill.name)
         look = self._looks[skill.name] = SkillLook(skill)
         for key in look.keys:
             self._names.setdefault(key, set()).add(skill.name)
 
     def drop(self, name: str, /) -> None:
-        """Leave the skill of this name out."""
+        """Remove the skill of this name."""
         look = self._looks.pop(name, None)
         for key in look.keys if look is not None else ():
             self._names[key].discard(name)
 
     def twins(self, skill: Skill, /) -> Iterator[str]:
-        """Yield the names of others that say the same as `skill`, those that share most first."""
+        """Yield the names of duplicates of `skill`, those that share most first."""
         look = SkillLook(skill)
         shared = Counter(name for key in look.keys for name in self._names.get(key, ()) if name != skill.name)
         for name in sorted(shared, key=lambda one: (-shared[one], one))[:COMPARED]:
@@ -450,7 +450,7 @@ class SkillLooks:
 
 
 def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
-    """Return the points of two skills' likeness, 0 to 32; if they cannot reach a duplicate's points, less is counted.
+    """Return two skills' similarity points, 0 to 32; if they cannot reach a duplicate's points, fewer are counted.
 
     Long texts are compared last, and only if they can still decide.
     """
@@ -465,7 +465,7 @@ def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
 
 
 def is_duplicate(one: SkillLook, other: SkillLook, /) -> bool:
-    """Return whether two skills are one under two names."""
+    """Return whether two skills are the same under two names."""
     return skill_similarity(one, other) >= DUPLICATE
 
 
@@ -484,7 +484,7 @@ class GovernedSkills:
 
     changed: tuple[Skill, ...]
     moved: tuple[Skill, ...]
-    """Those whose state alone is another now."""
+    """Those of which only the state changed."""
     merged: tuple[str, ...]
     pruned: tuple[Skill, ...]
 
@@ -493,12 +493,12 @@ class GovernedSkills:
         return bool(self.changed or self.pruned)
 
     def names_in(self, state: SkillState, /) -> tuple[str, ...]:
-        """Return the names of those that moved to `state`."""
+        """Return the names of those that changed to `state`."""
         return tuple(skill.name for skill in self.moved if skill.state is state)
 
 
 def count_skills(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
-    """Return how many of `skills` are where in their life at `at`."""
+    """Return how many of `skills` are in each state at `at`."""
     all_skills = tuple(skills)
     states = Counter(state_of(skill, at=at) for skill in all_skills)
     return RuntimeSkillCounts(
@@ -515,7 +515,7 @@ def count_skills(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
 
 
 def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], str]) -> GovernedSkills:
-    """Return the changes of `skills` at `at`. `digest` represents a skill's content in the lineage of another.
+    """Return the governance changes to `skills` at `at`. `digest` represents a skill's content in another's lineage.
 
     Of two equal ones the later stays and takes over the other's evidence.
     """
@@ -542,7 +542,7 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
 
 
 def _merge_duplicates(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple[str, ...]:
-    """Merge duplicates within `skills`; return the names of those that were given up."""
+    """Merge duplicates within `skills`; return the names of the removed ones."""
     standing = [
         skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]

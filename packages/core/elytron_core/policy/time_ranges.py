@@ -24,25 +24,25 @@ _FILE: Final = "time_words.json"
 _UNSPACED: Final = frozenset({"ja", "th", "zh"})
 """Languages without spaces between words."""
 _JOINED: Final = _UNSPACED | {"ko"}
-"""Those whose words go on behind a phrase without a space."""
+"""Languages in which words follow a phrase without a space."""
 _YEAR_DIGITS: Final = r"(?:19|2\d)\d\d"
 _BETWEEN: Final = r"\W{0,3}(?:[^\W\d]{1,2}\W{1,2})?"
 """Characters between the parts of a date: "4. Mai", "4 de mayo", "1er mars"."""
 
 
 class RelativeTime(NamedTuple):
-    """A time that is named by its distance from now."""
+    """A time relative to now."""
 
     unit: str
     """`day`, `week`, `month`, `year`, or a day of the week."""
     distance: int
-    """0 for this one, -1 for the last one; of a day of the week -7 for that of the last week."""
+    """0 for the current one, -1 for the last one; for a day of the week, -7 is that of the last week."""
     is_counted: bool = False
     """True for a count of units before now, which people round."""
 
 
 class MonthName(NamedTuple):
-    """A month that is named, with a day and a year if they are; 0 if not."""
+    """A named month, with day and year if stated; 0 if not."""
 
     year: int
     month: int
@@ -50,7 +50,7 @@ class MonthName(NamedTuple):
 
 
 class TimeWords:
-    """The words for times of one language."""
+    """One language's words for times."""
 
     def __init__(self, language: str, words: Mapping[str, Any], /) -> None:
         self._spans: Final[Mapping[str, tuple[str, int]]] = words["spans"]
@@ -81,7 +81,7 @@ class TimeWords:
         return TimeWords(language, words) if words is not None else None
 
     def relative(self, text: str, /) -> Iterator[RelativeTime]:
-        """Yield the times that `text` names by their distance from now, in order."""
+        """Yield the relative times in `text`, in order."""
         for match in self._relative.finditer(_plain_text(text)):
             phrase = " ".join(match[0].lower().split())
             if match["span"]:
@@ -98,13 +98,13 @@ class TimeWords:
                 yield RelativeTime(unit, -count, is_counted=True)
 
     def months(self, text: str, /) -> Iterator[MonthName]:
-        """Yield the months that `text` names, in order."""
+        """Yield the months named in `text`, in order."""
         for match in self._pattern.finditer(_plain_text(text)):
             day = int(match["before"] or match["after"] or 0)
             yield MonthName(int(match["first"] or match["last"] or 0), self._months[match["month"]], day)
 
     def without_relative(self, text: str, /) -> str:
-        """Return `text` without times that are named by their distance from now."""
+        """Return `text` without relative times."""
         return self._relative.sub(" ", _plain_text(text))
 
 
@@ -160,7 +160,7 @@ class NamedDate(NamedTuple):
 
 
 def named_in(text: str, /) -> tuple[NamedDate, ...]:
-    """Return the distinct dates that `text` names in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
+    """Return the distinct dates in `text`, in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
     worded = [
         NamedDate(
             int(match["year"]),
@@ -171,7 +171,7 @@ def named_in(text: str, /) -> tuple[NamedDate, ...]:
     ]
     numeric = [
         NamedDate(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
-        # The year of a written date must not be found again as a year alone.
+        # The year of a written date must not be found again as a separate year.
         for match in _NUMERIC.finditer(_MONTH_DATE.sub(" ", text))
     ]
     return tuple(dict.fromkeys(worded + numeric))
@@ -184,7 +184,7 @@ def day_of(at: Instant, /) -> NamedDate:
 
 
 class TimeSpan(NamedTuple):
-    """A time that is spoken of, from `start` until before `end`; `worth` is 1, less for a loose time."""
+    """A mentioned time from `start` until before `end`; `worth` is 1, or less for a vague time."""
 
     start: int
     end: int
@@ -192,7 +192,7 @@ class TimeSpan(NamedTuple):
 
 
 YEARS_BACK: Final = 12
-"""A month or day without a year is meant in any of the last 12 years, in this one or in the next."""
+"""A month or day without a year may be in any of the last 12 years, in this one or in the next."""
 YEAR_WORTH: Final = 0.3
 _DAY_WORD: Final = timedelta(days=1)
 
@@ -206,7 +206,7 @@ _BARE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CHINESE = re.compile(r"(?<!年)(?<!\d)(?P<month>1[0-2]|[1-9])月(?:(?P<day>[12]\d|3[01]|[1-9])[日号])?")
-# In words that are looked up, `(?a:...)` keeps IGNORECASE from taking "ı" for "i" and "ſ" for "s".
+# In looked-up words, `(?a:...)` keeps IGNORECASE from matching "ı" with "i" and "ſ" with "s".
 _RELATIVE = re.compile(
     r"\b(?P<which>(?a:last|this|past|previous))\s+(?P<unit>(?a:week(?:end)?|month|year|night|spring|summer|autumn|fall"
     r"|winter|monday|tuesday|wednesday|thursday|friday|saturday|sunday))\b",
@@ -229,13 +229,13 @@ _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "�
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
 _YEAR_WORD = re.compile(r"[0-9]{4}")
 _RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
-"""An ASCII text that holds none of these names no time relative to now."""
+"""An ASCII text without any of these names contains no relative time."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
 def spans_in(text: str, now: Instant, language: str = "", /) -> tuple[TimeSpan, ...]:
-    """Return the distinct times that `text` speaks of, as seen at `now`, in order.
+    """Return the distinct times mentioned in `text`, as seen at `now`, in order.
 
     `language` is the code of the language that `text` is in, empty for English or if it is unknown.
     """
@@ -256,7 +256,7 @@ def _english_spans(text: str, today: date) -> list[TimeSpan]:
     for date_named in full:
         spans += _of_named(date_named, None)
     for date_named in _without_year(text) if has_month else ():
-        # A month that is named with its year is not meant in all other years too.
+        # A month named with its year does not also mean the other years.
         if not any(other.month == date_named.month and other.day == date_named.day for other in full):
             spans += (span for year in _plausible_years(today) for span in _of_named(date_named, year))
     spans += _relative_spans(text, today) if is_relative else ()
@@ -264,7 +264,7 @@ def _english_spans(text: str, today: date) -> list[TimeSpan]:
 
 
 def _worded_spans(text: str, today: date, words: TimeWords) -> list[TimeSpan]:
-    """Return the times of a text by the words of another language."""
+    """Return the times of a text by another language's words."""
     full = list(named_in(text)) if _YEAR_WORD.search(text) else []
     bare: list[NamedDate] = []
     for date_named in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
@@ -281,7 +281,7 @@ def _worded_spans(text: str, today: date, words: TimeWords) -> list[TimeSpan]:
 
 
 def without_relative(text: str, language: str = "", /) -> str:
-    """Return `text` without times relative to now: "last spring" is no word that was said last spring."""
+    """Return `text` without relative times: "last spring" is not a word that was said last spring."""
     words = TimeWords.load(language) if language else None
     if words is not None:
         return words.without_relative(text)
@@ -344,7 +344,7 @@ def _relative_spans(text: str, today: date) -> Iterator[TimeSpan]:
 
 
 def _counted_span(unit: str, count: int, today: date) -> TimeSpan:
-    """Return the time `count` units before `today`, as exactly as people mean it."""
+    """Return the time `count` units before `today`, as precisely as people mean it."""
     day = today - count * _DAYS_OF[unit] * _DAY_WORD
     return _make_span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
 
@@ -428,18 +428,18 @@ class TimeAnchor(NamedTuple):
     text: str
     side: AnchorSide
     reach_ms: int
-    """The distance from the anchor up to which messages count."""
+    """Distance from the anchor within which messages count."""
 
 
 LEAST_COVERED: Final = 0.5
-"""If no message holds this share of an anchor's words, its time is unknown."""
+"""If no message contains this share of an anchor's words, its time is unknown."""
 _REACH_MS: Final = 90 * DAY_MS
 _TALK_MS: Final = 8 * 3_600_000
 """Messages up to this much earlier or later belong to the talk about the anchor."""
 _WORTH: Final = 0.5
 _FAR_WORTH: Final = 0.25
 _MOST_AWAY: Final = 1_000
-"""A larger count of days, weeks, months or years is taken as this: no one remembers such times."""
+"""A larger count of days, weeks, months or years is reduced to this: no one remembers such times."""
 _SIGNS: Final = ("before", "after", "since", "until", "prior to", "following")
 """A text without these has no anchor."""
 _ANCHOR: Final = re.compile(
@@ -453,7 +453,7 @@ _BEFORE_EVENT: Final = frozenset({"before", "prior to", "until"})
 
 
 def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
-    """Return the event by which `text`, `lowered` in small letters, names a time; None if it names none so."""
+    """Return the event by which `text`, lower-cased in `lowered`, names a time; None if it names none."""
     if not any(sign in lowered for sign in _SIGNS):
         return None
     match = _ANCHOR.search(text)
@@ -464,7 +464,7 @@ def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
 
 
 def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:
-    """Return the times that `anchor`, spoken of at `at`, can mean: near to it, and all on its side of it."""
+    """Return the times that `anchor`, mentioned at `at`, can mean: near it, and all on its side of it."""
     match anchor.side:
         case AnchorSide.BEFORE:
             end = at + _TALK_MS
@@ -475,7 +475,7 @@ def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:
 
 
 def _anchor_distance(count: str | None, unit: str | None) -> int:
-    """Return the distance from the anchor in milliseconds, and half as much again: people say round numbers."""
+    """Return the distance from the anchor in milliseconds plus half of it, because people say round numbers."""
     if count is None or unit is None:
         return 0
     many = int(count) if count.isdigit() else COUNTS.get(count.lower(), 1)

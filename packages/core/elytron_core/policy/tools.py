@@ -61,7 +61,7 @@ def fnv1a_64(data: bytes, /) -> int:
 
 
 def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
-    """Return the fingerprint of a tool's description, independent of the one that it states."""
+    """Return the fingerprint of a tool's description, ignoring the one that it states."""
     return _fields_digest(
         (
             tool.tool_id,
@@ -85,7 +85,7 @@ def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
 
 
 def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:
-    """Return `snapshot` with the fingerprints that it and its tools have.
+    """Return `snapshot` with computed fingerprints for it and its tools.
 
     >>> read = elytron.AgentToolDescriptor(tool_id="read_file", schema_fingerprint="schema-1")
     >>> snapshot = elytron.AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(read,))
@@ -104,13 +104,13 @@ def _fields_digest(fields: Iterable[str]) -> str:
 
 def _frame_field(field: str) -> bytes:
     data = field.encode("utf-8")
-    # Lengths keep fields apart: without them fields cut elsewhere would have one hash.
+    # Lengths separate the fields: otherwise fields divided differently would have the same hash.
     return b"%d:%b|" % (len(data), data)
 
 
 REPEATED: Final = 2
 SURE: Final = 3
-"""Number of successes from which on an experience is certain without a person's word."""
+"""Successes from which an experience is certain without a person's confirmation."""
 
 MISMATCH: Final = "agent_tool_feedback_reuse_outcome_mismatch"
 UNKNOWN_REGISTRY: Final = "agent_tool_registry_not_found"
@@ -135,7 +135,7 @@ class FeedbackJudgement(Value):
 
 
 def registry_refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal | None:
-    """Return why `snapshot` is not what it says, or None."""
+    """Return why `snapshot` is invalid, or None."""
     ids = [tool.tool_id for tool in snapshot.tools]
     # Experience is stored by a tool's id, so two tools of one id would share it.
     if len(set(ids)) != len(ids):
@@ -154,7 +154,7 @@ def judge_feedback(
     *,
     at: Instant,
 ) -> FeedbackJudgement:
-    """Return what becomes of `feedback` beside the `experience` experience of its tool, schema and task.
+    """Return the judgement of `feedback` given the `experience` with its tool, schema and task.
 
     Feedback that did not fit makes a known experience unsure, and is no experience itself.
     """
@@ -179,7 +179,7 @@ def judge_feedback(
 
 
 def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot | None) -> str | None:
-    """Return how `feedback` is about something else than what is registered, or None."""
+    """Return how `feedback` differs from what is registered, or None."""
     if registry is None or not _same_place(feedback.registry_ref, registry):
         return UNKNOWN_REGISTRY
     if feedback.registry_ref.fingerprint != registry.fingerprint:
@@ -231,7 +231,7 @@ def _learn_feedback(
         confidence=confidence,
         status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
         created_at=earlier.created_at if earlier is not None else at,
-        # Feedback does not bring back what was forgotten.
+        # Feedback does not restore what was forgotten.
         forgotten_at=earlier.forgotten_at if earlier is not None else None,
         updated_at=at,
     )
@@ -242,7 +242,7 @@ def _learn_feedback(
 
 
 def kept_words(text: str, /) -> str:
-    """Return what of a summary is kept: its words on one line, clipped; nothing of a payload or a log."""
+    """Return the stored part of a summary: its words on one line, clipped; nothing of a payload or a log."""
     if rules.is_raw(text):
         return ""
     return " ".join(text.split())[: limits.TOOL_REASON_CHARS]
@@ -250,7 +250,7 @@ def kept_words(text: str, /) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolHints:
-    """The hints, best first, and the account of them."""
+    """The hints, best first, and why others are missing."""
 
     hints: tuple[AgentToolHint, ...]
     status: ToolExperienceStatus
@@ -343,7 +343,7 @@ def count_tools(
     *,
     forbidden: bool = False,
 ) -> AgentToolRegistryReport:
-    """Return how much is known of tools."""
+    """Return the counts of known tools."""
     tools = [tool for registry in registries.values() for tool in registry.tools]
     governed = [one for one in experiences.values() if one.is_governed]
     return AgentToolRegistryReport(

@@ -46,14 +46,14 @@ VISIBLE_REFS = {
 }
 """References and attributes that each view sees."""
 LABELLED = frozenset({View.RAW_OWNER_ONLY, View.HOST_UI})
-"""Views in which a reference keeps its label: the host's own."""
+"""Views in which a reference shows its label: the host's own."""
 INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
 """Views that see a turn's provenance: its source, its tools, its actors."""
 
 
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
-    """Return why `view` does not see a message's text, or None if it does."""
-    # Text that is gone is gone for each view, the owner's too.
+    """Return why `view` hides a message's text, or None if it shows it."""
+    # Erased text is hidden from every view, including the owner's.
     removal = _gone_reason(turn, part)
     if removal is not None:
         return removal
@@ -72,13 +72,13 @@ def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
 
 
 def ref_redaction(ref: HostOpaqueRef, view: View, /) -> Reason | None:
-    """Return why `view` does not see a reference, or None if it does."""
+    """Return why `view` hides a reference, or None if it shows it."""
     return None if ref.visibility in VISIBLE_REFS[view] else Reason.HOST_REF_VISIBILITY
 
 
 def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int) -> Reason | None:
-    """Return why `view` does not see an attribute, or None if it does. An erased message's are gone with it."""
-    # An erased message takes its attributes along, under any policy of theirs.
+    """Return why `view` hides an attribute, or None if it shows it. An erased message's are gone with it."""
+    # An erased message's attributes go with it, whatever their policy.
     if attribute.part is not None and attribute.part in turn.erased:
         return Reason.RAW_DELETED
     if attribute.visibility not in VISIBLE_REFS[view]:
@@ -99,7 +99,7 @@ def _gone_reason(turn: Turn, part: int) -> Reason | None:
 
 
 def _outward_reason(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
-    """Return why a text is for the owner and the operator alone, if it is."""
+    """Return why a text is only for the owner and the operator, if it is."""
     if authority in PRIVATE:
         return Reason.PRIVATE_AUTHORITY
     if authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
@@ -109,7 +109,7 @@ def _outward_reason(turn: Turn, part: int, authority: EvidenceAuthority) -> Reas
 
 
 def _model_reason(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
-    """Return what keeps a text from a model beside that: what was put away, hidden, or is a stranger's word."""
+    """Return what else hides a text from a model: archived, hidden, or a stranger's words."""
     is_shown = turn.lifecycle is TurnLifecycle.ACTIVE and part not in turn.forgotten
     return None if is_shown and authority is not EvidenceAuthority.EXTERNAL_CONTENT else Reason.MODEL_CONTEXT_POLICY
 
@@ -138,7 +138,7 @@ OmissionReason = TranscriptRedactionReason
 
 @dataclass(frozen=True, slots=True)
 class TranscriptCut:
-    """A slice, and what the budget cut of it."""
+    """A slice, and what the budget cut from it."""
 
     slice: RedactedTranscriptSlice
     clipped: tuple[ReportClip, ...] = ()
@@ -154,7 +154,7 @@ def cut_transcript(
     view: TranscriptReplayView,
     budget: TranscriptGovernanceBudget,
 ) -> TranscriptCut:
-    """Return `turns` as `view` may see them. Every text that is left out is counted, and named within the budget."""
+    """Return `turns` as `view` may see them. Every omitted text is counted, and named within the budget."""
     cutter = _TranscriptCutter(view, budget)
     visible_turns = tuple(cutter.turn(turn_id, turn, attributes.get(turn_id, ())) for turn_id, turn in turns)
     items = cutter.items[: budget.redaction_items]
@@ -193,14 +193,14 @@ def cut_transcript(
 def cut_refs(
     turn_id: TurnId, turn: Turn, /, *, view: TranscriptReplayView, budget: TranscriptGovernanceBudget
 ) -> tuple[tuple[HostOpaqueRef, ...], tuple[TranscriptRedactionReportItem, ...]]:
-    """Return a turn's host references as `view` may see them, and what was left out of them."""
+    """Return a turn's host references as `view` may see them, and what was omitted."""
     cutter = _TranscriptCutter(view, budget)
     return cutter.refs(turn_id, turn), tuple(cutter.items)
 
 
 @dataclass(slots=True)
 class _TranscriptCutter:
-    """One cut under way: what has been left out so far."""
+    """A redaction in progress: what has been omitted so far."""
 
     view: TranscriptReplayView
     budget: TranscriptGovernanceBudget
@@ -236,7 +236,7 @@ class _TranscriptCutter:
         )
 
     def refs(self, turn_id: TurnId, turn: Turn) -> tuple[HostOpaqueRef, ...]:
-        """Return the references that the view sees; labels only where the host itself looks."""
+        """Return the references that the view sees; labels only for the host itself."""
         visible_refs: list[HostOpaqueRef] = []
         is_cut = turn.redaction is not TextRedaction.RAW_AVAILABLE
         for index, ref in enumerate(turn.host_refs):
@@ -254,7 +254,7 @@ class _TranscriptCutter:
         return tuple(visible_refs)
 
     def clip(self, what: str, limit: int, dropped: int) -> None:
-        """Note that the budget cut something."""
+        """Record that the budget cut something."""
         earlier = self.clips.get(what)
         already = earlier.dropped if earlier is not None else 0
         self.clips[what] = ReportClip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
@@ -343,7 +343,7 @@ def _plain_attribute(item: TurnAttribute) -> MessageAttribute:
 
 
 def apply_transition(turn: Turn, transition: Transition, /) -> Turn:
-    """Return `turn` after `transition`: the same if there is nothing to do, or no text left to restore."""
+    """Return `turn` after `transition`; unchanged if there is nothing to do, or no text left to restore."""
     match transition:
         case Transition.REVIEW:
             return turn
@@ -366,7 +366,7 @@ def _with_lifecycle(turn: Turn, lifecycle: TurnLifecycle, redaction: TextRedacti
 
 
 def _empty_turn(turn: Turn) -> Turn:
-    """Return the turn without a word of what was said, done or labelled; who, when and what it refers to stay."""
+    """Return the turn without words, actions or labels; speakers, times and references stay."""
     return _with_lifecycle(turn, TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED).model_copy(
         update={
             "messages": tuple(message.model_copy(update={"text": ""}) for message in turn.messages),

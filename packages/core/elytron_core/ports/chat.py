@@ -37,20 +37,20 @@ class FinishReason(StrEnum):
 
 
 class FailureReason(StrEnum):
-    """Why there is no whole answer."""
+    """Why there is no complete answer."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     CUT = "cut"
-    """The bytes ended before the provider's own end marker."""
+    """The stream ended before the provider's own end marker."""
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     UNAUTHORIZED = "unauthorized"
     KEY_MISSING = "key_missing"
-    """The vendor's server wants a key and none is set: nothing was sent."""
+    """The vendor's server requires a key and none is set: nothing was sent."""
     CONTEXT_TOO_LONG = "context_too_long"
     OPAQUE_REFUSED = "opaque_refused"
-    """The provider does not take back an opaque item, because another key or model made it."""
+    """The provider rejects an opaque item, because another key or model made it."""
     REFUSED = "refused"
     MALFORMED = "malformed"
     TOO_LARGE = "too_large"
@@ -83,7 +83,7 @@ class ImagePart(Value):
 
 
 class ToolCall(Value):
-    """A whole call of a tool. `arguments` is JSON text as the model wrote it, perhaps wrong."""
+    """A complete tool call. `arguments` is JSON text as the model wrote it, possibly invalid."""
 
     kind: Literal["tool_call"] = "tool_call"
     id: str
@@ -108,14 +108,14 @@ ReplyItem = Annotated[TextPart | ToolCall | OpaquePart, Field(discriminator="kin
 
 
 class InputMessage(Value):
-    """Text of the host or a person, or reference data, which no dialect makes one message with words."""
+    """Text of the host or a person, or reference data, which no dialect merges with text into one message."""
 
     kind: Literal["input"] = "input"
     role: ChatRole
     parts: tuple[Part, ...]
     is_reference: bool = False
     is_outside: bool = False
-    """True for reference data that came from outside, such as a file. It is shown to a model in a fence."""
+    """True for reference data from outside, such as a file. A model sees it in a fence."""
 
 
 class ModelReply(Value):
@@ -150,7 +150,7 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class ModelRequest(Request):
-    """A request to a model. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
+    """A request to a model. `answer_schema` is the JSON Schema, as JSON text, that its answer must match."""
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1)]
     tools: Annotated[tuple[ModelTool, ...], Field(max_length=limits.MODEL_TOOL_CALLS)] = ()
@@ -161,25 +161,25 @@ class ModelRequest(Request):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     reasoning_effort: ReasoningEffort | None = None
     parallel_calls: bool | None = None
-    """False: at most one call of a tool at a time."""
+    """False: at most one tool call at a time."""
 
 
 class TextDelta(Value):
-    """The next piece of the answer's text."""
+    """Next piece of the answer's text."""
 
     kind: Literal["text_delta"] = "text_delta"
     text: str
 
 
 class ReasoningDelta(Value):
-    """The next piece of what a model thinks aloud: to show, never evidence."""
+    """Next piece of the model's reasoning: for display, never evidence."""
 
     kind: Literal["reasoning_delta"] = "reasoning_delta"
     text: str
 
 
 class ToolCallDelta(Value):
-    """The next piece of a tool call. `index` distinguishes calls; `id` and `name` are empty if not sent."""
+    """Next piece of a tool call. `index` distinguishes calls; `id` and `name` are empty if not sent."""
 
     kind: Literal["tool_call_delta"] = "tool_call_delta"
     index: int
@@ -189,7 +189,7 @@ class ToolCallDelta(Value):
 
 
 class TokenUsage(Value):
-    """Tokens of the whole call. Cached tokens are among the input's, reasoning among the output's."""
+    """Tokens of the whole call. Cached tokens are included in the input's, reasoning in the output's."""
 
     kind: Literal["usage"] = "usage"
     input_tokens: int = 0
@@ -198,19 +198,19 @@ class TokenUsage(Value):
     reasoning_tokens: int = 0
 
     def plus(self, other: "TokenUsage", /) -> "TokenUsage":
-        """Return what both calls used."""
+        """Return the sum of both calls."""
         return TokenUsage(**{name: count + getattr(other, name) for name, count in self if name != "kind"})
 
 
 class ReplyFinished(Value):
-    """The end of a whole answer: the provider's own end marker was seen. Nothing follows it."""
+    """End of a complete answer: the provider's own end marker was received. Nothing follows it."""
 
     kind: Literal["finished"] = "finished"
     reason: FinishReason
 
 
 class ReplyFailed(Value):
-    """The end of an answer that is not whole. Nothing follows it, and it repeats nothing that was sent."""
+    """End of an incomplete answer. Nothing follows it, and it repeats nothing that was sent."""
 
     kind: Literal["failed"] = "failed"
     reason: FailureReason
@@ -246,7 +246,7 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
-        """Yield the events of the answer, the last of which, and no other, is a Finished or a Failed.
+        """Yield the events of the answer; only the last one is a ReplyFinished or a ReplyFailed.
 
         Close it if it is left early. Raises InvalidInput for a request that the dialect cannot express.
         """
@@ -255,8 +255,8 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """A chat model that counts tokens before it is asked. What is no such model is estimated."""
+    """A chat model that counts tokens before a request. For other models they are estimated."""
 
     async def count(self, request: ModelRequest, /) -> int | None:
-        """Return how many tokens the model reads in `request`, None if it does not tell."""
+        """Return the number of tokens in `request`, None if the model does not report it."""
         ...

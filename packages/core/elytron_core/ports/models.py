@@ -27,7 +27,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class TextCompletion:
-    """A model's text and its cost: `cost` is in millionths of the provider's currency, 0 where unknown."""
+    """A model's text and its cost in millionths of the provider's currency, 0 if unknown."""
 
     text: str
     model: str
@@ -35,11 +35,11 @@ class TextCompletion:
     completion_tokens: int = 0
     cost: int = 0
     is_cut: bool = False
-    """True if it ended at `max_tokens`, so that its end is missing."""
+    """True if it was cut off at `max_tokens`."""
 
 
 class LanguageModel(Protocol):
-    """Writes text to a prompt."""
+    """Writes text for a prompt."""
 
     @property
     def name(self) -> str:
@@ -49,9 +49,9 @@ class LanguageModel(Protocol):
     async def complete(
         self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
     ) -> TextCompletion:
-        """Return what the model writes. `schema` is the JSON Schema, as JSON text, that its answer is to fit.
+        """Return the model's text. `schema` is the JSON Schema, as JSON text, that its answer must match.
 
-        Raises ModelUnavailable where it cannot be reached now, ModelRefused where it will not answer this.
+        Raises ModelUnavailable if it cannot be reached now, ModelRefused if it will not answer this.
         """
         ...
 
@@ -63,9 +63,9 @@ class EmbedderInfo:
     name: str
     dimensions: int
     passages: int = 0
-    """Each message is embedded in at most this many passages beside its whole; 0: only its whole.
+    """Maximum passages embedded per message in addition to the whole; 0: only the whole.
 
-    An encoder of single sentences finds one sentence of many better so, at the cost of more embedding.
+    An encoder of single sentences thus finds one sentence among many better, at a higher embedding cost.
     """
     query_prefix: str = ""
     """Text that the model expects before a query. The runtime adds it, the embedder does not."""
@@ -86,7 +86,7 @@ class Embedder(Protocol):
 
     @property
     def info(self) -> EmbedderInfo:
-        """Return which vectors it gives."""
+        """Return which vectors it produces."""
         ...
 
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
@@ -100,15 +100,15 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class LoadedEmbedder(Embedder, Protocol):
-    """An embedder that reads a model before its first vector, which may take longer than a query waits for one."""
+    """An embedder that loads a model before its first vector, which may take longer than a query waits."""
 
     async def load_model(self) -> None:
-        """Read the model, unless it is read. Raises ModelUnavailable, UnreadableFile."""
+        """Load the model unless it is loaded. Raises ModelUnavailable, UnreadableFile."""
         ...
 
 
 class Reranker(Protocol):
-    """Says how well texts answer a query, having read both together."""
+    """Scores how well texts answer a query, reading both together."""
 
     @property
     def name(self) -> str:
@@ -121,20 +121,20 @@ class Reranker(Protocol):
 
 
 class StatementLabel(StrEnum):
-    """A label of what a text says is to hold; most texts have none."""
+    """A label of what a text states as lasting; most texts have none."""
 
     STANDING = "standing"
-    """From now on: a wish for answers, a taste, a rule, what the speaker or a person close to them cannot have."""
+    """From now on: a wish for answers, a taste, a rule, or what the speaker or someone close to them cannot have."""
     OCCASION = "occasion"
-    """From now on, whenever something is asked for or spoken of; such a text is `STANDING` as well."""
+    """From now on, whenever something is requested or mentioned; such a text is `STANDING` as well."""
 
 
 class StatementClassifier(Protocol):
-    """Says what texts state is to hold. It is called where texts are indexed, for many texts at a time."""
+    """Labels lasting statements in texts. It is called where texts are indexed, for many texts at a time."""
 
     @property
     def version(self) -> str:
-        """Return what changes if its answers may: an index that was made by another version is made again."""
+        """Return a version that changes whenever its answers may; an index made with another version is rebuilt."""
         ...
 
     def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
@@ -143,11 +143,11 @@ class StatementClassifier(Protocol):
 
 
 class QuestionClassifier(Protocol):
-    """Says what a question wants."""
+    """Labels what a question asks for."""
 
     @property
     def version(self) -> str:
-        """Return what changes if its answers may."""
+        """Return a version that changes whenever its answers may."""
         ...
 
     def classify(self, question: str, /) -> frozenset[QuestionLabel]:
@@ -156,11 +156,11 @@ class QuestionClassifier(Protocol):
 
 
 class AskClassifier(Protocol):
-    """Says by its words alone whether a prompt asks for what memory may hold. No search that was asked for calls it."""
+    """Judges by its words only whether a prompt asks memory. An explicit search never calls it."""
 
     @property
     def version(self) -> str:
-        """Return what changes if its answers may."""
+        """Return a version that changes whenever its answers may."""
         ...
 
     def margin(self, prompt: str, /) -> float:

@@ -41,11 +41,11 @@ _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
 
 
 QUEUE: Final = jobs.QUEUE
-"""Collection that has a document in each space with unfinished jobs: an index of such spaces is one of it."""
+"""Collection with a document in each space that has unfinished jobs; an index of such spaces covers this collection."""
 
 
 class DocumentRef(NamedTuple):
-    """Reference of a document: a collection and a key in it."""
+    """Address of a document: a collection and a key in it."""
 
     collection: str
     key: str
@@ -66,7 +66,7 @@ class JournalAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A stored body with its place and revision."""
+    """A stored body with its address and revision."""
 
     ref: DocumentRef
     revision: int
@@ -92,7 +92,7 @@ class DeleteChange:
 
 @dataclass(frozen=True, slots=True)
 class RequireRevision:
-    """Change nothing at `ref`, but demand that it is at `revision` (0: absent) when the batch is applied."""
+    """Change nothing at `ref`, but require it to be at `revision` (0: absent) when the batch is applied."""
 
     ref: DocumentRef
     revision: int
@@ -100,7 +100,8 @@ class RequireRevision:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """A journal entry of one change, before its commit. `digest` is keyed by the space's secret; never content.
+    """A journal entry of one change, before its commit. `digest` is keyed by the space's secret; it never contains
+    content.
 
     `at` is the batch's, unless the entry names its own: a restored journal keeps its times. It also keeps its places:
     `covers` is above 1 for an entry in place of a compacted run.
@@ -136,9 +137,9 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class CompactedRun:
-    """The entries from sequence `first` to `last`, which tell of nothing any more.
+    """The entries from sequence `first` to `last`, which no longer carry information.
 
-    The entry in their place bears `digest`; it is an ERASE of `COMPACTION_REF`, at the moment of the last one.
+    The entry that replaces them has `digest`; it is an ERASE of `COMPACTION_REF` at the time of the last one.
     """
 
     first: int
@@ -154,8 +155,8 @@ COMPACTION_REF = DocumentRef("compaction", "0")
 class BatchKey:
     """A key under which a batch is applied once.
 
-    `digest` names the request's body, `answer` is what a repeat gets. Both are kept for
-    at least `limits.IDEMPOTENCY_KEEP_MS` after the batch's `at`.
+    `digest` identifies the request's body, `answer` is the answer to a repeat. Both are stored for at least
+    `limits.IDEMPOTENCY_KEEP_MS` after the batch's `at`.
     """
 
     key: str
@@ -165,12 +166,12 @@ class BatchKey:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of one space that stand or fall together. Every batch leaves at least one journal entry.
+    """Changes of one space that are applied together or not at all. Every batch leaves at least one journal entry.
 
-    `sealed` marks what sealing wrappers made of a batch within bounds, at most two of them: each body may be
-    `limits.SEAL_BYTES` longer, and there may be two changes more. `takes_back` says that the batch hides, empties or
-    ends what is stored, and brings nothing in: a store that is full takes it all the same. `is_import` marks all that
-    one import brings: it may have `limits.IMPORT_CHANGES`.
+    `sealed` marks the output of sealing wrappers (at most two) for a batch within the limits: each body may be
+    `limits.SEAL_BYTES` longer, and there may be two more changes. `takes_back` says that the batch only hides, empties
+    or ends stored content and adds nothing: even a full store accepts it. `is_import` marks everything that one import
+    brings: it may have `limits.IMPORT_CHANGES`.
     """
 
     space: SpaceId
@@ -187,7 +188,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class CommitReceipt:
-    """The sequences a batch was given, `first` to `last`, and the answer kept for its idempotency key.
+    """The sequences of a batch, `first` to `last`, and the answer stored for its idempotency key.
 
     `replayed` says that the batch had been applied before under that key and nothing was changed now.
     """
@@ -219,7 +220,7 @@ ERASURE_REF = DocumentRef("erasure", "0")
 
 
 def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
-    """Return what `erasure` leaves in a journal that ends at sequence `after`: what it names, and that it was."""
+    """Return the entries that `erasure` leaves in a journal that ends at sequence `after`."""
     drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
         (JournalAction.ERASE, ERASURE_REF)
     ]
@@ -230,7 +231,7 @@ def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEnt
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone).
+    """Result of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone).
 
     A store on a database server says in `layers` where bytes may still be.
     """
@@ -243,18 +244,18 @@ class ErasureReceipt:
 
 
 class Store(Protocol):
-    """Ordered documents, a journal and blobs, per memory space."""
+    """Documents in key order, a journal and blobs, per memory space."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """Promises of the store; constant while it is open."""
+        """Guarantees of the store; constant while it is open."""
         ...
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Apply `batch` as a whole or not at all; it is durable when this returns.
 
-        Raises Conflict where a put's or delete's expected revision does not hold, IdempotencyConflict where the key
-        was used with another digest, StoreFull, StoreBusy, StoreFailed.
+        Raises Conflict if a put's or delete's expected revision does not match, IdempotencyConflict if the key was used
+        with another digest, StoreFull, StoreBusy, StoreFailed.
         """
         ...
 
@@ -275,30 +276,30 @@ class Store(Protocol):
     ) -> Sequence[Document]:
         """Return the first `limit` documents of `collection` whose key starts with `prefix`, in key order.
 
-        They are of one moment; fewer than `limit` are all there are. `after` continues behind that key (before it, when
-        `descending`). `limit` is 1 to `limits.SCAN_MAX`.
+        They form a consistent snapshot; fewer than `limit` means that there are no more. `after` continues behind that
+        key (before it, when `descending`). `limit` is 1 to `limits.SCAN_MAX`.
         """
         ...
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
-        """Return the number of documents in `collection`; no body is read where the engine can do without."""
+        """Return the number of documents in `collection`, without reading bodies if the engine can."""
         ...
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        """Return up to `limit` entries behind sequence `after`, in order; empty for an unknown space."""
+        """Return up to `limit` entries after sequence `after`, in order; empty for an unknown space."""
         ...
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
-        """Leave one entry in place of each of `runs`, all or none; return how many entries are gone.
+        """Replace each of `runs` by one entry, all or none; return the number of removed entries.
 
-        No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest,
-        or of entries of compacted runs; runs come in order. A run that is compacted already in this way is
-        no error. Raises Conflict if the journal differs.
+        No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest, or
+        of entries of compacted runs; runs come in order. A run that is compacted already in this way is no error.
+        Raises Conflict if the journal differs.
         """
         ...
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        """Return up to `limit` spaces that hold anything, each once, in one stable order; `after` continues."""
+        """Return up to `limit` non-empty spaces, each once, in a stable order; `after` continues."""
         ...
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
@@ -310,24 +311,24 @@ class Store(Protocol):
         ...
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry at the end.
+        """Remove what `erasure` names so that no byte of it remains in the store, and append one ERASE entry.
 
-        Remains of replaced revisions and deleted documents of the space go too, also where `refs` is empty.
-        Journal entries that named an erased document keep their place and lose their digest. Absent things are no
-        error. With `whole_space`, journal, idempotency records and blobs go too.
+        Remains of replaced revisions and deleted documents of the space go too, even if `refs` is empty. Journal
+        entries that named an erased document keep their position and lose their digest. Missing targets are no error.
+        With `whole_space`, journal, idempotency records and blobs go too.
         """
         ...
 
     async def check(self) -> CheckReport:
-        """Read everything and report the damage found; change nothing."""
+        """Read everything and report damage; change nothing."""
         ...
 
     async def repair(self) -> CheckReport:
-        """Move damaged documents and blobs aside (kept, never served, never silently lost) and report each."""
+        """Quarantine damaged documents and blobs (they are preserved but never served) and report each."""
         ...
 
     async def probe(self) -> None:
-        """Raise the error that a call would meet now, as soon as it is known; change nothing.
+        """Raise the error that a call would raise now, as soon as it is known; change nothing.
 
         That is StoreUnavailable, StoreClosed, and StoreReadOnly or StoreFull of a store on a server that takes no
         commits now.
@@ -335,18 +336,18 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of files and threads. A second close does nothing."""
+        """Finish accepted work and release files and threads. A second close does nothing."""
         ...
 
 
 @runtime_checkable
 class QueueIndex(Protocol):
-    """What a store with the capability `queue_index` has in addition."""
+    """Additional method of a store with the capability `queue_index`."""
 
     def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
-        """Yield every space that has a document in the collection `QUEUE`, without looking at the other spaces.
+        """Yield every space that has a document in the collection `QUEUE`, without reading the other spaces.
 
-        It may yield a space that has none, and never leaves one out whose commit returned before the first step.
+        It may yield a space that has none, and never omits one whose commit returned before the first step.
         """
         ...
 
@@ -359,11 +360,11 @@ class LossRecord(Protocol):
     """
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
-        """Return the losses that nobody has acknowledged, one for each space, or that of `space` only."""
+        """Return the unacknowledged losses, one per space, or only that of `space`."""
         ...
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
-        """Remove the recorded loss of `space`, or all of the store for None; return how many were removed.
+        """Remove the recorded loss of `space`, or of the whole store for None; return how many were removed.
 
         A loss that was recorded or grew after `at`, when it was listed, stays.
         """
@@ -371,7 +372,7 @@ class LossRecord(Protocol):
 
 
 async def find_losses(store: Store, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
-    """Return the losses that `store` records, of `space` only if one is named; none if it keeps no such record."""
+    """Return the losses that `store` records, or only those of `space`; none if it keeps no such record."""
     return await store.losses(space) if isinstance(store, LossRecord) else ()
 
 
@@ -381,7 +382,7 @@ async def acknowledge_losses(store: Store, space: SpaceId | None, /, *, at: Inst
 
 
 def validate_batch(batch: Batch, /) -> None:
-    """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
+    """Raise InvalidInput or LimitExceeded unless `batch` follows the port's rules; every engine calls this first."""
     require_space(batch.space)
     _require_entries(batch.entries)
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
@@ -400,10 +401,10 @@ def validate_batch(batch: Batch, /) -> None:
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
         refs.add(delete.ref)
-    # The order of two changes of one document is not defined within a batch.
+    # The order of two changes of one document is undefined within a batch.
     if len(refs) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes the same document twice")
-    # An entry mostly names what is changed.
+    # An entry usually names what is changed.
     refs.update([require.ref for require in batch.requires], [entry.ref for entry in batch.entries])
     require_refs(refs)
     if batch.idempotency is not None:
@@ -418,7 +419,7 @@ def _require_entries(entries: Sequence[EntryDraft]) -> None:
 
 
 def number_entries(batch: Batch, /, *, after: int) -> list[JournalEntry]:
-    """Return the entries of `batch` as a journal keeps them that ends at sequence `after`."""
+    """Return the numbered entries of `batch` for a journal that ends at sequence `after`."""
     entries: list[JournalEntry] = []
     for entry in batch.entries:
         after += entry.covers
@@ -456,7 +457,7 @@ class WorkSteps:
         self._ends_at = perf_counter() + WORK_STEP_S
 
     async def step(self) -> None:
-        """Let other tasks run if the current step has taken its time."""
+        """Let other tasks run if the current step has used up its time."""
         if perf_counter() >= self._ends_at:
             await asyncio.sleep(0)
             self._ends_at = perf_counter() + WORK_STEP_S
@@ -465,9 +466,9 @@ class WorkSteps:
 async def read_pages(
     read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
 ) -> AsyncIterator[ItemT]:
-    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out.
+    """Yield the results of `read` after `after`, until a page is empty: a wrapper may omit items of a page.
 
-    The work of whoever takes the items is done in steps.
+    The consumer's work on the items is done in steps.
     """
     steps = WorkSteps()
     while page := await read(after):
@@ -480,9 +481,9 @@ async def read_pages(
 async def scan_documents(
     store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = SCAN_PAGE
 ) -> AsyncIterator[Document]:
-    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment.
+    """Yield the documents of `collection` after the key `after`, in key order; each page is a consistent snapshot.
 
-    The work of whoever takes them is done in steps.
+    The consumer's work on them is done in steps.
     """
     steps = WorkSteps()
     while True:
@@ -506,7 +507,7 @@ async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int
 def scan_entries(
     store: Store, space: SpaceId, /, *, after: int = 0, page: int = SCAN_PAGE
 ) -> AsyncIterator[JournalEntry]:
-    """Yield the journal of `space` behind the sequence `after`, in order."""
+    """Yield the journal of `space` after the sequence `after`, in order."""
 
     def read(behind: int) -> Awaitable[Sequence[JournalEntry]]:
         return store.journal(space, after=behind, limit=page)
@@ -548,7 +549,7 @@ class KeyProvider(Protocol):
 
 @asynccontextmanager
 async def closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
-    """Close `stream` at the end of the block, also if it was not read to its end."""
+    """Close `stream` at the end of the block, even if it was not read to its end."""
     try:
         yield stream
     finally:

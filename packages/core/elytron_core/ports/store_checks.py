@@ -32,7 +32,7 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class StoreLoss:
-    """What repairs could not save of one space, up to the latest of them at `at`.
+    """What repairs could not save of one space, up to the latest loss at `at`.
 
     Each number is the least that was lost: where bytes cannot be read, nobody can say what else they held. `what` names
     them. `space` is None where it is unknown whose they were.
@@ -46,7 +46,7 @@ class StoreLoss:
     what: str
 
     def plus(self, later: "StoreLoss", /) -> "StoreLoss":
-        """Return this loss and a `later` one of the same space as one."""
+        """Return this loss and a `later` one of the same space combined."""
         parts = dict.fromkeys([*self.what.split("; "), *later.what.split("; ")])
         return StoreLoss(
             self.space,
@@ -59,7 +59,7 @@ class StoreLoss:
 
 
 _LOSS_PARTS = 10
-"""Number of things that a loss names; a file that is damaged again and again has no more of them."""
+"""Maximum number of items that a loss names, however often a file is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class CheckReport:
     problems: tuple[StoreProblem, ...] = ()
     clipped: bool = False
     losses: tuple[StoreLoss, ...] = ()
-    """What a repair could not save, for each space; it is recorded in the store."""
+    """What a repair could not save, per space; it is recorded in the store."""
 
     @property
     def ok(self) -> bool:
@@ -82,7 +82,7 @@ class CheckReport:
 
 @dataclass(slots=True)
 class CheckTally:
-    """Counts of a check or repair that is under way."""
+    """Counts of a check or repair in progress."""
 
     spaces: int = 0
     documents: int = 0

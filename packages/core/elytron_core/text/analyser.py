@@ -34,7 +34,7 @@ child children|foot feet|goose geese|knife knives|leaf leaves|life lives|loaf lo
 shelf shelves|thief thieves|tooth teeth|wife wives|wolf wolves|woman women
 """
 _TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "lives", "rose", "saw", "wound"))
-"""Forms that are words of their own just as often, and so are kept as they are."""
+"""Forms that are also words of their own, and so are not stemmed."""
 
 
 def _irregular_forms() -> dict[str, str]:
@@ -43,7 +43,7 @@ def _irregular_forms() -> dict[str, str]:
 
 
 BASES = _irregular_forms()
-"""From a form to the word whose stem it is given."""
+"""From a form to the word whose stem it gets."""
 
 
 _ENGLISH = """
@@ -63,19 +63,19 @@ _CHINESE = "什么 怎么 怎样 哪里 哪个 哪些 为什 多少 是谁 是�
 
 ENGLISH = frozenset(_ENGLISH.split())
 CHINESE = frozenset(_CHINESE.split())
-"""Pairs of characters that ask or join; only queries leave them out, for a pair may straddle two real words."""
+"""Character pairs that ask or join; only queries omit them, because a pair may straddle two real words."""
 CHINESE_ASKING = re.compile(
     "什么时候|为什么|[叫是]?什么|怎么样?|怎样|在?哪[里儿]|哪[个些]|多少|[是叫]谁|谁是?|是否|是不是|[我你他她]的|[吗呢吧]$"
 )
-"""Cuts in a Chinese question, so that no pair of characters joins the matter asked about and a word that asks."""
+"""Cuts in a Chinese question, so that no pair joins the topic and a word that asks."""
 ASKING = frozenset(_ASKING.split())
-"""Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""
+"""Stems with which a query names the kind of thing it wants ("the name of", "how long", "mention")."""
 FORMS = frozenset(_FORMS.split())
-"""Stems with which it says in which form it wants the answer ("summarise", "in order", "at the moment")."""
+"""Stems with which it names the form of the answer ("summarise", "in order", "at the moment")."""
 
 
 VERSION = 5
-"""Grows with every change of what `terms` returns: an index built by another version is built again."""
+"""Increases with every change of what `terms` returns: an index built by another version is rebuilt."""
 
 _TERM_CHARS = 64
 _CACHED_CHARS = 40
@@ -88,7 +88,7 @@ _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
 )
 _INDIC = "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
-_PAIRED = (  # Han, Kana, Hangul: single characters are kept beside the pairs
+_PAIRED = (  # Han, Kana, Hangul: single characters are indexed in addition to the pairs
     "\u3005-\u3007\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\u1100-\u11ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -103,7 +103,7 @@ _ADDRESS = r"(?i:https?|ftp|wss?)://[^\s<>\"]+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(
 _ASCII_TOKEN = re.compile(rf"{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
 _ASCII_RICH = re.compile(rf"{_ADDRESS}|{_NUMERIC}|\w+(?:[.']\w+)*", re.ASCII)
 _WORD = rf"(?:(?![{_PAIRED}{_UNSPACED}])[\w{_MARKS}{_INDIC}])+"
-_PICTURES = (  # emoji, without what only says how one is drawn; two letters are a flag
+_PICTURES = (  # emoji, without modifiers of their presentation; two letters are a flag
     "[\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff]|[\U0001f1e6-\U0001f1ff]{2}"
 )
 _TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}(?:[.'’]{_WORD})*|{_PICTURES}")
@@ -111,7 +111,7 @@ _TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}
 _PICTURE = re.compile(_PICTURES)
 _PAIRED_RUN = re.compile(f"[{_PAIRED}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_SIGNS_ON = (  # what is put on or under a letter of Thai, Lao, Burmese or Khmer
+_SIGNS_ON = (  # combining marks of Thai, Lao, Burmese and Khmer
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3"
 )
 _VOWELS_BEFORE = "\u0e40-\u0e44\u0ec0-\u0ec4"
@@ -128,13 +128,13 @@ _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _PLAIN = re.compile(r"[a-z]{3,}")
 
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
-# NFKC would glue these to the word before them as letters.
+# NFKC would join these to the word before them as letters.
 _SIGNS = "™℠®©"
 _WITHOUT_SIGNS = str.maketrans(dict.fromkeys(_SIGNS, " "))
 
 
 class TextAnalyser:
-    """Turns texts into terms; the same text gives the same terms in every process. Never raises on a str.
+    """Splits texts into terms; the same text gives the same terms in every process. Never raises on a str.
 
     Holds a cache of tokens seen, bounded in number and in length. Not for several threads at once.
     """
@@ -157,11 +157,11 @@ class TextAnalyser:
         return all_terms or self._bare(text)
 
     def forget(self) -> None:
-        """Let go of the tokens seen so far."""
+        """Clear the cache of tokens."""
         self._cache.clear()
 
     def steps(self, text: str, /) -> Iterator[list[str]]:
-        """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""
+        """Yield what `terms` returns in batches, so that other tasks can run between them."""
         terms = chain.from_iterable(map(self._each, _tokens_of(text)))
         if (first := next(terms, None)) is None:
             terms = chain.from_iterable(map(_token_pieces, _tokens_of(text)))
@@ -171,7 +171,7 @@ class TextAnalyser:
             yield some
 
     def query_terms(self, text: str, /) -> list[str]:
-        """Return the distinct terms to look for, at most `limits.QUERY_TERMS`, in order of appearance.
+        """Return the distinct terms to search for, at most `limits.QUERY_TERMS`, in order of appearance.
 
         As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone, or between words
         that ask, by itself. Emoji are looked for only if there is nothing else.
@@ -198,7 +198,7 @@ class TextAnalyser:
         return list(chain.from_iterable(map(_token_pieces, _text_tokens(text))))
 
     def _each(self, token: str) -> Iterable[str]:
-        """Return the terms of a token, those of a very long one as they are asked for."""
+        """Return the terms of a token, those of a very long one lazily."""
         # A very long token is rare and would fill the cache, so its terms are made one by one.
         if len(token) > _CACHED_CHARS:
             return (term[:_TERM_CHARS] for term in self._take_apart(token))
@@ -207,13 +207,13 @@ class TextAnalyser:
 
     def _learn(self, token: str) -> tuple[str, ...]:
         if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
-            # Most words are plain ones, and have nothing to be taken apart.
+            # Most words are plain and have no parts.
             parts: Iterable[str] = self._simple(token.lower())
         else:
             parts = self._take_apart(token)
         terms = tuple(term[:_TERM_CHARS] for term in parts)
         if len(token) <= _CACHED_CHARS:
-            # Cleared whole: to keep an order of use would burden each look-up.
+            # Cleared whole: tracking the order of use would slow every lookup.
             if len(self._cache) >= _CACHE_WORDS:
                 self._cache.clear()
             self._cache[token] = terms
@@ -267,7 +267,7 @@ class TextAnalyser:
             yield from self._part(part)
 
     def _part(self, part: str) -> Iterator[str]:
-        """Yield the stem of a word, and of the words that capitals join in it."""
+        """Yield the stem of a word, and of the words joined in it by capitals."""
         yield from self._simple(_fold_token(part))
         if _HUMP.search(part):
             for hump in _CAMEL.finditer(part):
@@ -286,12 +286,12 @@ class TextAnalyser:
 
 
 def is_unspaced(text: str, /) -> bool:
-    """Return whether all of `text` is of scripts that are written without spaces between words."""
+    """Return whether all of `text` is in scripts written without spaces between words."""
     return bool(_PAIRED_RUN.fullmatch(text) or _UNSPACED_RUN.fullmatch(text))
 
 
 def _text_tokens(text: str) -> list[str]:
-    # Most texts are plain, and have no address.
+    # Most texts are plain and contain no address.
     if text.isascii() and "@" not in text and ":" not in text:
         return _ASCII_TOKEN.findall(text)
     form, text = _cutting_pattern(text)
@@ -304,7 +304,7 @@ def _tokens_of(text: str) -> Iterator[str]:
 
 
 def _cutting_pattern(text: str) -> tuple[re.Pattern[str], str]:
-    """Return what cuts a text into tokens, and the text to be cut."""
+    """Return the pattern that splits a text into tokens, and the text to split."""
     if text.isascii():
         return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN), text
     if any(sign in text for sign in _SIGNS):
@@ -323,7 +323,7 @@ def _fold_token(token: str) -> str:
     letters: list[str] = []
     for char in unicodedata.normalize("NFD", token.casefold().translate(_LETTERS)):
         if unicodedata.combining(char):
-            # On Latin letters marks are accents and go. In other scripts they are part of the word.
+            # On Latin letters marks are accents and are removed. In other scripts they are part of the word.
             if base < "\u0250":
                 continue
         else:
@@ -333,7 +333,7 @@ def _fold_token(token: str) -> str:
 
 
 def _join_name(names: list[str]) -> str:
-    """Return a name as it is written without its apostrophe, O'Brien's as obrien; empty for what is no such name."""
+    """Return a name without its apostrophe (O'Brien as obrien); empty if it is no such name."""
     first, rest, *more = (_fold_token(name) for name in names)
     is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in ENGLISH and more in ([], ["s"])
     return first + rest if is_name else ""
@@ -344,7 +344,7 @@ def _character_pairs(run: str) -> list[str]:
 
 
 def _number_terms(folded: str) -> tuple[str, ...]:
-    """Return the terms of a number, clock time, date or version; nothing where the token is something else."""
+    """Return the terms of a number, clock time, date or version; none for other tokens."""
     if _GROUPED.fullmatch(folded):
         whole, _, part = folded.replace(",", "").partition(".")
         # A fraction of zeros is a matter of style, so the whole number is a term as well.
@@ -354,7 +354,7 @@ def _number_terms(folded: str) -> tuple[str, ...]:
     date = _DATE.fullmatch(folded)
     if date is not None:
         first, sign, second, third = date.groups()
-        # Only with the year in front is the order of day and month certain.
+        # Only a leading year makes the order of day and month certain.
         if len(first) == 4 and len(third) <= 2:
             return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
         return f"{first}{sign}{second}{sign}{third}", *(part.lstrip("0") or "0" for part in (first, second, third))
@@ -362,9 +362,9 @@ def _number_terms(folded: str) -> tuple[str, ...]:
 
 
 def holds_name(text: str, name: str, /) -> bool:
-    """Return True if `text` has `name` as a word of its own, capitals as they are.
+    """Return whether `text` contains `name` as a separate word, case-sensitively.
 
-    In a script that is written without spaces any character may be beside it, so a single character is no name.
+    In a script written without spaces any character may adjoin it, so a single character is no name.
     """
     if len(name) < 2:
         return False
@@ -378,7 +378,7 @@ def holds_name(text: str, name: str, /) -> bool:
 
 
 def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[str, ...]:
-    """Return the other names of those whom `text` names; `names_of_each` has all the names of each."""
+    """Return the other names of everyone whom `text` names; `names_of_each` lists all names of each."""
     others: dict[str, None] = {}
     for names in names_of_each:
         mentions = {name for name in names if holds_name(text, name)}
@@ -388,5 +388,5 @@ def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[s
 
 
 def _splits_words(beside: str, edge: str) -> bool:
-    """Return True if a word may begin or end between the two characters."""
+    """Return whether a word may begin or end between the two characters."""
     return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

@@ -27,7 +27,7 @@ _RUN_CHARS: Final = 4 * WORD_COUNT - 1
 _LETTERS: Final = re.compile("[A-Za-z]+")
 _WIDE: Final = {ord(char) + 0xFEE0: char for char in ascii_letters}
 _MARKED: Final = re.compile(r"[\\<&\x1b\uff21-\uff5a]")
-"""A sign of markup or of an escape, or a wide letter."""
+"""A character of markup or of an escape, or a wide letter."""
 _HIDDEN: Final = re.compile(rf"{IGNORABLE}(?<=[A-Za-z].)")
 _MARKUP: Final = re.compile(
     r"</?(?P<tag>[A-Za-z][\w-]{0,15})(?:\s[^<>]{0,200})?/?>|&#?\w{1,8};|\x1b\[[\d;]{0,20}m"
@@ -37,9 +37,9 @@ _TOKEN: Final = re.compile(rf"[A-Za-z](?:{IGNORABLE}*+[A-Za-z])*+|[^\W\d_A-Za-z]
 _JOINING: Final = frozenset({"and", "st", "nd", "rd", "th"})
 """Words, and ends of numbers such as 1st, that may stand between the words of a key."""
 _WORD_CHARS: Final = 8
-"""Letters of a listed word, at most."""
+"""Maximum letters of a listed word."""
 _FOREIGN_CHARS: Final = 2
-"""Letters of another script that may stand between two words, at most."""
+"""Maximum letters of another script between two words."""
 
 
 class _TextWord(NamedTuple):
@@ -94,7 +94,7 @@ def entropy_of(words: str, /) -> bytes:
 
 
 def seed_of(words: str, /, *, passphrase: str = "") -> bytes:
-    """Return the 64 bytes of seed of `words`, which are checked. Raises WordsInvalid."""
+    """Return the 64-byte seed of `words`, which are checked. Raises WordsInvalid."""
     plain = words_of(entropy_of(words))
     salt = "mnemonic" + normal_text(passphrase)
     return hashlib.pbkdf2_hmac("sha512", plain.encode(), salt.encode("utf-8"), _SEED_ROUNDS, _SEED_BYTES)
@@ -110,7 +110,7 @@ def _check_value(entropy: bytes, bits: int) -> int:
 
 
 def _has_checksum(value: int, count: int) -> bool:
-    """Return whether the last `count` words in `value`, which are 11 bits each, end with their checksum."""
+    """Return whether the last `count` words in `value`, 11 bits each, end with their checksum."""
     size = _COUNTS[count]
     bits = size // 4
     entropy = (value >> bits & (1 << 8 * size) - 1).to_bytes(size, "big")
@@ -118,15 +118,15 @@ def _has_checksum(value: int, count: int) -> bool:
 
 
 def may_hold_words(text: str, /) -> bool:
-    """Return True if `text` may hold the words of a key; if not, `recovery_spans` finds none."""
+    """Return whether `text` may contain the words of a key; if not, `recovery_spans` finds none."""
     return next(_word_runs(text), None) is not None
 
 
 def recovery_spans(text: str, /) -> list[tuple[int, int]]:
-    """Return where `text` holds the words of a key, of any number that BIP-39 knows: their start and end."""
+    """Return the start and end of recovery words in `text`, for any number of words that BIP-39 allows."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(_key_places(text)):
-        # What overlaps goes together: one window in sixteen has a right checksum by chance.
+        # Overlapping matches are merged: one window in sixteen has a valid checksum by chance.
         if joined and joined[-1][1] > start:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
@@ -140,13 +140,13 @@ def _key_places(text: str) -> Iterator[tuple[int, int]]:
         for end, word in enumerate(run, 1):
             value = (value << _WORD_BITS | (word.number or 0)) & _VALUE_MASK
             for count in (count for count in _COUNTS if count <= end and _has_checksum(value, count)):
-                # Drawn at random, words do not repeat like this, and a text that repeats them is long.
+                # Random words do not repeat like this, and a text that repeats them is long.
                 if 2 * len({one.number for one in run[end - count : end]}) > count:
                     yield run[end - count].start, word.end
 
 
 def _word_runs(text: str) -> Iterator[list[_TextWord]]:
-    """Yield listed words that no other word parts, if they are as many as a key has; numbers and signs part none."""
+    """Yield runs of listed words of a key's length; other words break a run, numbers and signs do not."""
     if len(text) < _RUN_CHARS:
         return
     for reading in _text_readings(text):
@@ -158,7 +158,7 @@ def _word_runs(text: str) -> Iterator[list[_TextWord]]:
 
 
 def _text_readings(text: str) -> Iterator[str]:
-    r"""Yield `text` with blanks for its markup: twice where that may be listed words, as `<word>` and `\narrow`."""
+    r"""Yield `text` with spaces for its markup: twice where that may be listed words, as `<word>` and `\narrow`."""
     if _MARKED.search(text) is None:
         yield text
         return
@@ -169,9 +169,9 @@ def _text_readings(text: str) -> Iterator[str]:
 
 
 def _has_samples(text: str) -> bool:
-    """Return whether the words of a key may be in `text`, by a look at every fifth word, which is quick."""
+    """Return whether `text` may contain the words of a key, by a quick look at every fifth word."""
     words, likely = _LETTERS.findall(text), _likely_words()
-    # Of twelve words in a row, two samples that follow each other are listed, and so is all between.
+    # Of twelve words in a row, two adjacent samples are listed, and so is everything between.
     samples = [word.lower() in likely for word in words[::_STEP]]
     return any(
         one and other and all(word.lower() in likely for word in words[at * _STEP : (at + 1) * _STEP])
@@ -198,7 +198,7 @@ def _blank_markup(part: re.Match[str]) -> str:
 
 
 def _hidden_words(letters: str, at: int) -> Iterator[_TextWord]:
-    """Yield the words of letters with characters between them that are not seen, which may part words or be in one."""
+    """Yield words of letters with invisible characters between them, which may separate words or be inside one."""
     word, start = "", 0
     for part in _LETTERS.finditer(letters):
         start = start if word else part.start()

@@ -16,12 +16,12 @@ _UNSPACED = re.compile(
 _MARKS: Final = 1024
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0"
-"""Letters of Hangul that are not seen."""
+"""Invisible Hangul letters."""
 IGNORABLE: Final = (
     f"[{_FILLERS}\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Pattern of what Unicode calls ignorable: characters of no width, marks of direction, selectors of variants."""
+"""Pattern of Unicode's ignorable characters: zero-width characters, direction marks, variant selectors."""
 _IGNORABLE = re.compile(IGNORABLE)
 LOOKALIKES: Final = MappingProxyType(
     {
@@ -33,33 +33,33 @@ LOOKALIKES: Final = MappingProxyType(
         "]": "\uff3d\ufe48\u2773\u3011\u3015\ufe3a\ufe3c\u27e7",
     }
 )
-"""Signs of tags and marks, with the characters that are read as them. U+2039 is none: escaping writes it for "<"."""
+"""Characters of tags and marks, and the characters they are read as. U+2039 is none: escaping writes it for "<"."""
 _NOT_ASCII = re.compile("[^\\x00-\\x7f]+")
 _SIGNS: Final = {char: sign for sign, chars in LOOKALIKES.items() for char in chars}
 
 
 def is_blank(text: str, /) -> bool:
-    """Return whether `text` has nothing to see: only white space, controls and invisible characters."""
+    """Return whether `text` shows nothing: only white space, controls and invisible characters."""
     if text[:1].isalnum() and text[0] not in _FILLERS:
         return False  # nearly always
     return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in visible_text(text))
 
 
 def visible_text(text: str, /, *, instead: str = "") -> str:
-    """Return `text` with `instead` for each character that is not seen and takes no room."""
+    """Return `text` with `instead` for each invisible zero-width character."""
     return text if text.isascii() else _IGNORABLE.sub(instead, text)
 
 
 def bare_text(text: str, /) -> str:
-    """Return `text` as signs are read in it: of compatible characters the plain ones, of lookalikes the sign.
+    """Return `text` with characters as they are read: compatible characters and lookalikes become plain ones.
 
-    What is not seen goes, and so do accents and other marks upon a character.
+    Invisible characters, accents and other marks on a character are removed.
     """
     return _NOT_ASCII.sub(lambda run: "".join(map(_bare_character, run[0])), text)
 
 
 def bare_places(text: str, /) -> list[int]:
-    """Return for each character of the bare text its place in `text`."""
+    """Return each character's position in `text` for the bare text."""
     return [place for place, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
 
 
@@ -72,15 +72,16 @@ def _bare_character(char: str) -> str:
 
 
 def plain_text(text: str, /) -> str:
-    """Return `text` without differences of case, width, white space and of what is not seen; signs and accents stay."""
+    """Return `text` without differences of case, width, white space and invisible characters; signs and accents
+    stay."""
     if not text.isascii():
-        # Folding case can undo a normal form, so the text is normalised again.
+        # Case folding can undo a normal form, so the text is normalised again.
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).casefold())
     return " ".join(text.casefold().split())
 
 
 def normalise_text(text: str, /) -> str:
-    """Return the form under which texts are the same: case, accents, width, punctuation and spacing do not count.
+    """Return the form for comparing texts: case, accents, width, punctuation and spacing do not count.
 
     What is not seen does not count either, but the non-joiner parts words, as a hyphen does.
     """
@@ -91,21 +92,21 @@ def normalise_text(text: str, /) -> str:
 
 
 def has_term(text: str, term: str, /) -> bool:
-    """Return whether normalised `text` has the normalised `term` as a word, or as the beginning of one.
+    """Return whether normalised `text` contains the normalised `term` as a word or the beginning of one.
 
-    A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
-    terms match whole words and their plural. Scripts written without spaces match anywhere.
+    A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter terms
+    match whole words and their plural. Scripts written without spaces match anywhere.
     """
     return has_any(pad_words(text), signs_of(term))
 
 
 def pad_words(text: str, /) -> str:
-    """Return a normalised text as `has_any` looks through it: each word between spaces."""
+    """Return a normalised text in the form for `has_any`: each word between spaces."""
     return f" {text} "
 
 
 def signs_of(term: str, /) -> tuple[str, ...]:
-    """Return the texts of which a padded text has one if it holds the normalised `term`."""
+    """Return the strings of which a padded text contains one if it has the normalised `term`."""
     if not term:
         return ()
     if _UNSPACED.search(term):
@@ -114,19 +115,20 @@ def signs_of(term: str, /) -> tuple[str, ...]:
 
 
 def has_any(text: str, signs: tuple[str, ...], /) -> bool:
-    """Return whether a padded text has one of `signs`."""
+    """Return whether a padded text contains one of `signs`."""
     return any(sign in text for sign in signs) if len(signs) != 1 else signs[0] in text
 
 
 def phrase_of(words: str, /) -> tuple[str, ...]:
-    """Return the signs of normalised `words` in one piece; in spaced scripts, of whole words."""
+    """Return the strings for normalised `words` as one phrase; in spaced scripts, of whole words."""
     if not words:
         return ()
     return (words,) if _UNSPACED.search(words) else (pad_words(words),)
 
 
 def has_phrase(text: str, words: str, /) -> bool:
-    """Return whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
+    """Return whether normalised `text` contains the normalised `words` as one phrase; by whole words in spaced
+    scripts."""
     return has_any(pad_words(text), phrase_of(words))
 
 
@@ -139,20 +141,20 @@ def text_trigrams(text: str, /) -> frozenset[str]:
 
 
 def trigram_likeness(one: frozenset[str], other: frozenset[str], /) -> float:
-    """Return how alike two sets of trigrams are, 0 to 1 (Dice's coefficient)."""
+    """Return the similarity of two sets of trigrams, 0 to 1 (Dice's coefficient)."""
     both = len(one) + len(other)
     return 2 * len(one & other) / both if both else 0.0
 
 
 class TrigramDigest(NamedTuple):
-    """Digest of a text's trigrams, which themselves would take many times the room of the text."""
+    """Digest of a text's trigrams, which themselves would take many times the text's memory."""
 
     size: int
     """The number of trigrams."""
     marks: int
     """A bit for each trigram; several may share one."""
     hidden: int
-    """The number of trigrams that share another's bit."""
+    """Number of trigrams that share another's bit."""
 
 
 def grams_of(grams: Collection[str], /) -> TrigramDigest:
@@ -165,30 +167,30 @@ def grams_of(grams: Collection[str], /) -> TrigramDigest:
 
 
 def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
-    """Return an upper bound of the likeness of two sets of trigrams."""
+    """Return an upper bound of the similarity of two sets of trigrams."""
     both = one.size + other.size
-    # Each trigram that shares a bit may be shared too, so that the bound counts it in.
+    # Each trigram that shares a bit may be shared too, so the bound includes it.
     shared = (one.marks & other.marks).bit_count() + one.hidden
     return 2 * shared / both if both else 0.0
 
 
 def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
-    """Return the likeness of trigrams to those of a padded text, which has `count`, without making them."""
+    """Return the similarity of trigrams to those of a padded text, which has `count`, without computing them."""
     both = len(one) + count
     return 2 * sum(map(text.__contains__, one)) / both if both else 0.0
 
 
 SAME_TEXT: Final = 0.9
-"""Two texts of this likeness that name the same numbers say the same."""
+"""Two texts of this similarity that name the same numbers say the same."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 
 def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
-    """Yield the places of those of `texts` that repeat none before them."""
+    """Yield the positions of those of `texts` that do not repeat an earlier one."""
     grams_by_numbers: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
     for place, text in enumerate(map(normalise_text, texts)):
         grams, beside = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
-        # Sets of very different size cannot be that alike, so they are not compared.
+        # Sets of very different size cannot be that similar, so they are not compared.
         near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
         if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
             beside.append(grams)
@@ -213,6 +215,6 @@ CHARS_PER_TOKEN = 4
 
 
 def estimate_tokens(text: str, /) -> int:
-    """Return the estimate: one for each wide character (Chinese, Japanese, Korean, emoji), one per four others."""
+    """Return the estimate: one token per wide character (Chinese, Japanese, Korean, emoji), one per four others."""
     wide = len(_WIDE.findall(text))
     return wide + -(-(len(text) - wide) // CHARS_PER_TOKEN)

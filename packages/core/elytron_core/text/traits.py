@@ -28,7 +28,7 @@ class PatternTable:
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def __getitem__(self, name: str, /) -> re.Pattern[str]:
-        """Return a pattern, which is compiled at its first use."""
+        """Return a pattern, compiled on first use."""
         pattern = self._compiled.get(name)
         if pattern is None:
             pattern = self._compiled[name] = self._compile(self._tables["patterns"][name])
@@ -45,7 +45,7 @@ class PatternTable:
 
     @cached_property
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
-        import tomllib  # not before a question is asked: most calls of the command ask none
+        import tomllib  # deferred until a question is asked: most calls of the command ask none
 
         text = files("elytron_core.text").joinpath("data", f"{self._name}.toml").read_text("utf-8")
         return tomllib.loads(text)
@@ -67,7 +67,7 @@ class PatternTable:
 
 @cache
 def pattern_table(name: str, /) -> PatternTable:
-    """Return the table of a file that ships, by its name."""
+    """Return a shipped file's table, by its name."""
     return PatternTable(name)
 
 
@@ -88,12 +88,12 @@ _FILE: Final = "standing_phrases.json"
 
 
 class LastingTime(IntEnum):
-    """Time for which a statement is to hold."""
+    """How long a statement applies."""
 
     NOT = 0
     FROM_NOW_ON = 1
     ON_OCCASION = 2
-    """From now on, whenever something is asked for or spoken of."""
+    """From now on, whenever something is requested or mentioned."""
 
 
 _LASTS: Final = {"from now on": LastingTime.FROM_NOW_ON, "on occasion": LastingTime.ON_OCCASION}
@@ -111,7 +111,7 @@ class _PhraseRule(NamedTuple):
 
 
 class StandingPhrases:
-    """The phrases of a data file, and what they say of texts."""
+    """The phrases of a data file, and what they imply about texts."""
 
     def __init__(self, data: bytes, /) -> None:
         tables = json.loads(data)
@@ -124,16 +124,16 @@ class StandingPhrases:
         self._phrased: Final = _by_phrase(tables["tables"])
         self._opened: Final = _by_opening(tables["tables"])
         self._signs: Final = frozenset(self._phrased).union(*map(_WORD.findall, self._opened))
-        """A text in ASCII without any of these words says nothing of the kind."""
+        """An ASCII text without any of these words implies nothing of the kind."""
 
     @staticmethod
     @cache
     def load() -> "StandingPhrases":
-        """Return the phrases that ship. They are read at the first call of a process and kept."""
+        """Return the shipped phrases, loaded and cached at a process's first call."""
         return StandingPhrases(files("elytron_core.text").joinpath("data", _FILE).read_bytes())
 
     def lasting(self, text: str, /) -> LastingTime:
-        """Return how long what `text` says is to hold."""
+        """Return how long the statement of `text` applies."""
         lowered = (text if text.isascii() else text.replace("’", "'")).lower()
         signs = self._signs.intersection(_WORD.findall(lowered))
         longest = LastingTime.NOT
@@ -151,7 +151,7 @@ class StandingPhrases:
         return self._clauses(f".{lowered}") if signs else LastingTime.NOT
 
     def _holds(self, rule: _PhraseRule, text: str, hit: re.Match[str]) -> bool:
-        """Return whether the hit is neither for once nor a question, other than a polite one."""
+        """Return whether the hit is neither one-off nor a question, other than a polite one."""
         if rule.is_sure:
             return True
         start = max(text.rfind(mark, 0, hit.start()) for mark in (". ", "! ", "? ", "\n"))
@@ -162,7 +162,7 @@ class StandingPhrases:
         )
 
     def _clauses(self, marked: str) -> LastingTime:
-        """Return what the clauses of `marked` say; each of them begins with a mark."""
+        """Return what the clauses of `marked` state; each of them begins with a mark."""
         for opening in _OPENING.finditer(marked):
             word = opening[1]
             if word in self._opened and (lasting := self._begins(marked, opening)):
@@ -184,7 +184,7 @@ class StandingPhrases:
 
 
 def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...]]:
-    """Return the rules by the longest word of their phrases, a pattern for each: its fixed beginning is found fast."""
+    """Return the rules by their phrases' longest word, one pattern each: its fixed beginning is found fast."""
     rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
         for signs, follows in table["by_phrase"]:
@@ -197,7 +197,7 @@ def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...
 
 
 def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...]]:
-    """Return the rules by the word that a clause begins with; their patterns go on from there."""
+    """Return the rules by the word that a clause begins with; their patterns continue from there."""
     rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
         follows: dict[str, list[str]] = {}
@@ -213,7 +213,7 @@ def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ..
 
 
 class TextTrait(IntFlag):
-    """Traits that a text has; an index keeps the sum."""
+    """Traits of a text; an index stores the sum."""
 
     NOTHING = 0
     ASKS = 1
@@ -224,13 +224,13 @@ class TextTrait(IntFlag):
     ENDS_ASKING = 32
     CHANGE = 64
     STANDING = 128
-    """It says what is to hold from now on, as a classifier of statements judges; `read_traits` never says so."""
+    """It states something lasting, as a classifier of statements judges; `read_traits` never sets it."""
     OCCASIONAL = 256
-    """It says what is to hold whenever something is asked for or spoken of; judged likewise."""
+    """It states something that applies whenever something is requested or mentioned; judged likewise."""
 
 
 class TextTraits(NamedTuple):
-    """Traits of a text, and how much it states rather than reacts: about 0.6 at most, below 0 for bare replies."""
+    """Traits of a text, and how much it states rather than reacts: at most about 0.6, negative for bare replies."""
 
     traits: TextTrait
     factuality: float
@@ -239,7 +239,7 @@ class TextTraits(NamedTuple):
 READ_CHARS: Final = 2_000
 """The part of a text that is read for its traits."""
 FULL_CHARS: Final = 500
-"""A longer text counts only in proportion, `FULL_CHARS` to its length: long texts have something of everything."""
+"""A longer text counts in proportion, `FULL_CHARS` to its length: long texts contain something of everything."""
 
 _TIMES = """
 ago april august december evening february friday january july june last march monday month months morning next night
@@ -264,10 +264,10 @@ _TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS
     frozenset(words.split()) for words in (_TIMES, _NUMBERS, _CHANGES, _SELF, _YOU, _REPLIES)
 )
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
-"""A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
+"""A capital inside a sentence, but not in an address: "Hey Ada,". It begins with a space, which is fast to find."""
 _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
 _SIGNS: Final = _TIME_WORDS.union(_NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS)
-"""The words that mean anything here; of most texts only a few are looked at any further."""
+"""The words with any meaning here; for most texts only a few are examined further."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
@@ -276,10 +276,10 @@ _CHINESE_NUMBER = re.compile(r"[一二三四五六七八九十两几百千万]+[
 
 TOLD_BY_TIME, TOLD_BY_TRAIT, TOLD_BY_ASKING = 0.15, 0.1, -0.1
 TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
-"""The amounts that each trait, the first person, the second, and a reply's first word add to what a text states."""
+"""Amounts that each trait, the first person, the second, and a reply's first word add to what a text states."""
 
 
-# As numbers: a flag's own operators make an object each, which is most of the time that reading a text takes.
+# As numbers: a flag's own operators create an object each, which takes most of the time of reading a text.
 _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
     int(trait)
     for trait in (
@@ -291,7 +291,7 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
 
 @cache
 def _told_by(traits: int) -> tuple[TextTrait, float]:
-    """Return the traits of which `traits` is the sum, and the amount that they add to what a text states."""
+    """Return the traits whose sum is `traits`, and the amount that they add to what a text states."""
     amount = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
     amount += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
     return TextTrait(traits), amount
@@ -319,7 +319,7 @@ def read_traits(text: str, /) -> TextTraits:
         traits |= _CHANGE * (not signs.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
-    # Of these marks only one is in ASCII, so that most texts need no search.
+    # Only one of these marks is ASCII, so most texts need no search.
     if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
     if not is_ascii:
@@ -336,5 +336,5 @@ def read_traits(text: str, /) -> TextTraits:
 
 
 def _word_share(words: list[str], signs: frozenset[str], sought: frozenset[str]) -> float:
-    """Return how often `words`, whose signs are `signs`, has one of `sought`; four times count as much as it can."""
+    """Return how often `words`, with strings `signs`, has one of `sought`; four occurrences already count fully."""
     return 0.0 if signs.isdisjoint(sought) else min(sum(map(sought.__contains__, words)), 4) / 4

@@ -21,7 +21,8 @@ File = tuple[str, bytes, str]
 
 @dataclass(frozen=True, slots=True)
 class GatewayCall(Generic[AnswerT]):
-    """One request. `fields` go into the body if it has one, else into the address; `is_placed` adds credentials."""
+    """One request. `fields` go into the body if it has one, otherwise into the address; `is_placed` adds
+    credentials."""
 
     method: str
     path: str
@@ -34,12 +35,12 @@ class GatewayCall(Generic[AnswerT]):
 
 
 def check_health() -> GatewayCall[wire.HealthAnswer]:
-    """Say whether the gateway answers; needs no credentials."""
+    """Check whether the gateway answers; needs no credentials."""
     return GatewayCall("GET", "/health", wire.HealthAnswer, is_placed=False)
 
 
 def create_user(user_id: str, /) -> GatewayCall[wire.UserAnswer]:
-    """Make a user, or get the key of one who is there; needs the provisioning credential."""
+    """Create a user, or return the key of an existing one; needs the provisioning credential."""
     return GatewayCall("POST", "/users", wire.UserAnswer, {"user_id": user_id}, is_placed=False)
 
 
@@ -53,9 +54,9 @@ def add_messages(
     external_content_used: bool = False,
     idempotency_key: str | None = None,
 ) -> GatewayCall[wire.AddAnswer]:
-    """Add messages to a session; under a key, once however often they are sent.
+    """Add messages to a session; with a key, once however often they are sent.
 
-    `external_content_used` says that they rest on a page or file, and marks them as from outside.
+    `external_content_used` says that they are based on a page or file, and marks them as from outside.
     """
     fields: dict[str, Any] = {**_place_fields(app_id, project_id), "session_id": session_id, "messages": list(messages)}
     if external_content_used:
@@ -135,7 +136,7 @@ def delete_memory(
 def undo_edit(
     memory_id: str, /, *, session_id: str, app_id: str = DEFAULT, project_id: str = DEFAULT
 ) -> GatewayCall[wire.EditAnswer]:
-    """Take the edit off a memory, which shows again as it was."""
+    """Undo the edit of a memory, which is shown again as it was."""
     return GatewayCall(
         "POST", "/memories/undo", wire.EditAnswer, _edit_fields(memory_id, session_id, app_id, project_id)
     )
@@ -155,7 +156,7 @@ def upload_resource(
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
 ) -> GatewayCall[wire.ResourceAnswer]:
-    """Take a file in and make its text searchable. Raises UnreadableFile, PayloadTooLarge before anything is sent."""
+    """Upload a file and make its text searchable. Raises UnreadableFile, PayloadTooLarge before anything is sent."""
     fields = {**_place_fields(app_id, project_id), "title": title, "description": description}
     return GatewayCall("POST", "/resources", wire.ResourceAnswer, fields, files={"file": _file_part(Path(path))})
 
@@ -194,7 +195,7 @@ def delete_resource(
 
 
 def list_users() -> GatewayCall[wire.UsersAnswer]:
-    """List every user; an operator's, as all calls about users."""
+    """List every user; for operators, as are all calls about users."""
     return GatewayCall("GET", "/users", wire.UsersAnswer, is_placed=False)
 
 
@@ -219,7 +220,7 @@ def erase_user(user_id: str, /) -> GatewayCall[SignedReport]:
 
 
 def drain_backlog() -> GatewayCall[wire.DrainAnswer]:
-    """Send an upstream that answers again what it has missed."""
+    """Send an upstream that is available again what it has missed."""
     return GatewayCall("POST", "/backlog/drain", wire.DrainAnswer, is_placed=False)
 
 

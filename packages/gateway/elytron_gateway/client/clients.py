@@ -36,7 +36,7 @@ _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class CallFailure(StrEnum):
-    """Why a call came to nothing, in a word that says nothing of what was sent."""
+    """Why a call failed, in a word that reveals nothing of what was sent."""
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
@@ -56,7 +56,7 @@ class NoAnswer(Unreachable):
 
 
 class _NoObject(ValueError):
-    """JSON that is none of ours."""
+    """JSON that is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def is_address(base_url: str, /) -> bool:
 
 
 class _ClientCall(Generic[P, AnswerT]):
-    """A call as a method of both clients: one gives its answer to await, the other waits for it."""
+    """A call as a method of both clients: one returns an awaitable answer, the other waits for it."""
 
     def __init__(self, build: Callable[P, GatewayCall[AnswerT]], /) -> None:
         self._build = build
@@ -147,10 +147,10 @@ class _BaseClient:
             if account.provisioning_key:
                 headers["Authorization"] = f"Bearer {account.provisioning_key}"
         elif call.method == "POST":
-            # Before what may be long: a gateway looks for them among the first bytes of a body.
+            # Before potentially long fields: a gateway looks for them among the first bytes of a body.
             fields = {"user_id": account.user_id, "user_key": account.user_key, **fields}
         else:
-            # A request without a body has them in headers: addresses are logged on the way.
+            # Requests without a body have them in headers, because addresses are logged on the way.
             headers |= {"Authorization": f"Bearer {account.user_key}", USER_ID: account.user_id}
         arguments: dict[str, Any] = {"method": call.method, "url": account.base_url + call.path, "headers": headers}
         if call.method != "POST":
@@ -171,7 +171,7 @@ class _BaseClient:
         try:
             body = _answer_object(response) if response.content or call.answer.model_fields else {}
             body = _within_bounds(call, body)
-            # Fields that this version does not know are left out, so that a newer gateway can be read.
+            # Unknown fields are ignored, so that a newer gateway can be read.
             fields = {name: value for name, value in body.items() if name in call.answer.model_fields}
             answer = call.answer.model_validate(fields)
         except (ValidationError, ValueError) as error:
@@ -181,7 +181,7 @@ class _BaseClient:
         return answer if call.keeps_raw else _without_raw(answer)
 
     def _detail(self, response: "httpx.Response") -> str:
-        """Return what the gateway said was wrong, without any key that it might repeat."""
+        """Return the gateway's error text, without any key that it might repeat."""
         try:
             body = _answer_object(response)
         except ValueError:
@@ -242,7 +242,7 @@ class MemoryGatewayClient(_BaseClient):
         return http_client(self._settings())
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -255,7 +255,7 @@ class MemoryGatewayClient(_BaseClient):
 
 
 class SyncMemoryGatewayClient(_BaseClient):
-    """Calls a Memory Gateway and waits for each answer. `with` closes it. Raises as MemoryGatewayClient does."""
+    """Blocking client of a Memory Gateway. `with` closes it. Raises as MemoryGatewayClient does."""
 
     def send(self, call: GatewayCall[AnswerT], /) -> AnswerT:
         """Send `call` once and return its answer."""
@@ -271,7 +271,7 @@ class SyncMemoryGatewayClient(_BaseClient):
         return blocking_http_client(self._settings())
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -292,7 +292,7 @@ def _answer_object(response: "httpx.Response") -> dict[str, Any]:
 
 
 def _within_bounds(call: GatewayCall[Any], body: dict[str, Any]) -> dict[str, Any]:
-    """Return a search's answer with as many results as were asked for, and bounded texts; logs what it leaves out."""
+    """Return a search's answer with at most the requested results, and bounded texts; logs what it leaves out."""
     results: Any = body.get("results")
     if "top_k" not in call.fields or not isinstance(results, list):
         return body
@@ -309,7 +309,7 @@ def _result_size(result: Any) -> int:
 
 
 def _clip_result(result: Any, chars: int) -> Any:
-    """Return a result whose texts are clipped to `chars` in sum, the longest field first to be cut."""
+    """Return a result whose texts are clipped to `chars` in total, the longest field first."""
     clipped, remaining_chars = dict(cast("dict[str, Any]", result)), chars
     texts = sorted((len(value), name) for name, value in clipped.items() if isinstance(value, str))
     for _, name in texts:
@@ -319,7 +319,7 @@ def _clip_result(result: Any, chars: int) -> Any:
 
 
 def _without_raw(answer: AnswerT) -> AnswerT:
-    """Return a search's answer without what the upstream said, which is not for prompts."""
+    """Return a search's answer without the upstream's raw answer, which is not for prompts."""
     if not isinstance(answer, SearchAnswer):
         return answer
     results = tuple(result.model_copy(update={"raw": {}}) for result in answer.results)

@@ -28,7 +28,7 @@ class FileChunk:
 
 
 class UnreadableUpload(Exception):
-    """A file that gave no text. `problem` says why, and nothing of the file."""
+    """A file without readable text. `problem` says why, and reveals nothing of the file."""
 
     def __init__(self, problem: str, /) -> None:
         super().__init__(problem)
@@ -36,7 +36,7 @@ class UnreadableUpload(Exception):
 
 
 class FileExtraction:
-    """Reads files, a bounded number at once over all callers, each in bounded memory."""
+    """Extracts text from files, a limited number at once across callers, each in bounded memory."""
 
     def __init__(self, *, most: int = MAX_EXTRACTIONS) -> None:
         self._places = asyncio.Semaphore(most)
@@ -58,7 +58,7 @@ class FileExtraction:
 
 
 async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
-    """Return the text of a file in chunks, as `FileExtraction` does, at once."""
+    """Return the text of a file in chunks, as `FileExtraction` does, without queueing."""
     _require_extra(media_type)
     bounds = (
         RESOURCE_CHUNK_CHARS,
@@ -114,7 +114,7 @@ sys.path[:] = sys.argv[1:end]
 from elytron_gateway.extraction.file_text import main
 sys.exit(main(sys.argv[end + 1:]))
 """
-"""Started without the environment and the user's site, the child gets the paths of modules."""
+"""Started without the environment and the user's site, the child gets the module paths."""
 
 
 def _require_extra(media_type: str) -> None:

@@ -28,9 +28,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""Those of four bytes come before those of two, which begin alike."""
+"""Four-byte marks come before two-byte ones, which share their beginning."""
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
-"""The start of an HTML page that can declare its encoding: by the standard the first kilobyte."""
+"""The part of an HTML page that can declare its encoding: by the standard the first kilobyte."""
 _ISO: Final = (*range(1, 9), *range(10, 17))
 CHARSETS: Final = MappingProxyType(
     {name: name for name in ("utf-8", "us-ascii", "big5", "gb18030", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr")}
@@ -42,19 +42,20 @@ CHARSETS: Final = MappingProxyType(
     | {f"cp125{number}": f"cp125{number}" for number in range(9)}
     | {"windows-874": "cp874", "tis-620": "cp874", "cp932": "cp932", "ibm866": "cp866", "cp866": "cp866"}
 )
-"""The charsets that a page may say, by what decodes them: each in linear time, as not every codec does."""
+"""The charsets that a page may declare, with their decoders: each in linear time, unlike some codecs."""
 _SAID_WITHIN = 4 * 1024
 _SAMPLE_BYTES = 64 * 1024
 _COMMON = 0.9
 _LATE = 0.15
 _ASCII_LAST = 0x7F
 _WESTERN_SHARE = 0.35
-"""Most bytes beyond ASCII in a Western text: a short Finnish one has that many. Cyrillic and Greek ones have more."""
+"""Maximum non-ASCII bytes in a Western text: a short Finnish one has that many, Cyrillic and Greek ones more."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffd]")
 _WITHIN_WORD = re.compile(
     r"(?<=[^\W\d_])[^\w\s\x21-\x7e\u2018\u2019\u00b7\u00ad](?=[^\W\d_])|[a-z][\u00aa-\u00bf](?=[a-z])|[\u00d7\u00f7](?=[a-z])"
 )
-"""A sign between two letters that is no apostrophe, point or hyphen: those bytes are letters of another encoding."""
+"""A symbol between two letters that is no apostrophe, point or hyphen means that those bytes are letters of another
+encoding."""
 
 
 def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
@@ -73,14 +74,14 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     if declaration is not None:
         encoding = CHARSETS.get(declaration[1].decode().lower())
         return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
-    # Before Western, since a few Chinese characters may pass for Western letters.
+    # Before Western, since a few Chinese characters may look like Western letters.
     if _is_chinese(data[:_SAMPLE_BYTES]):
         return _decode_text(data, "gb18030", is_whole=is_whole)
     return _decode_text(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SAMPLE_BYTES]) else None
 
 
 def _decode_text(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
-    """Return the text without a mark before it; a text holds no NUL."""
+    """Return the text without a byte order mark; text contains no NUL."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data, is_whole)
     except ValueError:
@@ -89,7 +90,7 @@ def _decode_text(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
 
 
 def _is_chinese(data: bytes) -> bool:
-    """Return whether nearly all that is not ASCII are common characters of GB 2312, as in files of Chinese systems.
+    """Return whether nearly all non-ASCII characters are common in GB 2312, as in files of Chinese systems.
 
     Other encodings of the same bytes fail: those of Western letters have single high bytes, Cyrillic ones the rarer
     characters' bytes, Korean ones none of the later half of the common ones.
@@ -102,7 +103,7 @@ def _is_chinese(data: bytes) -> bool:
 
 
 def _is_western(data: bytes) -> bool:
-    """Return whether the bytes beyond ASCII are few, and each is a letter or a mark that Western languages write.
+    """Return whether the non-ASCII bytes are few, and each is a letter or a mark of Western languages.
 
     In other encodings of one byte a character they are many (Cyrillic, Greek), or signs within words (Polish).
     """
@@ -125,7 +126,7 @@ _TEXTS = {
     ".csv": "text/csv",
 }
 ALLOWED = frozenset({*_TEXTS.values(), "application/pdf", DOCX})
-"""The kinds of files whose text is taken in."""
+"""The kinds of files whose text is extracted."""
 MEDIA = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -137,7 +138,7 @@ MEDIA = {
     "audio/ogg": "ogg",
     "audio/flac": "flac",
 }
-"""The kinds of pictures and sounds that an upstream may read, with the ending of their names."""
+"""The kinds of images and sounds that an upstream may read, with the suffix of their names."""
 _MEDIA_SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -158,7 +159,7 @@ _ZIP = b"PK\x03\x04"
 _SIGNATURES = (_PDF, _ZIP)
 _HEAD = 64 * 1024
 _HIGH_CONTROLS = dict.fromkeys(range(0x7F, 0xA0))
-"""Bytes that only one of several encodings takes for controls."""
+"""Bytes that only one of several encodings treats as controls."""
 _UNKNOWN_ENCODING = "the encoding of this text cannot be determined: send it as UTF-8"
 _SVG = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?+>)*+<(?:[\w.-]++:)?+svg[\s/>]",
@@ -168,7 +169,7 @@ _SVG = re.compile(
 
 
 def readable_types(*, reads_media: bool) -> frozenset[str]:
-    """Return the media types of files that can be read, here or by an upstream of that kind."""
+    """Return the media types of files that can be read here or by an upstream of that kind."""
     return ALLOWED.union(MEDIA) if reads_media else ALLOWED
 
 
@@ -191,7 +192,7 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
 
 
 def _kind_of_text(text: str, name: str, declared: str) -> str:
-    """Return the kind of text, empty if it is a picture or a sound."""
+    """Return the kind of text, empty if it is an image or a sound."""
     ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
     declared_type = declared.partition(";")[0].strip().lower()
     if declared_type.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
@@ -203,7 +204,7 @@ def _file_signature(data: bytes) -> str:
     if data.startswith(_PDF):
         return "application/pdf"
     if data.startswith(_ZIP):
-        # A ZIP does not pack the names of its entries.
+        # A ZIP does not compress the names of its entries.
         return DOCX if b"word/" in data else "application/zip"
     if data.startswith(b"RIFF"):
         return _RIFF.get(data[8:12], "")
@@ -214,7 +215,7 @@ def _file_signature(data: bytes) -> str:
 
 HEADING_CHARS = 200
 SPLIT_CHARS = 200_000
-"""So much text is split at once: what the splitter takes for one text grows faster than the text."""
+"""Maximum text split at once, because the splitter's time grows faster than the text."""
 
 
 def main(arguments: list[str]) -> int:
@@ -247,10 +248,10 @@ def print_chunks(data: bytes, media_type: str, /, *, chunk_chars: int, max_chunk
 
 
 def _confine_process(cpu_s: int, memory: int) -> None:
-    """Let the system end this process where it takes more time or memory, and let it write no file."""
+    """Limit this process's time and memory through the system, and forbid it to write files."""
     try:
         import resource
-    except ImportError:  # a system without these limits; the parent's clock still holds
+    except ImportError:  # a system without these limits; the parent's timeout still applies
         return
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -289,7 +290,7 @@ def _as_markdown(data: bytes, media_type: str) -> str:
     """Return the text as Markdown, without the block that describes the file itself."""
     import kreuzberg
 
-    # Without a cache, for this process may write no file.
+    # Without a cache, because this process may write no file.
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
     text = kreuzberg.extract_bytes_sync(data, media_type, config).content
     if text.startswith("---\n"):

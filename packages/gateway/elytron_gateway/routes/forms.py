@@ -33,14 +33,14 @@ _FORM = "multipart/form-data"
 WITHOUT_FILES = "application/x-www-form-urlencoded"
 """Media type of a form without a file, as HTTP clients send it."""
 _CHARSETS = frozenset({"", "utf-8", "utf8", "us-ascii"})
-"""Others are not decoded: some take time that grows with the square of a text."""
+"""Others are not decoded: some take time quadratic in the length of a text."""
 _FIELDS = 64
 _ROOM = 1024 * 1024
-"""Bytes of a form beside its files."""
+"""Bytes of a form in addition to its files."""
 
 
 def form_kind(headers: Headers, /) -> str:
-    """Return the media type of a form. Raises HTTPException for what is none, or is in another charset than UTF-8."""
+    """Return the media type of a form. Raises HTTPException for another type, or another charset than UTF-8."""
     kind, _, parameters = headers.get("content-type", "").lower().partition(";")
     charset = next((part for part in parameters.split(";") if part.strip().startswith("charset")), "")
     if kind.strip() not in {_FORM, WITHOUT_FILES} or charset.partition("=")[2].strip(' "') not in _CHARSETS:
@@ -49,7 +49,7 @@ def form_kind(headers: Headers, /) -> str:
 
 
 class UploadForm:
-    """The form of a request, read when it is entered and let go of when it is left.
+    """The form of a request, read on entering and released on leaving.
 
     Raises PayloadTooLarge, InvalidInput for what is no form, and HTTPException for a body that takes too long.
     """
@@ -73,7 +73,7 @@ class UploadForm:
                 max_files=gateway_limits.ITEMS, max_fields=_FIELDS, max_part_size=limits.JSON_BYTES
             )
         except (MultiPartException, HTTPException) as error:
-            # Starlette refuses a bad form with 400. Other refusals come from `_receive`.
+            # Starlette rejects a bad form with 400. Other refusals come from `_receive`.
             if isinstance(error, HTTPException) and error.status_code != 400:
                 raise
             raise InvalidInput(field="body", problem="is not a multipart form, or has too many parts") from None
@@ -86,7 +86,7 @@ class UploadForm:
         await self._form.close()
 
     def fields(self, *names: str) -> dict[str, str]:
-        """Return the text fields. Raises InvalidInput for one that is not `names`, or occurs twice."""
+        """Return the text fields. Raises InvalidInput for one not in `names`, or one that occurs twice."""
         assert self._form is not None
         values: dict[str, str] = {}
         for name, value in self._form.multi_items():
@@ -98,7 +98,7 @@ class UploadForm:
         return values
 
     def file(self, name: str, /) -> UploadFile:
-        """Return the one file of the form. Raises InvalidInput if it is missing or not alone."""
+        """Return the only file of the form. Raises InvalidInput if it is missing or there are more."""
         assert self._form is not None
         files = [(key, value) for key, value in self._form.multi_items() if isinstance(value, UploadFile)]
         if len(files) != 1 or files[0][0] != name:
@@ -106,7 +106,7 @@ class UploadForm:
         return files[0][1]
 
     async def uploads(self) -> dict[str, MessageUpload]:
-        """Return the files by the names of their fields. Raises InvalidInput for a name that is there twice."""
+        """Return the files by the names of their fields. Raises InvalidInput for a duplicate name."""
         assert self._form is not None
         uploads_by_name: dict[str, MessageUpload] = {}
         for name, value in self._form.multi_items():
@@ -129,7 +129,7 @@ class UploadForm:
     async def _receive(self) -> Message:
         try:
             now = asyncio.get_running_loop().time()
-            # Each part has its own time, and all of them together have one.
+            # Each part has its own timeout, and all of them together have one.
             async with asyncio.timeout_at(min(now + limits.HTTP_BODY_WAIT_S, self._until)):
                 message = await self._request.receive()
         except TimeoutError:
@@ -147,9 +147,10 @@ _TEXT = core_schema.with_default_schema(core_schema.str_schema(strict=True), on_
 _FIELD_NAMES = SchemaValidator(
     core_schema.typed_dict_schema({name: core_schema.typed_dict_field(_TEXT, required=False) for name in _NAMES})
 )
-"""Takes the credentials out of a JSON object; of the rest no Python object is made, however many values it has."""
+"""Extracts the credentials from a JSON object without creating Python objects for the rest, however many values it
+has."""
 CUT = {"Connection": "close"}
-"""Says that the rest of a stranger's body is not even thrown away: reading it would take time from others."""
+"""Reject the rest of an unauthenticated body without reading it, which would take time from others."""
 NOT_AMONG_FIRST = (
     f"invalid user credentials: none are among the first {CREDENTIAL_BYTES} bytes of the body;"
     f" send user_id and user_key before other fields, or as Authorization and {USER_ID}"
@@ -162,14 +163,14 @@ class UnnamedCaller(Unauthorized):
 
 @dataclass(frozen=True, slots=True)
 class CallerClaim:
-    """A user's id and key, as a caller sends them; without an id, the key alone identifies the user."""
+    """A user's id and key, as a caller sends them; without an id, the key identifies the user."""
 
     user_id: str
     user_key: str
 
 
 class BodyBeginning:
-    """The first bytes of a body. As a `Receive`, it gives them again before the rest."""
+    """The first bytes of a body. As a `Receive`, it repeats them before the rest."""
 
     def __init__(self, receive: Receive, /) -> None:
         self._receive = receive
@@ -203,7 +204,7 @@ class BodyBeginning:
 
 
 async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[CallerClaim, Request]:
-    """Return the caller's credentials, and the request to go on with.
+    """Return the caller's credentials, and the request for further processing.
 
     A user's key in the headers is taken first. Raises Unauthorized if there is no credential.
     """
@@ -221,14 +222,14 @@ async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[Calle
 
 
 def is_long(headers: Headers, /) -> bool:
-    """Return whether a body may be longer than what is read of a stranger's."""
+    """Return whether a body may be longer than the limit before authentication."""
     # `int` refuses very long numbers by an error of its own, hence the cut.
     declared = headers.get("content-length", "0")
     return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > CREDENTIAL_BYTES
 
 
 def require_same(claim: CallerClaim, user_id: str, user_key: str, /) -> None:
-    """Raise Unauthorized where a request names other credentials than those by which its sender was let in."""
+    """Raise Unauthorized if a request names other credentials than those its sender was authenticated with."""
     if (user_id and user_id != claim.user_id) or (user_key and user_key != claim.user_key):
         raise Unauthorized
 
@@ -263,7 +264,7 @@ async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str
 
 def _of_json(head: bytes) -> dict[str, str]:
     try:
-        # The body goes on behind these bytes.
+        # The body continues after these bytes.
         return _FIELD_NAMES.validate_json(head, allow_partial=True)
     except ValueError:
         return {}
@@ -277,7 +278,7 @@ async def _of_form(headers: Headers, head: bytes) -> dict[str, str]:
         raise EOFError
 
     parser = MultiPartParser(headers, stream())
-    # Ended by an error, the parser closes the files that it began.
+    # If ended by an error, the parser closes the files that it began.
     with contextlib.suppress(MultiPartException, EOFError):
         await parser.parse()
     return {name: value for name, value in parser.items if name in _NAMES and isinstance(value, str)}

@@ -48,7 +48,7 @@ PlacedT = TypeVar("PlacedT", bound=wire.CallerCredentials)
 
 
 def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable[[CallerAdmission], Iterable[Surface]]:
-    """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
+    """Return a gateway's surfaces; by default, of a plain gateway over the server's own runtime."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         places = CallPlaces(shared_gateway or MemoryGateway(admission.dispatcher.runtime), admission)
@@ -58,14 +58,14 @@ def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable
 
 
 class CallPlaces:
-    """Gives each request its place under its caller's limits, as every other transport does."""
+    """Applies each caller's limits to its requests, as every other transport does."""
 
     def __init__(self, gateway: MemoryGateway, admission: CallerAdmission, /) -> None:
         self.gateway = gateway
         self._admission = admission
 
     async def answer(self, route: "GatewayRoute", request: Request) -> Value | Response:
-        """Answer a request for `route`; unknown callers get one answer, whatever the reason."""
+        """Answer a request for `route`; unknown callers get the same answer, whatever the reason."""
         try:
             async with self.of_operator(request) if route.access is SurfaceAccess.OPERATOR else nullcontext():
                 return await route.handler(self, request)
@@ -75,12 +75,12 @@ class CallPlaces:
             refusal = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
             return refused_response(refusal, headers=CUT if is_long(request.headers) else None)
         except InvalidJson as error:
-            # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
+            # The reference implementation uses one status for all errors in a request, including invalid JSON.
             raise InvalidInput(field=error.field, problem=error.problem) from None
 
     @asynccontextmanager
     async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["GatewayCaller"]:
-        """Hold the place of the user with this credential, and yield the user's gateway.
+        """Hold a slot of the user with this credential, and yield the user's gateway.
 
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
@@ -95,7 +95,7 @@ class CallPlaces:
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
-        """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
+        """Hold a slot of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
         principal = await self._admission.authenticate(request.headers.get("authorization"))
         if principal.kind not in OPERATORS:
             raise PermissionRefused("only an operator may create users: use the provisioning credential")
@@ -106,7 +106,7 @@ class CallPlaces:
 
 @dataclass(frozen=True, slots=True)
 class GatewayCaller:
-    """A user who was let in, with the request."""
+    """An authenticated user, with the request."""
 
     gateway: MemoryGateway
     request: Request
@@ -118,7 +118,7 @@ class GatewayCaller:
         return self.signed(await envelope.read_aside(len(body), partial(envelope.decode_as, model, body)))
 
     def placed(self) -> wire.PlacedRequest:
-        """Return where the user asks, from the address."""
+        """Return the app and project in the address."""
         parameters = self.request.query_params
         return self.signed(
             wire.PlacedRequest(
@@ -127,7 +127,7 @@ class GatewayCaller:
         )
 
     def signed(self, placed: PlacedT, /) -> PlacedT:
-        """Return a request of the user's. Raises Unauthorized if it has other credentials."""
+        """Return a request of the user. Raises Unauthorized if it has other credentials."""
         require_same(self.claim, placed.user_id, placed.user_key)
         return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 

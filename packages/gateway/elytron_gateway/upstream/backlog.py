@@ -55,7 +55,7 @@ class DrainedAdditions:
 
 
 class UpstreamBacklog:
-    """Additions to an upstream, of which none is lost: one that it cannot take now is sent before later ones."""
+    """Additions to an upstream, none of which is lost: one that it cannot take now is sent before later ones."""
 
     def __init__(self, ctx: OperationContext, upstream: UpstreamMemory, counting: SpaceCounting, /) -> None:
         self._ctx = ctx
@@ -65,13 +65,13 @@ class UpstreamBacklog:
         self._behind = CollectionRepository(ctx, BEHIND, UpstreamLag)
 
     async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
-        """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
+        """Send the messages upstream, or store them until it answers; the result says which. Raises GatewayRefused."""
         # Each message has a key before it is first sent: one that is sent again after a lost answer is the same.
         batches = list(_message_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in messages]))
         try:
             if (await self.drain(owner)).is_clear:
                 while batches:
-                    # Taken off only when it was sent, so that a failure keeps exactly the rest.
+                    # Removed only once it was sent, so that a failure keeps exactly the rest.
                     await self._upstream.add(owner, session, batches[0])
                     batches.pop(0)
                 return AddedMessages()
@@ -81,15 +81,15 @@ class UpstreamBacklog:
         return AddedMessages(is_queued=True)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
-        """Let the upstream extract from all that was added. Raises Unreachable, also while additions are being sent."""
+        """Let the upstream extract from everything added. Raises Unreachable, also while additions are being sent."""
         if not (await self.drain(owner)).is_clear:
             raise Unreachable("earlier additions are being sent to the upstream: flush again")
         return await self._upstream.flush(owner, session)
 
     async def drain(self, owner: MemoryOwner, /) -> DrainedAdditions:
-        """Send the upstream what it has missed, oldest first, unless another server does so now. Raises Unreachable.
+        """Send the upstream what it has missed, oldest first, unless another server is doing so. Raises Unreachable.
 
-        What it refuses for good is set aside, so that it holds nothing up.
+        What it permanently rejects is set aside, so that it delays nothing else.
         """
         sent_count = 0
         waiting, before = (await self._counting.of(owner.space)).waiting, 0
@@ -111,12 +111,12 @@ class UpstreamBacklog:
         async for owner in self._owners():
             async with self._opened(owner):
                 sent_count += (await self.drain(owner)).sent_count
-                # A mark whose space has caught up meanwhile goes too.
+                # A mark whose space has caught up meanwhile is removed too.
                 await self._let_go(owner, "")
         return sent_count
 
     async def try_again(self) -> None:
-        """Let what the upstream refused wait again."""
+        """Queue again what the upstream rejected."""
         async for owner in self._owners():
             async with self._opened(owner):
                 await self._counting.change(owner.space, partial(self._waiting_again, owner))
@@ -132,7 +132,7 @@ class UpstreamBacklog:
 
     @asynccontextmanager
     async def _opened(self, owner: MemoryOwner) -> AsyncGenerator[None]:
-        """Run the block in the owner's space; one that its user has locked waits, and holds up no other."""
+        """Run the block in the owner's space; one that its user has locked waits, without delaying others."""
         with suppress(SpaceLocked, SpaceIncomplete):
             async with self._ctx.secrets.background(owner.space):
                 yield
@@ -147,7 +147,7 @@ class UpstreamBacklog:
 
     async def _keep(self, owner: MemoryOwner, session: str, parts: Sequence[Sequence[UpstreamMessage]]) -> None:
         await record_of(self._ctx, owner.space)
-        # Marked before, so that it is not overlooked, and behind, should it just have been found clear.
+        # Marked before, so that it is not overlooked, and afterwards, in case it was just found clear.
         await self._mark(owner)
         at = self._ctx.clock.now()
         puts = [
@@ -166,7 +166,7 @@ class UpstreamBacklog:
         async for addition in self._waiting.all(owner.space):
             if addition.value.problem:
                 continue
-            # Read again before each addition, for another server may take a mark that has run out.
+            # Read again before each addition, because another server may take an expired mark.
             if not await self._still_held(owner, lag.value.holder):
                 return sent_count
             try:
@@ -175,7 +175,7 @@ class UpstreamBacklog:
                 logger.warning("the upstream refused a queued addition: %s", error.message)
                 await self._settle(owner, addition, problem=error.message[: limits.REASON_CHARS])
                 continue
-            # Only when it was sent: after a crash it goes once more, under the same keys.
+            # Only once it was sent: after a crash it is resent, under the same keys.
             await self._settle(owner, addition)
             sent_count += 1
         return sent_count
@@ -210,7 +210,7 @@ class UpstreamBacklog:
     async def _settle(
         self, owner: MemoryOwner, addition: CollectionDocument[WaitingAddition], *, problem: str = ""
     ) -> None:
-        """Remove an addition that was sent, or set it aside for its `problem`."""
+        """Remove a sent addition, or set it aside for its `problem`."""
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             document = await self._waiting.get(owner.space, addition.key)
@@ -229,7 +229,7 @@ class UpstreamBacklog:
         await self._counting.change(owner.space, plan)
 
     async def _waiting_again(self, owner: MemoryOwner, counts: SpaceCounts) -> PlannedChange[None]:
-        """Return what lets additions that were set aside wait again, as many as go into a batch."""
+        """Return the changes that queue set-aside additions again, as many as fit in a batch."""
         if not counts.refused:
             return PlannedChange(None, counts)
         aside = [addition async for addition in self._waiting.all(owner.space) if addition.value.problem]
@@ -244,7 +244,7 @@ class UpstreamBacklog:
         return PlannedChange(None, counts.model_copy(update=more), tuple(puts))
 
     async def _mark(self, owner: MemoryOwner) -> None:
-        """Mark the owner's space as behind, if it is not marked."""
+        """Mark the owner's space as behind, unless it is marked."""
         behind = UpstreamLag(user=owner.user, app=owner.app, project=owner.project)
         key = await self._place(owner)
         if await self._behind.get(SPACE, key) is None:
@@ -254,7 +254,7 @@ class UpstreamBacklog:
                 return
 
     async def _hold(self, owner: MemoryOwner) -> CollectionDocument[UpstreamLag] | None:
-        """Take the mark of a space for a while; None where another has it."""
+        """Take the mark of a space for a while; None if another server has it."""
         await self._mark(owner)
         lag = await self._behind.get(SPACE, await self._place(owner))
         now = self._ctx.clock.now()
@@ -263,7 +263,7 @@ class UpstreamBacklog:
         return await self._put(lag, holder=self._ctx.ids.new(), until=Instant(now + HOLD_MS))
 
     async def _still_held(self, owner: MemoryOwner, holder: str) -> bool:
-        """Return whether the mark is still held, for long enough to send one addition; hold it longer if it is not."""
+        """Return whether the mark is still held long enough to send one addition; extend it if necessary."""
         lag = await self._behind.get(SPACE, await self._place(owner))
         if lag is None or lag.value.holder != holder:
             return False
@@ -303,12 +303,12 @@ class UpstreamBacklog:
 
 
 def _message_parts(messages: Sequence[UpstreamMessage], /) -> Iterator[list[UpstreamMessage]]:
-    """Yield the messages in parts that an upstream takes, and a document holds, at once."""
+    """Yield the messages in parts that an upstream, and a document, can take at once."""
     part: list[UpstreamMessage] = []
     size = 0
     for one in messages:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
-        # A message that is longer than the bound makes a part by itself.
+        # A message beyond the limit is a part by itself.
         if part and (len(part) == TELL_MESSAGES or size + length > TELL_BYTES):
             yield part
             part, size = [], 0

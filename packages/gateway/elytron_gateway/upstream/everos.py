@@ -44,9 +44,9 @@ OK = 200
 _BETWEEN = "~"
 _TRANSIENT = frozenset({502, 503, 504})
 _OF_FILES = frozenset({413, 415, 422, 503})
-"""Codes by which it refuses what it cannot read, or is not set up to read."""
+"""Codes with which it rejects what it cannot read, or is not configured to read."""
 _LASTING = frozenset({"CAPABILITY_UNAVAILABLE"})
-"""Codes that come with a transient status and do not pass by themselves."""
+"""Codes with a transient status that are in fact permanent."""
 
 Json = dict[str, Any]
 
@@ -106,7 +106,7 @@ class EverOsUpstream:
         return AddedMessages()
 
     async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
-        # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
+        # A call whose answer was lost would be done twice, so only a refusal is retried.
         await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
@@ -134,7 +134,7 @@ class EverOsUpstream:
             _found_item(owner, item, item.get("episode") or item.get("summary"), _ordered_score(item.get("score")))
             for item in _json_objects(answer, "episodes")
         ]
-        # Messages that were not extracted yet are found by their session alone, so behind all that was.
+        # Messages that were not extracted yet are only found by their session, so after all that was.
         waiting = [
             _found_item(owner, item, item.get("content"), 0.0) for item in _json_objects(answer, "unprocessed_messages")
         ]
@@ -172,11 +172,11 @@ class EverOsUpstream:
         self._paused_until = Instant(0)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def _post(self, path: str, body: Json, *, is_repeatable: bool, key: str | None = None) -> Json:
-        """Return the data of an answer, after as many attempts as the patience allows."""
+        """Return the data of an answer, after as many attempts as the policy allows."""
         if self._clock.now() < self._paused_until:
             raise Unreachable("the upstream failed repeatedly and will not be called for a while")
         for attempt in range(1, self._patience.attempts + 1):
@@ -211,13 +211,13 @@ class EverOsUpstream:
         if response.status_code == OK:
             data = answer.get("data")
             if not isinstance(data, dict):
-                # Something else answers in its place, so that nothing is known to have been done.
+                # Something else answers in its place, so nothing is known to have been done.
                 raise _FailedCall("the upstream does not answer like an EverOS server", was_refused=False)
             return cast("Json", data)
         code = str(_json_object(answer.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:
             raise _FailedCall(f"the upstream returned HTTP {response.status_code}", was_refused=True)
-        # Its message may repeat what was sent, so that only its code is reported.
+        # Its message may repeat what was sent, so only its code is reported.
         raise GatewayRefused(
             f"the upstream returned HTTP {response.status_code} {code}".rstrip(), status=response.status_code
         )
@@ -230,7 +230,7 @@ class EverOsUpstream:
 
 
 class _FailedCall(Exception):
-    """A call that may be tried again. `was_refused`: it certainly did nothing."""
+    """A call that may be retried. `was_refused`: it certainly had no effect."""
 
     def __init__(self, reason: str, /, *, was_refused: bool) -> None:
         super().__init__(reason)
@@ -254,7 +254,7 @@ def _our_session(owner: MemoryOwner, session: object) -> str | None:
 
 
 def _repeat_key(messages: Sequence[UpstreamMessage]) -> str | None:
-    """Return a key by which these messages are recognised if sent again; None if they have none."""
+    """Return a key that identifies these messages if sent again; None if they have none."""
     keys = [one.key for one in messages]
     return strict_json.sha256_digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
 
@@ -302,7 +302,7 @@ def _found_item(owner: MemoryOwner, item: Json, text: object, score: float) -> F
 
 
 def _ordered_score(value: object) -> float:
-    """Return a score that can be ordered, for any value that was sent."""
+    """Return a comparable score for any received value."""
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return float(cast("float", value)) if is_number else 0.0
 

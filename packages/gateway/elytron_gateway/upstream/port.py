@@ -37,10 +37,10 @@ class UpstreamItem:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamMessage:
-    """A message for the upstream. `key` makes a repeat of the same message one.
+    """A message for the upstream. `key` identifies a repeat of the same message.
 
-    `items` are its parts if there are files among them, for an upstream that reads these itself; the message
-    has what can be read of them here.
+    `items` are its parts if they include files, for an upstream that reads these itself; the message contains what can
+    be read of them here.
     """
 
     message: Message
@@ -49,14 +49,14 @@ class UpstreamMessage:
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
     is_outside: bool = False
-    """True if it rests on untrusted content: a page, a file, a tool's answer."""
+    """True if it is based on untrusted content: a page, a file, a tool's answer."""
     is_file_alone: bool = False
-    """True if its words mean nothing without its files, so that an upstream that cannot read these refuses it."""
+    """True if its text means nothing without its files, so that an upstream that cannot read these rejects it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedMessages:
-    """Outcome of messages: the ids of their memories if the upstream has any, or that they wait for it."""
+    """Outcome of messages: the ids of their memories if the upstream returns any, or that they are waiting."""
 
     ids: tuple[str, ...] = ()
     is_queued: bool = False
@@ -64,7 +64,7 @@ class AddedMessages:
 
 @dataclass(frozen=True, slots=True)
 class FlushedSession:
-    """Outcome of a flush: whether there was anything to extract from, and how many memories were drawn from it.
+    """Outcome of a flush: whether there was anything to extract from, and how many memories were extracted.
 
     `extracted` is None if the upstream has nothing to do for such a session.
     """
@@ -80,12 +80,12 @@ class SearchWhere:
     session: str | None = None
     tag: str | None = None
     sessions: tuple[str, ...] = ()
-    """The sessions with the tag, for an upstream that knows no tags."""
+    """The sessions with the tag, for an upstream that has no tags."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundMemory:
-    """A memory that the upstream gave, as it said it in `raw`."""
+    """A memory that the upstream returned, unmodified in `raw`."""
 
     id: str
     session: str | None
@@ -96,15 +96,15 @@ class FoundMemory:
 
 
 class UpstreamMemory(Protocol):
-    """A memory service that keeps messages and finds them. Raises Unreachable if it does not answer."""
+    """A memory service that stores and finds messages. Raises Unreachable if it does not answer."""
 
     @property
     def reads_media(self) -> bool:
-        """True if it may read pictures and sounds; it refuses one that it does not read."""
+        """True if it may read images and sounds; it rejects those that it does not read."""
         ...
 
     async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
-        """Keep the messages, in their order."""
+        """Store the messages, in order."""
         ...
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
@@ -122,11 +122,11 @@ class UpstreamMemory(Protocol):
         ...
 
     async def hide(self, owner: MemoryOwner, memory_id: str, /, *, undo: bool) -> None:
-        """Keep a memory out of every search, or, with `undo`, let it back in."""
+        """Exclude a memory from every search, or, with `undo`, include it again."""
         ...
 
     async def erase(self, owner: MemoryOwner, memory_ids: Sequence[str], /) -> int:
-        """Remove memories for good; return how many there were. Raises Unsupported where it cannot."""
+        """Permanently remove memories; return their number. Raises Unsupported if it cannot."""
         ...
 
     async def healthy(self) -> bool:
@@ -134,12 +134,12 @@ class UpstreamMemory(Protocol):
         ...
 
     async def resume(self) -> None:
-        """Leave it alone no longer."""
+        """End the pause."""
         ...
 
 
 class EmbeddedUpstream:
-    """A runtime in this process: what was added is found by the next search, and an erasure leaves no byte."""
+    """A runtime in this process: additions are found by the next search, and an erasure leaves no byte."""
 
     def __init__(self, runtime: MemoryRuntime, /) -> None:
         self._runtime = runtime
@@ -220,7 +220,7 @@ class EmbeddedUpstream:
         return await erase_many(self._runtime.context, Scope(space=owner.space), memory_ids)
 
     async def erase_session(self, owner: MemoryOwner, session: str, /) -> int:
-        """Remove everything of a session for good; return how many memories there were.
+        """Permanently remove everything of a session; return the number of memories.
 
         Memories that an interrupted erasure emptied are removed too, so that they can be added again.
         """
@@ -237,7 +237,7 @@ class EmbeddedUpstream:
         return True
 
     async def resume(self) -> None:
-        """Do nothing: it is never left alone."""
+        """Do nothing: it is never paused."""
 
 
 def _session_scope(owner: MemoryOwner, session: str) -> Scope:

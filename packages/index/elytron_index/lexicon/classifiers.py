@@ -13,13 +13,13 @@ from elytron_core.ports.models import StatementLabel
 from elytron_core.text.traits import READ_CHARS, LastingTime, StandingPhrases
 
 QUESTION_MODEL: Final = "questions"
-"""For the languages whose questions have patterns as well."""
+"""Also for the languages whose questions have patterns."""
 FOREIGN_QUESTION_MODEL: Final = "foreign_questions"
 _CACHED: Final = 1_024
 
 
 class LinearQuestionClassifier:
-    """Reads labels off a linear model, which is loaded at the first question of its language in a process."""
+    """Labels questions with a linear model, loaded at a process's first question in its language."""
 
     @property
     def version(self) -> str:
@@ -35,7 +35,7 @@ class LinearQuestionClassifier:
 
 @remember_answers(_CACHED)
 def _question_labels(question: str) -> frozenset[QuestionLabel]:
-    # Imported now: a process that reads no question needs no numeric library.
+    # Imported late: a process that reads no question needs no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
     from elytron_index.lexicon.text_vectors import language_of
 
@@ -47,7 +47,7 @@ ASK_MODEL: Final = "asks"
 
 
 class LinearAskClassifier:
-    """Says by a linear model whether a prompt asks memory; it is loaded at the first prompt of a process."""
+    """Judges with a linear model whether a prompt asks memory; loaded at a process's first prompt."""
 
     @property
     def version(self) -> str:
@@ -57,13 +57,13 @@ class LinearAskClassifier:
         return LinearModel.load(ASK_MODEL).version
 
     def margin(self, prompt: str, /) -> float:
-        """Return how much the prompt asks memory: above 0 it does; one without a word does not."""
+        """Return how much the prompt asks memory: positive if it does; a prompt without words does not."""
         return _ask_margin(prompt)
 
 
 @remember_answers(_CACHED)
 def _ask_margin(prompt: str) -> float:
-    # Imported now: a process that injects nothing needs no numeric library.
+    # Imported late: a process that injects nothing needs no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
 
     return LinearModel.load(ASK_MODEL).scores(prompt)[0]
@@ -78,7 +78,7 @@ _LABELS: Final = {
 
 
 class PhraseStatementClassifier:
-    """Compares texts with the phrases that ship, which are read at the first text of a process."""
+    """Compares texts with the shipped phrases, loaded at a process's first text."""
 
     @property
     def version(self) -> str:
@@ -92,7 +92,7 @@ class PhraseStatementClassifier:
 
 
 class LinearStatementClassifier:
-    """Reads labels off a linear model, sentence by sentence; it is loaded at the first text of a process.
+    """Labels texts with a linear model, sentence by sentence; loaded at a process's first text.
 
     A text has the labels of its sentences. What holds on an occasion holds from now on.
     """
@@ -110,12 +110,12 @@ class LinearStatementClassifier:
 
 
 def pieces_of(text: str, /) -> list[str]:
-    """Return the sentences of a text's own voice, which the linear model judges one by one."""
+    """Return the sentences in a text's own voice, which the linear model judges one by one."""
     return list(own_sentences(text[:READ_CHARS]))
 
 
 def _statement_labels(text: str) -> frozenset[StatementLabel]:
-    # Imported now: the phrases, which are the default, need no numeric library.
+    # Imported late: the phrases, which are the default, need no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
 
     model = LinearModel.load(STATEMENT_MODEL)

@@ -28,7 +28,7 @@ from elytron_core.lru_cache import remember_answers
 from elytron_index.lexicon.text_vectors import DIMENSIONS, LanguageVectors, TextVectors
 
 TOKENS_MAX: Final = 64
-"""Number of tokens of a text that are read; the rest is ignored."""
+"""Number of tokens read from a text; the rest is ignored."""
 _TOKEN: Final = re.compile(r"[^\W\d_ぁ-ヿ㐀-鿿]+(?:'[^\W\d_ぁ-ヿ㐀-鿿]+)*|\d+|[ぁ-ヿ㐀-鿿]|[?!.,:;？！。，：；\n]")
 _MARKS: Final = str.maketrans("’？！。，：；\n", "'?!.,:;.")
 _START, _END = "^", "$"
@@ -37,18 +37,18 @@ _ENDING_CHARS: Final = 2
 
 
 class WordTable(StrEnum):
-    """Table of the vectors of words that a model is fitted beside."""
+    """Table of word vectors that a model is fitted with."""
 
     ENGLISH = "text_vectors"
     LANGUAGES = "language_vectors"
 
     @property
     def version(self) -> str:
-        """The version of the table that ships."""
+        """The version of the shipped table."""
         return (TextVectors if self is WordTable.ENGLISH else LanguageVectors).load().version
 
     def word_sum(self, text: str, tokens: Sequence[str], /) -> NDArray[np.int64]:
-        """Return the sum of the vectors of the words of `text`, all of the same weight; `tokens` are its tokens."""
+        """Return the unweighted sum of the vectors of the words of `text`; `tokens` are its tokens."""
         if self is WordTable.LANGUAGES:
             return LanguageVectors.load().word_sum(text)
         table = TextVectors.load()
@@ -60,20 +60,20 @@ class TextFeatures(NamedTuple):
     """Features of a text for a model."""
 
     hashed: NDArray[np.int64]
-    """The hash of each n-gram, as often as it is there, before it is cut to the buckets of a model."""
+    """The hash of each n-gram, repeated as it occurs, before reduction to a model's buckets."""
     vector: NDArray[np.int64]
     """The sum of the vectors of its words."""
     tokens: int
 
 
 def tokens_of(text: str, /) -> list[str]:
-    """Return the tokens of `text`, `TOKENS_MAX` at most."""
+    """Return the tokens of `text`, at most `TOKENS_MAX`."""
     tokens = _TOKEN.findall(text.translate(_MARKS).casefold())
     return ["0" if token.isdigit() else token for token in tokens[:TOKENS_MAX]]
 
 
 def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozenset(), /) -> TextFeatures:
-    """Return the features of `text`; without `frequent` words there are none of endings."""
+    """Return the features of `text`; without `frequent` words there are no ending features."""
     tokens = tokens_of(text)
     grams = [gram for token in tokens for gram in _token_hashes(token)]
     grams += _neighbour_hashes(tokens, "")
@@ -85,7 +85,7 @@ def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozense
 
 
 def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
-    """Return the hashes of pairs and triples of `tokens`, with the text's start and end."""
+    """Return the hashes of pairs and triples of `tokens`, including the text's start and end."""
     framed = [_START, *tokens, _END]
     pairs = [f"{mark}{one} {two}" for one, two in pairwise(framed)]
     triples = list(zip(framed, framed[1:], framed[2:], strict=False))
@@ -95,7 +95,7 @@ def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
 
 
 def _ending_feature(token: str) -> str:
-    """Return the feature of a rare word: its last two letters; one mark for all characters of Chinese."""
+    """Return the feature of a rare word: its last two letters; one mark for all Chinese characters."""
     return f"-{token[-_ENDING_CHARS:]}" if token.isascii() else "-"
 
 
@@ -108,9 +108,9 @@ class LinearModel:
         arrays = np.frombuffer(decompress(data[start:]), np.int8)
         self.labels: Final[tuple[str, ...]] = tuple(header["labels"])
         self.version: Final[str] = header["version"]
-        """Changes with the weights, and with the table that they were fitted beside."""
+        """Changes with the weights, and with the table that they were fitted with."""
         self._table: Final = WordTable(header["table"])
-        # The weights were fitted beside one version of the table and mislead beside another.
+        # The weights were fitted with one version of the table and are misleading with another.
         assert header["table_version"] == self._table.version
         self._frequent: Final = frozenset(map(str, header.get("frequent", ())))
         count = len(self.labels)
@@ -123,11 +123,11 @@ class LinearModel:
     @staticmethod
     @cache
     def load(name: str, /) -> "LinearModel":
-        """Return the model that ships as `name`. It is read at the first call of a process and kept."""
+        """Return the shipped model `name`, loaded and cached at a process's first call."""
         return LinearModel(files("elytron_index").joinpath(f"{name}.model").read_bytes())
 
     def scores(self, text: str, /) -> tuple[float, ...]:
-        """Return the score of each label, above 0 if it holds; a text without a token has none."""
+        """Return the score of each label, positive if it applies; a text without tokens has none."""
         read = features_of(text, self._table, self._frequent)
         if not read.tokens:
             return (-math.inf,) * len(self.labels)
@@ -138,13 +138,13 @@ class LinearModel:
         return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)
 
     def holding(self, text: str, /) -> frozenset[str]:
-        """Return the labels that hold of `text`."""
+        """Return the labels that apply to `text`."""
         return frozenset(label for label, score in zip(self.labels, self.scores(text), strict=True) if score > 0.0)
 
 
 @remember_answers(16_384)
 def _token_hashes(token: str) -> Sequence[int]:
-    """Return the hashes of a token by itself."""
+    """Return the hashes of a single token."""
     grams = [crc32(token.encode())]
     if len(token) > 2:
         marked = f"<{token}>"

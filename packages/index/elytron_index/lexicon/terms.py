@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 from elytron_core.lru_cache import remember_answers
 
 TERM_BYTES = 160
-"""About what a term takes in the dictionary."""
+"""Approximate memory of a term in the dictionary."""
 _FEW = 64
 """Number of terms that are looked up one by one: missing ones are remembered."""
 _MISSED_MOST = 1_024
-"""Largest number of missing terms that are remembered."""
-# Terms may contain lone surrogates, which plain UTF-8 refuses.
+"""Maximum number of missing terms that are remembered."""
+# Terms may contain lone surrogates, which plain UTF-8 rejects.
 _CODEC = ("utf-8", "surrogatepass")
 
 
 class StoredTerms(NamedTuple):
-    """Terms as a checkpoint holds them: number `n` is `text` from `bounds[n]` to `bounds[n + 1]`.
+    """Terms as stored in a checkpoint: number `n` is `text` from `bounds[n]` to `bounds[n + 1]`.
 
     `checks` are the terms' checksums, ascending, and `order` the number of each one's term.
     """
@@ -76,7 +76,7 @@ KEPT_DTYPES = ("|u1", "<u4", "<u4", "<i4")
 
 
 def pack_terms(terms: Sequence[str], /) -> StoredTerms:
-    """Return `terms`, all different, in the order of their numbers."""
+    """Return the distinct `terms` packed in the order of their numbers."""
     encoded = [term.encode(*_CODEC) for term in terms]
     bounds = np.fromiter(accumulate(map(len, encoded), initial=0), np.uint32, len(terms) + 1)
     checks = np.fromiter(map(crc32, encoded), np.uint32, len(terms))
@@ -85,7 +85,7 @@ def pack_terms(terms: Sequence[str], /) -> StoredTerms:
 
 
 class TermVocabulary:
-    """The number of every term, ascending from 0 in the order in which they came."""
+    """The number of every term, ascending from 0 in order of arrival."""
 
     def __init__(self, stored_terms: StoredTerms | None = None, /) -> None:
         self._stored = stored_terms
@@ -93,7 +93,7 @@ class TermVocabulary:
         self._first = stored_terms.size if stored_terms is not None else 0
         """The number of the first of the fresh terms."""
         self.numbers: dict[str, int] = {}
-        """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
+        """Some terms with their numbers: recent ones and those that were looked up."""
         self._missed: set[str] = set()
         if stored_terms is not None:
             # Memory views give plain Python numbers, which a bisection compares faster than NumPy's.
@@ -126,7 +126,7 @@ class TermVocabulary:
         return default if number is None else number
 
     def among(self, terms: Iterable[str], /) -> list[str]:
-        """Return those of `terms` that have a number, in their order."""
+        """Return those of `terms` that have a number, in order."""
         if self._stored is None:
             numbers = self.numbers
             return [term for term in terms if term in numbers]
@@ -135,13 +135,13 @@ class TermVocabulary:
             return [term for term in candidates if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in candidates), np.uint32, len(candidates))
         places = self._stored.checks.searchsorted(checks)
-        # The place may be behind the last check, where a 0 is appended. The bytes decide in the end.
+        # The position may be after the last check, where a 0 is appended. The bytes decide in the end.
         likely = np.append(self._stored.checks, 0).take(places) == checks
         return [term for term, is_likely in zip(candidates, likely.tolist(), strict=True)
                 if term in self.numbers or (is_likely and term in self)]  # fmt: skip
 
     def number_of(self, term: str, /) -> int:
-        """Return the number of `term`, a new one where it had none."""
+        """Return the number of `term`, assigning a new one if it has none."""
         number = self.numbers.get(term) if self._stored is None else self.get(term)
         if number is None:
             number = self.numbers[term] = self._first + len(self._fresh)
@@ -153,17 +153,18 @@ class TermVocabulary:
         return [*self._stored.terms(), *self._fresh] if self._stored is not None else self._fresh.copy()
 
     def to_stored(self) -> StoredTerms:
-        """Return all terms as a checkpoint holds them."""
+        """Return all terms as stored in a checkpoint."""
         return self._stored if self._stored is not None and not self._fresh else pack_terms(self.terms())
 
     def frozen(self) -> "TermVocabulary":
-        """Return the terms as they stand; their numbers are not asked of it."""
+        """Return a snapshot of the terms, without lookup by number."""
         frozen = TermVocabulary(self._stored)
         frozen._fresh = self._fresh.copy()
         return frozen
 
     def purged(self, is_used: NDArray[np.bool_], /) -> "TermVocabulary":
-        """Return the terms that `is_used` marks, under their numbers, without the others; this one is at its end.
+        """Return the terms marked by `is_used`, under their numbers, without the others; this object must no longer be
+        used.
 
         What was learnt of this one finds by its identity that its numbers no longer hold.
         """
@@ -182,20 +183,20 @@ class TermVocabulary:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory."""
         return TERM_BYTES * (len(self.numbers) + len(self._missed)) + (
             self._stored.size_bytes if self._stored is not None else 0
         )
 
     def _miss(self, term: str) -> None:
-        """Remember that `term` is none of the kept terms: the same words are asked for again and again."""
+        """Remember that `term` is none of the stored terms: the same words are looked up again and again."""
         # Missing words come from queries, so that their number has no other bound.
         if len(self._missed) >= _MISSED_MOST:
             self._missed.clear()
         self._missed.add(term)
 
     def _look_up(self, term: str) -> int | None:
-        """Return the number of one of the kept terms."""
+        """Return the number of one of the stored terms."""
         data = term.encode(*_CODEC)
         check = crc32(data)
         bounds, checks, order = self._bounds, self._checks, self._order
@@ -210,24 +211,24 @@ class TermVocabulary:
 
 
 class LearntTerms:
-    """The terms of a text that is to come, made known to a vocabulary some at a time, and their numbers in order."""
+    """The terms of a coming text, added to a vocabulary in batches, and their numbers in order."""
 
     def __init__(self, vocabulary: TermVocabulary, /) -> None:
         self.vocabulary = vocabulary
         self.numbers = array("Q")
 
     def add(self, terms: Iterable[str], /) -> None:
-        """Make `terms`, the next ones of the text, known."""
+        """Add `terms`, the next ones of the text."""
         self.numbers.extend(map(self.vocabulary.number_of, terms))
 
 
 LEAST_CHARS: Final = 5
-"""Shorter words have too many neighbours that mean something else."""
+"""Shorter words have too many unrelated neighbours."""
 MOST_CHARS: Final = 20
 
 
 def terms_near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
-    """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` selects."""
+    """Return the known terms one edit away from `term`, a word of plain letters, in order; `among` selects."""
     if not LEAST_CHARS <= len(term) <= MOST_CHARS or not (term.isascii() and term.isalpha()):
         return ()
     return tuple(sorted({*among(_spelling_slips(term))} - {term}))
@@ -248,14 +249,15 @@ def _spelling_slips(term: str) -> Iterator[str]:
 
 
 FLOOR: Final = 0.35
-"""Words less alike than this are not in the table."""
+"""Words less similar than this are not in the table."""
 _LEAST: Final = 255 * FLOOR
-"""Some are at the floor to the last byte; they count for nothing."""
+"""Some are exactly at the floor and count for nothing."""
 
 
 @remember_answers(4_096)
 def related_stems(term: str, /) -> Mapping[str, float]:
-    """Return the stems like `term`, likest first, each with its likeness above `FLOOR` on a scale from 0 to 1."""
+    """Return the stems similar to `term`, most similar first, each with its similarity above `FLOOR` on a scale from 0
+    to 1."""
     table = _load_table()
     place = table.places.get(term)
     if place is None:
@@ -274,7 +276,7 @@ def is_known_stem(term: str, /) -> bool:
 
 
 class _RelatedTable:
-    """The arrays of the file, and the place of each word in them."""
+    """The arrays of the file, and the position of each word in them."""
 
     def __init__(self) -> None:
         with files("elytron_index").joinpath("kin.npz").open("rb") as file, np.load(file) as arrays:

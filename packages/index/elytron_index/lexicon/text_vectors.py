@@ -31,7 +31,7 @@ Integers = NDArray[np.integer[Any]]
 
 FILE: Final = "text_vectors.bin"
 DIMENSIONS: Final = 128
-"""Number of a text vector's components."""
+"""Number of components of a text vector."""
 WORD_CHARS: Final = 32
 """A longer run of letters is no word and has no tokens."""
 CONTINUATION: Final = "##"
@@ -42,10 +42,10 @@ _FULL: Final = 127
 
 
 class PieceVocabulary:
-    """The tokens of a table: whole lower-case words, pieces of words, and four marks of punctuation.
+    """The tokens of a table: whole lower-case words, word pieces, and four punctuation marks.
 
-    A word that is not a token itself is the longest pieces that make it up, from its beginning on. Accents are taken
-    off. Figures and letters of other scripts have no tokens.
+    A word that is not a token itself is split into the longest matching pieces from its beginning. Accents are removed.
+    Digits and letters of other scripts have no tokens.
     """
 
     def __init__(self, tokens: Sequence[str], /) -> None:
@@ -55,7 +55,7 @@ class PieceVocabulary:
         self._pieces = remember_answers(16_384)(self._cut)
 
     def rows(self, text: str, /) -> list[int]:
-        """Return the place of each token of `text`, in order."""
+        """Return the row of each token of `text`, in order."""
         if not text.isascii():
             text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
         places = self.places
@@ -69,12 +69,12 @@ class PieceVocabulary:
         return rows
 
     def share(self, text: str, /) -> float:
-        """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
+        """Return the share of the letters and digits of `text` that are in tokens; 0 if there are none."""
         covered_chars = sum(map(len, filter(self.rows, _WORD.findall(text.casefold()))))
         return covered_chars / max(sum(map(str.isalnum, text)), 1)
 
     def _cut(self, word: str) -> tuple[int, ...]:
-        """Return the places of the pieces of `word`; none if it cannot be put together from pieces."""
+        """Return the rows of the pieces of `word`; none if pieces do not cover it."""
         if len(word) > WORD_CHARS:
             return ()
         pieces: list[int] = []
@@ -91,7 +91,7 @@ class PieceVocabulary:
 
 
 class TextVectors:
-    """A table of token vectors, and the vectors of texts by it."""
+    """A table of token vectors, and the vectors of texts computed from it."""
 
     def __init__(self, data: bytes, /) -> None:
         start = data.index(b"\n") + 1
@@ -105,15 +105,15 @@ class TextVectors:
     @staticmethod
     @cache
     def load() -> "TextVectors":
-        """Return the table that ships. It is read at the first call of a process and kept."""
+        """Return the shipped table, loaded and cached at a process's first call."""
         return TextVectors(files("elytron_index").joinpath(FILE).read_bytes())
 
     def tokens(self, text: str, /) -> list[str]:
-        """Return the tokens of `text` that the table knows, in order."""
+        """Return the known tokens of `text`, in order."""
         return [self.vocabulary.tokens[row] for row in self.vocabulary.rows(text)]
 
     def vector(self, text: str, /) -> NDArray[np.int32]:
-        """Return the sum of the rows of the tokens of `text`; all 0 if the table knows none of them."""
+        """Return the sum of the token rows of `text`; all 0 if no token is known."""
         rows = self.vocabulary.rows(text)
         # Widened first: NumPy adds numbers of one size several times as fast as it widens them on the way.
         return np.add.reduce(self.matrix.take(rows, axis=0).astype(np.int32), axis=0) if rows else _zero_row()
@@ -124,7 +124,7 @@ class TextVectors:
 
 
 def encode_vectors(vectors: Integers, /) -> NDArray[np.int8]:
-    """Return vectors (one a row) in 8 bits: each is scaled so that its largest number is 127. Zero stays zero."""
+    """Return vectors (one per row) in 8 bits, each scaled so that its largest number is 127. Zero stays zero."""
     peaks = np.maximum.reduce(np.abs(vectors), axis=-1, keepdims=True).astype(np.float64)
     return np.rint(vectors * np.divide(_FULL, peaks, out=np.zeros_like(peaks), where=peaks > 0.0)).astype(np.int8)
 
@@ -136,7 +136,7 @@ def vector_length(vector: NDArray[np.int8], /) -> float:
 
 
 def encoded_cosines(query_code: NDArray[np.int8], codes: NDArray[np.int8], /) -> NDArray[np.float64]:
-    """Return the cosine of an encoded vector to each of `codes`; 0 if either is zero.
+    """Return the cosine of an encoded vector with each of `codes`; 0 if either is zero.
 
     Products of 8-bit numbers and their sums are whole numbers below 2**24, which float32 holds exactly in any order.
     """
@@ -152,16 +152,16 @@ def _zero_row() -> NDArray[np.int32]:
 
 LANGUAGE_FILE: Final = "language_vectors.bin"
 UNSPACED: Final = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
-"""Letters of Chinese, Japanese and Thai, which leave no space between words."""
+"""Letters of Chinese, Japanese and Thai, which are written without spaces."""
 PIECE_CHARS: Final = 18
-"""Largest number of letters of a piece, without the prefix of a continuation."""
+"""Maximum letters of a piece, without the continuation prefix."""
 BLOCK: Final = 128
-"""Number of letters of a bucket, from `_BLOCKED` on."""
+"""Number of code points per bucket, from `_BLOCKED` on."""
 LANGUAGE_CODES: Final = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 RARE_CHARS: Final = 4
-"""Smallest number of letters of a word that may be rare in the language."""
+"""Minimum letters of a word that may be rare in the language."""
 MIDDLE: Final = 8
-"""A stored half byte is this much more than the number that it means."""
+"""Offset of a stored half byte from the number that it means."""
 
 _LANGUAGE_TOKEN: Final = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[^\W\d_])+|[?!.,]")
 _BLOCKED: Final = 0x2E80
@@ -171,31 +171,31 @@ _ALIKE: Final = str.maketrans({"。": ".", "、": ",", "،": ",", "؟": "?", "ё
 
 
 def plain_form(text: str, /) -> str:
-    """Return `text` as it is looked up: normal forms, no case, no vowel marks of Arabic, one full stop for all."""
+    """Return the form of `text` for lookup: normalised, lower case, no Arabic vowel marks, one full stop for all."""
     if text.isascii():
         return text.casefold()
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).casefold().translate(_ALIKE))
 
 
 def bucket_key(token: str, /) -> str:
-    """Return the name of the bucket that holds `token`: its first letter, or the 128 letters around it in East Asia."""
+    """Return the bucket of `token`: its first letter, or the block of 128 letters around it in East Asia."""
     head = CONTINUATION if token.startswith(CONTINUATION) else ""
     return head + _letter_key(token[len(head)])
 
 
 class TokenBucket(NamedTuple):
-    """The tokens of one bucket: the place of the first, and all of them, one a line, without the prefix."""
+    """The tokens of one bucket: the row of the first, and all of them, one per line, without the prefix."""
 
     first: int
     lines: bytes
 
 
 class LanguageVocabulary:
-    """Words and pieces of words of many languages, and four marks of punctuation.
+    """Words and word pieces of many languages, and four punctuation marks.
 
-    A word that is no token itself is the longest pieces that make it up, from its beginning on; a letter that begins
-    no piece is left out. In scripts without spaces a whole run of letters is cut so. Tokens are read by buckets, so
-    that a process has those alone in memory whose letters it meets.
+    A word that is not a token itself is split into the longest matching pieces from its beginning; a letter that begins
+    no piece is skipped. In scripts without spaces a whole run of letters is split so. Tokens are loaded by bucket, so a
+    process only has those in memory whose letters it meets.
     """
 
     def __init__(self, buckets: Mapping[str, TokenBucket], /) -> None:
@@ -205,7 +205,7 @@ class LanguageVocabulary:
 
     @classmethod
     def of(cls, tokens: Iterable[str], /) -> "LanguageVocabulary":
-        """Return a vocabulary of `tokens`. Their places are in the order of the names of the buckets."""
+        """Return a vocabulary of `tokens`. Rows follow the order of the buckets' names."""
         grouped: defaultdict[str, list[str]] = defaultdict(list)
         for token in tokens:
             grouped[bucket_key(token)].append(token.removeprefix(CONTINUATION))
@@ -222,26 +222,26 @@ class LanguageVocabulary:
         return self._buckets
 
     def tokens(self) -> list[str]:
-        """Return all tokens by place."""
+        """Return all tokens by row."""
         ordered = sorted(self._buckets.items(), key=lambda each: each[1].first)
         heads = ((CONTINUATION if key.startswith(CONTINUATION) else "", bucket.lines) for key, bucket in ordered)
         return [head + word for head, lines in heads for word in lines.decode("utf-8").split("\n")]
 
     def rows(self, text: str, /) -> list[int]:
-        """Return the place of each token of `text`, in order."""
+        """Return the row of each token of `text`, in order."""
         rows: list[int] = []
         for word in _LANGUAGE_TOKEN.findall(plain_form(text)):
             rows += self._pieces(word)[0]
         return rows
 
     def share(self, text: str, /) -> float:
-        """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
+        """Return the share of the letters and digits of `text` that are in tokens; 0 if there are none."""
         plain = plain_form(text)
         covered_chars = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain)])
         return covered_chars / max(sum(map(str.isalnum, plain)), covered_chars, 1)
 
     def _cut(self, word: str) -> tuple[tuple[int, ...], int]:
-        """Return the places of the pieces of `word`, and how many letters and figures they have."""
+        """Return the rows of the pieces of `word`, and how many letters and digits they cover."""
         size = len(word)
         is_unspaced = _UNSPACED.match(word) is not None
         pieces: list[int] = []
@@ -258,7 +258,7 @@ class LanguageVocabulary:
         return tuple(pieces), covered_chars
 
     def _places(self, key: str) -> Mapping[str, int]:
-        """Return the place of each token of a bucket."""
+        """Return the row of each token of a bucket."""
         places = self._read.get(key)
         if places is None:
             bucket = self._buckets.get(key)
@@ -269,7 +269,7 @@ class LanguageVocabulary:
 
 
 class LanguageVectors:
-    """A table of the vectors of pieces of many languages, and the vectors of texts by it."""
+    """A table of piece vectors of many languages, and the vectors of texts computed from it."""
 
     def __init__(self, data: bytes, /) -> None:
         start = data.index(b"\n") + 1
@@ -289,32 +289,32 @@ class LanguageVectors:
     @staticmethod
     @cache
     def load() -> "LanguageVectors":
-        """Return the table that ships. It is read at the first call of a process and kept."""
+        """Return the shipped table, loaded and cached at a process's first call."""
         return LanguageVectors(files("elytron_index").joinpath(LANGUAGE_FILE).read_bytes())
 
     def vector(self, text: str, /) -> NDArray[np.int32]:
-        """Return the sum of the rows of the tokens of `text`; all 0 if the table knows none of them."""
+        """Return the sum of the token rows of `text`; all 0 if no token is known."""
         return self._sum(self.vocabulary.rows(text))
 
     def word_sum(self, text: str, /) -> NDArray[np.int64]:
-        """Return the sum of the rows of the tokens of `text`, frequent ones counted as much as rare ones."""
+        """Return the sum of the token rows of `text`, without weighting by frequency."""
         halves = self._halves.take(self.vocabulary.rows(text), axis=0)
         low, high = (np.add.reduce(half, axis=0, dtype=np.int64) for half in (halves & 15, halves >> 4))
         return np.concatenate((low, high)) - MIDDLE * len(halves)
 
     def is_english(self, text: str, /) -> bool:
-        """Return whether English has the pieces of `text` as often as other languages do, or it has none."""
+        """Return whether the pieces of `text` are as frequent in English as in other languages, or it has none."""
         return self._speaks_english(self.vocabulary.rows(text))
 
     def language(self, text: str, /) -> str:
-        """Return the code of the language that `text` is likely to be in; empty if its pieces do not say."""
+        """Return the code of the likely language of `text`; empty if its pieces do not show one."""
         marks = self._languages.take(self.vocabulary.rows(text))
         votes = np.bincount(marks >> 4, weights=marks & 15, minlength=len(LANGUAGE_CODES))
         best = int(votes.argmax())
         return LANGUAGE_CODES[best] if votes[best] > 0 else ""
 
     def vector_pair(self, text: str, /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the vectors of `text` by the English table, 0 for other languages, and by this one."""
+        """Return the vectors of `text` by the English table (0 for other languages) and by this one."""
         rows = self.vocabulary.rows(text)
         english = TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
         return english, self._sum(rows)
@@ -329,7 +329,7 @@ class LanguageVectors:
 
 
 def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return each text's vector by the English table, and by that of all languages, in 8 bits."""
+    """Return each text's vector by the English table and by that of all languages, in 8 bits."""
     table = LanguageVectors.load()
     pairs = [table.vector_pair(text) for text in texts]
     english, languages = (np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1))
@@ -337,18 +337,18 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
 
 
 def is_english(text: str, /) -> bool:
-    """Return whether English has the pieces of `text` as often as other languages do, by the table that ships."""
+    """Return whether the pieces of `text` are as frequent in English as in other languages, by the shipped table."""
     return LanguageVectors.load().is_english(text)
 
 
 @remember_answers(1_024)
 def language_of(text: str, /) -> str:
-    """Return the code of the language that a query is likely to be in, by the table that ships; empty if unknown."""
+    """Return the code of a query's likely language, by the shipped table; empty if unknown."""
     return LanguageVectors.load().language(text)
 
 
 def is_rare_word(term: str, /) -> bool:
-    """Return whether a term of a query is rare in any language: a long number, a code, a name of two pieces or more.
+    """Return whether a query term is rare in any language: a long number, a code, a name of two pieces or more.
 
     Terms of three letters may be parts of words of scripts without spaces.
     """

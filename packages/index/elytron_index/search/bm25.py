@@ -27,14 +27,14 @@ Rows = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 
 _KIN_POSTINGS: Final = 1 << 15
-"""Number of rows of a word and its related words that are joined; with more, the word alone counts."""
+"""Maximum rows of a word and its related words that are joined; with more, only the word itself counts."""
 _TABLE: Final = 1 << 18
-"""Largest size of a table of terms and rows; beyond that only rows that matter have a place in it."""
+"""Maximum size of a table of terms and rows; beyond that it only contains the rows that matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """The query's terms: all of them, and apart the words and the names of this space's speakers."""
+    """The query's terms: all of them, and separately the words and the names of this space's speakers."""
 
     every: tuple[str, ...]
     words: tuple[str, ...]
@@ -42,13 +42,13 @@ class QueryTerms:
 
 
 class MatchedTerms(NamedTuple):
-    """Rows of some terms, by term, with counts: a related word counts a share, the term itself in full."""
+    """Rows of some terms, by term, with counts: a related word counts in part, the term itself in full."""
 
     terms: NDArray[np.int64]
     rows: Integers
     counts: Floats
     exact: Mask | None
-    """Rows with the term itself, or the word that it is most likely a slip of; None if all have it."""
+    """Rows with the term itself, or the word that it probably misspells; None if all have it."""
     idf: Floats
     """Of each term."""
 
@@ -93,18 +93,18 @@ class TextScores:
 
     @property
     def is_body_alone(self) -> bool:
-        """No unit has a term in another field, so that the best by their body are the best by all."""
+        """No unit has a term in another field, so the best by their body are the best by all."""
         return self.title is None and self.name is None
 
     def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, with all that equal the last of them."""
+        """Return the rows of `visible` best by their body, including ties with the last."""
         if self.body is None:
             return np.zeros(0, np.int64)
         rows = ((self.body > 0.0) & visible).nonzero()[0]
         return rows[highest_values(self.body.take(rows), count)] if len(rows) > count else rows
 
     def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, with all that equal the last of them."""
+        """Return the rows of `eligible` best by all fields together, including ties with the last."""
         hit = np.zeros(self.state.columns.size, np.bool_)
         hit[self.matches.rows] = True
         hit[self.others] = True
@@ -112,7 +112,7 @@ class TextScores:
         return rows[highest_values(self._total(rows), count)] if len(rows) > count else rows
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
-        """Return what there is in `around` for its first line."""
+        """Return the scores of the first line of `around`."""
         pool, lines = around.lines[0], around.lines
         body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
         return PoolScores(body, scores_at(self.title, pool), scores_at(self.name, pool), self._spread(around))
@@ -126,7 +126,7 @@ class TextScores:
         return total
 
     def _spread(self, around: RowNeighbours) -> TermSpread:
-        """Return what the units themselves hold, and for the window what all lines hold together."""
+        """Return the terms in the units themselves, and for the window those in all lines together."""
         postings, words, lines, size = self.matches, self.words, around.lines, self.state.columns.size
         window, context = np.zeros((2, lines.shape[1]))
         if not len(postings.rows) or not lines.shape[1]:
@@ -162,20 +162,20 @@ def scores_at(scores: Floats | None, rows: Integers, /) -> Floats:
 
 
 def terms_of(state: IndexState, text: str, /) -> QueryTerms:
-    """Return the terms that `text` asks for, with the speakers' names separate."""
+    """Return the search terms of `text`, with the speakers' names separate."""
     every = tuple(state.analyser.query_terms(text))
     names = tuple(term for term in every if _is_name(state, term))
     return QueryTerms(every, tuple(term for term in every if term not in names) if names else every, names)
 
 
 def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> TextScores:
-    """Return what `terms` say of every row."""
+    """Return the scores of `terms` for every row."""
     related = [kin_of(state, word, query.weights.kin) for word in terms.words]
     postings = _find_postings(state, terms, related)
     likely = likely_slips(state, terms, related, postings.counts_of) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
-        # Read again only for slips, which are rare: most queries pay for one look-up.
+        # Read again only for misspellings, which are rare: most queries need one lookup.
         postings = _find_postings(state, terms, related)
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
@@ -194,14 +194,14 @@ def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> Te
 
 
 def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) -> Floats:
-    """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
+    """Return the BM25 length normalisation for each column of `around`, read as one text."""
     k1, b = query.bm25.k1, query.bm25.b
     average = len(around.lines) * state.field_terms[TextField.BODY] / state.field_units[TextField.BODY]
     return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
 
 
 def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float]:
-    """Return the related words of `word` that are not names here, each with the share it counts."""
+    """Return the related words of `word` that are not names here, each with its share."""
     kindred = lexicon_terms.related_stems(word) if weight else None
     if not kindred:
         return {}
@@ -217,9 +217,9 @@ def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float
 def likely_slips(
     state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
 ) -> dict[str, dict[str, float]]:
-    """Return, for words that are nowhere and no words of the table either, what they are most likely slips of.
+    """Return, for words unknown to the space and the table, the words they probably misspell.
 
-    `counts` says of each word, and of its kin behind it, how many rows hold it.
+    `counts` says how many rows contain each word and its related words.
     """
     slips: dict[str, dict[str, float]] = {}
     start = 0
@@ -239,7 +239,8 @@ def _is_name(state: IndexState, term: str) -> bool:
 
 
 def _find_postings(state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]) -> FoundPostings:
-    """Return the postings of the words, each before its kin, and of the names, in texts; then of all in titles."""
+    """Return the postings of the words, each before its related words, and of the names, in texts; then of all in
+    titles."""
     number, units = state.postings.vocabulary.get, state.field_units
     word_terms = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
     codes = [code_of(number(term, -1), TextField.BODY) for term in chain(word_terms, terms.names)]
@@ -261,7 +262,7 @@ def _part_found(postings: FoundPostings, first: int, terms: int, start: int, end
 
 
 def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> MatchedTerms:
-    """Join each term's rows with those of its kin."""
+    """Join each term's rows with those of its related words."""
     units, holders = state.columns.count, postings.counts_of
     if not any(related):
         rare = np.array([inverse_frequency(units, some) for some in holders])
@@ -273,36 +274,36 @@ def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapp
         own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
         words += [word] * (1 + len(others))
         counted += related_shares([own, *theirs], others.values())
-        # One unit may hold several related words, so that their sum can exceed the number of units.
+        # One unit may contain several related words, so their sum can exceed the number of units.
         rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
     return _join_rows(state, postings, np.array(words), np.array(counted), np.array(rarity))
 
 
 def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
-    """Return the counts of a word and its related words: these are left out if there are too many."""
+    """Return the counts of a word and its related words, which are left out if there are too many."""
     if sum(holders) <= _KIN_POSTINGS:
         return [1.0, *others]
     return [
-        # A share of 1.0 is the word itself, or the word that it is a slip of, and is never left out.
+        # A share of 1.0 is the word itself, or the word that it misspells, and is never left out.
         share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
         for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
     ]
 
 
 def weight_of(word: str, weights: SignalWeights, /) -> float:
-    """Return what `word` counts beside others as rare: less where questions are made with it."""
+    """Return the weight of `word` compared with others as rare: less if it is common in questions."""
     return weights.asking if word in analyser.ASKING else 1.0
 
 
 def inverse_frequency(units: int, df: int, /) -> float:
-    """Return what holding a term that `df` of the `units` hold is worth."""
+    """Return the weight of a term that `df` of the `units` contain."""
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
 
 
 def _join_rows(
     state: IndexState, postings: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
 ) -> MatchedTerms:
-    """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
+    """Join the rows of all matches that belong to one of the `words`, each counted by its share."""
     if not counted.all():
         is_counted = counted.take(postings.terms) != 0.0
         postings = FoundPostings(
@@ -314,7 +315,7 @@ def _join_rows(
     terms, share = words.take(postings.terms), counted.take(postings.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + postings.rows
-    # A small table is summed in place. A large one would be mostly zeros, so its places are sorted instead.
+    # A small table is summed in place. A large one would be mostly zeros, so its positions are sorted instead.
     if every <= _TABLE:
         summed = _as_floats(np.bincount(places, share * postings.counts, every))
         is_exact = np.zeros(every, np.bool_)
@@ -322,7 +323,7 @@ def _join_rows(
         places = summed.nonzero()[0]
         terms = places // size
         return MatchedTerms(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
-    # The numbers behind the places keep in the order of the terms what is to be added up.
+    # A stable order adds the numbers in the order of the terms.
     bits = many.bit_length()
     keys = (places << bits) | np.arange(many)
     keys.sort()
@@ -338,7 +339,8 @@ def _join_rows(
 
 
 def _term_table(size: int, postings: MatchedTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
-    """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
+    """Return how much each row (0: none) contains of each of the first `words` terms, and `lines` as rows of that
+    table.
 
     Where it would be too large only the rows of `lines` have a place in it.
     """
@@ -375,13 +377,13 @@ def _body_scores(
 def _field_scores(
     state: IndexState, postings: FoundPostings, field: TextField, parameters: Bm25Parameters
 ) -> Floats | None:
-    """Return each row's score for the terms found in a field, without kin."""
+    """Return each row's score for the terms found in a field, without related words."""
     field_terms = _with_kin(state, postings, ())
     return _sum_by_row(state, postings.rows, _term_gains(state, field_terms, field, parameters))
 
 
 def _term_gains(state: IndexState, postings: MatchedTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
-    """Return what each row takes from each term that it holds."""
+    """Return each row's gain from each of its terms."""
     average = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b
     norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(postings.rows)

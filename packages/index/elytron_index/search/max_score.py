@@ -24,16 +24,16 @@ from elytron_index.structures.visibility import RowNeighbours
 LARGE: Final = 1 << 14
 """In spaces with fewer rows everything is read at once."""
 _SAFE: Final = 1e-9
-"""More, as a share, than sums in another order differ by."""
+"""Larger, as a share, than the difference between sums in another order."""
 
 
 class WordHolders(NamedTuple):
-    """Units that hold a word or its kin: rows ascending, how much of it, and whether it is the word itself."""
+    """Units with a word or its related words: rows ascending, how much of it, and whether it is the word itself."""
 
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8] | Floats
     exact: Mask | None
-    """None where all hold the word itself."""
+    """None if all have the word itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _FieldGain:
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A term of the query in one field, with everyone who holds it, dead or alive."""
+    """A term of the query in one field, with all its units, dead or alive."""
 
     runs: Sequence[WordHolders]
     idf: float
@@ -68,18 +68,18 @@ class QueryWord:
 
     @property
     def most(self) -> float:
-        """Upper bound of the gain of a term."""
+        """Upper bound of a term's gain."""
         count = float(self.table.most) if self.table is not None else 0.0
         for run in self._behind():
             count = max(count, float(run.counts.max()))
         return self.gains.most(self.idf, count) if count else 0.0
 
     def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
-        """Return the count of it in each of `rows` (ascending), and 1 if that is the word itself."""
+        """Return its count in each of `rows` (ascending), and 1 if that is the word itself."""
         counts, exact = np.zeros((2, len(rows)))
         table_end = 0
         if self.table is not None:
-            # The table answers by row number. Only postings behind its end have to be searched.
+            # The table answers by row number. Only postings after its end have to be searched.
             table_end = int(rows.searchsorted(len(self.table.counts)))
             counts[:table_end] = self.table.counts[rows[:table_end]]
             exact[:table_end] = counts[:table_end] > 0.0
@@ -101,7 +101,7 @@ class QueryWord:
         return counts, exact
 
     def _behind(self) -> Sequence[WordHolders]:
-        """Return the runs that reach beyond the table."""
+        """Return the runs that extend beyond the table."""
         table = self.table
         return self.runs if table is None else [run for run in self.runs if run.rows[-1] >= len(table.counts)]
 
@@ -119,21 +119,21 @@ class SkippingScores:
 
     @property
     def is_body_alone(self) -> bool:
-        """No unit has a term in another field, so that the best by their body are the best by all."""
+        """No unit has a term in another field, so the best by their body are the best by all."""
         return not any(word.runs for word in (*self.name, *self.title))
 
     def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, with all that equal the last of them."""
+        """Return the rows of `visible` best by their body, including ties with the last."""
         rows = self._likely(self.body, visible, count)
         return rows[highest_values(_sum_words(self.body, rows), count)].astype(np.int64)
 
     def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, with all that equal the last of them."""
+        """Return the rows of `eligible` best by all fields together, including ties with the last."""
         rows = self._likely((*self.body, *self.name, *self.title), eligible, count)
         return rows[highest_values(self._total(rows), count)].astype(np.int64)
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
-        """Return what there is in `around` for its first line, whose rows ascend."""
+        """Return the scores of the first line of `around`, whose rows ascend."""
         rows, inverse = np.unique(around.lines, return_inverse=True)
         inverse = inverse.reshape(around.lines.shape)
         body_counts = [(word, word.at(rows)) for word in self.body]
@@ -220,7 +220,7 @@ class SkippingScores:
 
 
 def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
-    """Return what `terms` say of every row."""
+    """Return the scores of `terms` for every row."""
     weights = query.weights
     related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
     groups = _word_groups(state, terms, related)
@@ -271,7 +271,7 @@ def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) 
 def _word_groups(
     state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]
 ) -> list[list[_TermPostings]]:
-    """Return the postings of each word, before those of its kin."""
+    """Return the postings of each word, before those of its related words."""
     groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
     postings = iter(_living_postings(state, [term for group in groups for term in group], TextField.BODY))
     return [[next(postings) for _ in group] for group in groups]
@@ -296,7 +296,7 @@ def _query_word(state: IndexState, postings: _TermPostings, idf: float, gains: _
     table = state.postings.frequent.table(postings.code, postings.runs, state.columns.size)
     if table is not None or len(postings.runs) == 1:
         return QueryWord([WordHolders(run.rows, run.counts, None) for run in postings.runs], idf, gains, table)
-    # Joined, so that `at` searches one array and not one a segment.
+    # Joined, so that `at` searches one array and not one per segment.
     rows = np.concatenate([run.rows for run in postings.runs])
     return QueryWord([WordHolders(rows, np.concatenate([run.counts for run in postings.runs]), None)], idf, gains)
 
@@ -304,7 +304,7 @@ def _query_word(state: IndexState, postings: _TermPostings, idf: float, gains: _
 def _join_kin(
     state: IndexState, group: Sequence[_TermPostings], others: Mapping[str, float], gains: _FieldGain, weight: float
 ) -> QueryWord:
-    """Return a word with its kin as one."""
+    """Return a word joined with its related words."""
     own, *kin = group
     shares = bm25.related_shares([postings.living for postings in group], others.values())
     counted = [(postings, share) for postings, share in zip(kin, shares[1:], strict=True) if share and postings.living]

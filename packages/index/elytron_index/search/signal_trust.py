@@ -14,9 +14,9 @@ from elytron_index.structures.postings import TextField, code_of
 from elytron_index.structures.state import IndexState
 
 _TALK: Final = 0.1
-"""What is a talk has this share of texts that ask."""
+"""Minimum share of texts with questions for a thread to count as talk."""
 _TEXT_POWER: Final = 4
-"""Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
+"""Units are weighted by their word score, as a share of the best, to this power."""
 
 
 def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask:
@@ -25,17 +25,17 @@ def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask
 
 
 class SignalTrust(NamedTuple):
-    """Trust in a query's words, and in its likeness; 1 in full."""
+    """Trust in a query's words, and in similarity; 1 in full."""
 
     is_encoded: bool
-    """True if an encoder gives the likeness of units."""
+    """True if an encoder provides the similarity of units."""
     words: float
-    """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
+    """Few units say little about a word's rarity, but only words can match what text vectors do not know."""
     worded: float
-    """Words tell little if even the best unit holds few of them."""
+    """Words say little if even the best unit contains few of them."""
     alike: float
     few: float = 0.0
-    """1 among few statements, which are no talk: there likeness decides, and all else breaks ties."""
+    """1 among few statements, which are no talk: there similarity decides, and everything else breaks ties."""
 
     @classmethod
     def of(
@@ -50,9 +50,9 @@ class SignalTrust(NamedTuple):
     def among_few(self, state: IndexState, query: IndexQuery, visible: Mask, units: int, /) -> "SignalTrust":
         """Return it with how far `visible` are few statements and no talk, where words hardly count.
 
-        Among these every word looks rare, and nothing is said in answer to what stands beside it; so likeness decides,
-        as far as it knows the query. A talk of as few turns has questions, by which it is told apart. If the query
-        names a time, the times of units count beside words, and likeness to the time's name would mislead.
+        Among these every word looks rare, and no text answers its neighbour; so similarity decides, as far as it knows
+        the query. A talk of as few turns has questions, which distinguish it. If the query names a time, the times of
+        units count as well as words, and similarity to the time's name would mislead.
         """
         weights = query.weights
         few = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
@@ -62,12 +62,13 @@ class SignalTrust(NamedTuple):
         return self._replace(few=few * self.alike * max(0.0, 1.0 - asking / _TALK))
 
     def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "SignalTrust":
-        """Return it with words trusted less, in the share that likeness knows, if they choose units little like it."""
+        """Return it with less trust in words, in proportion to what similarity knows, if they choose dissimilar
+        units."""
         highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
         if highest <= 0.0 or nearest <= 0.0:
             return self
         text_weights = (text / highest) ** _TEXT_POWER
-        # Rounded, for the order of sums is that of the pool's rows.
+        # Rounded, because the order of sums is that of the pool's rows.
         agreement = round(float(text_weights @ np.maximum(likeness, 0.0)) / (float(text_weights.sum()) * nearest), 9)
         likeness_share = 1.0 if self.is_encoded else self.alike
         return self._replace(worded=self.worded * (1.0 - weights.misled * likeness_share * (1.0 - agreement)))
@@ -76,7 +77,7 @@ class SignalTrust(NamedTuple):
 def chosen_sums(
     state: IndexState, query: IndexQuery, pool: Rows, terms: QueryTerms, /, *, few: float, sums: tuple[Floats, Floats]
 ) -> Floats:
-    """Return the sum that chooses: of few statements, that of likeness, and words break ties unless they are rare."""
+    """Return the sum that selects: for few statements, that of similarity; words break ties unless they are rare."""
     whole, sure = sums
     if not few:
         return whole
@@ -86,7 +87,7 @@ def chosen_sums(
 
 
 def rare_shares(state: IndexState, terms: QueryTerms, pool: Rows, /) -> Floats:
-    """Return the share of the query's words that are rare in the language itself which each of `pool` has exactly."""
+    """Return the share of the query's words rare in the language itself that each of `pool` contains exactly."""
     number = state.postings.vocabulary.get
     codes = [code_of(number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
     if not codes:

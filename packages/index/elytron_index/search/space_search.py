@@ -45,21 +45,21 @@ from elytron_index.structures.visibility import RowNeighbours
 
 _DAY_MS: Final = 86_400_000
 _AFTER_MS: Final = 14 * _DAY_MS
-"""People tell afterwards what happened: so long after a time its news still comes in,"""
+"""People report events afterwards, so news counts for this long after a time,"""
 _AFTER_WORTH: Final = 0.7
 _BEFORE_MS: Final = 3 * _DAY_MS
-"""and so long before it is looked forward to."""
+"""and anticipation for this long before it."""
 _BEFORE_WORTH: Final = 0.2
 _AGAIN_MOST: Final = 2
 _TELLING: Final = 0.5
 _OCCASION: Final = 0.3
-"""A query is about the occasion of a wish that holds such a share of what it asks;"""
+"""A query is about the occasion of a wish that contains this share of its words;"""
 _OCCASION_WORTH: Final = 0.5
-"""that wish counts so much, for the query asks for something else as well."""
+"""such a wish counts this much, because the query also asks for something else."""
 _HEEDED: Final = 5
-"""So much of what is to hold is heeded in full: an answer cannot follow everything that was ever wished,"""
+"""This many lasting statements are heeded in full, because an answer cannot follow every wish ever made,"""
 _HEEDED_FURTHER: Final = 0.5
-"""the others by this share."""
+"""and the others by this share."""
 
 
 def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats:
@@ -76,7 +76,8 @@ def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats
 
 
 def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
-    """Return the place in time, 0 to 1, of each of `pool` whose text is worth at least half of the best; 0 for others.
+    """Return the chronological position, 0 to 1, of each of `pool` whose text is worth at least half of the best; 0 for
+    others.
 
     Of units that have no time but that of their recording, the later in the journal is the later one. Units that are
     claimed to be of one time are of one time.
@@ -96,7 +97,7 @@ def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
 
 
 def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: Floats, /) -> Floats:
-    """Return how far what each of `pool` wishes is heeded: for an occasion, only where the query is about it."""
+    """Return how far each wish of `pool` is heeded: for an occasion, only if the query is about it."""
     wished = fitting_rows(columns, heeds, pool)
     if TextTrait.STANDING in heeds:
         return wished.astype(np.float64)
@@ -104,18 +105,18 @@ def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: 
 
 
 def in_talks_of(members: Mask, threads: NDArray[np.int32], /) -> Mask:
-    """Return for the units of `threads` whether one of the `members` takes part in their talk."""
+    """Return for the units of `threads` whether one of the `members` takes part in their conversation."""
     talks = np.zeros(int(threads.max()) + 1, np.bool_)
     talks[threads[members]] = True
     return talks.take(threads)
 
 
 def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
-    """Return `standing`, of which only the best by `score` count in full."""
+    """Return `standing` with only the best by `score` in full."""
     rows = standing.nonzero()[0]
     if len(rows) <= _HEEDED:
         return standing
-    # Ties are broken by time, place in the journal and in the thread, so that no arrival order decides.
+    # Ties are broken by time, position in the journal and in the thread, so that no arrival order decides.
     standing_rows = pool[rows]
     times = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.times(standing_rows))
     order = np.lexsort((*times, -score[rows]))
@@ -135,7 +136,7 @@ def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | 
 
 
 def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /) -> Floats:
-    """Return the scores with `again` taken off for each better unit of the same thread, twice at most."""
+    """Return the scores with `again` subtracted for each better unit of the same thread, at most twice."""
     threads = columns.thread[pool]
     order = np.lexsort((-columns.times(pool), -columns.order[pool], -score, threads))
     ordered = threads[order]
@@ -149,14 +150,14 @@ def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /)
 
 @dataclass(frozen=True, slots=True)
 class ReadQuery:
-    """The terms of a query, and their scores of every row without filters."""
+    """The terms of a query, and their scores for every row without filters."""
 
     cache_key: tuple[object, ...]
     terms: QueryTerms
     scores: TextScores | SkippingScores
 
     def sought(self) -> SoughtWords:
-        """Return what the query's words, names apart, are in single sentences."""
+        """Return the query's words, except names, prepared for single sentences."""
         stands_for: dict[str, list[tuple[int, float]]] = {}
         for place, (word, others) in enumerate(zip(self.terms.words, self.scores.related, strict=True)):
             for term, share in ((word, 1.0), *others.items()):
@@ -164,7 +165,7 @@ class ReadQuery:
         return SoughtWords(stands_for, self.worths())
 
     def worths(self) -> list[float]:
-        """Return what each of the words is worth by its rarity here."""
+        """Return the weight of each word by its rarity here."""
         scores = self.scores
         worths = (
             [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.matches.idf.tolist()
@@ -173,7 +174,7 @@ class ReadQuery:
 
 
 class ReadingCache:
-    """Scores of the last query's words, kept for the next, since a recall asks for one plane after the other.
+    """Caches the scores of the last query's words, since a recall searches one plane after the other.
 
     It is stored beside its state and not in it, so that a state is freed with its last holder.
     """
@@ -182,9 +183,10 @@ class ReadingCache:
         self._latest: ReadQuery | None = None
 
     def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
-        """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
+        """Return the scores of the words of `query` in `state`, which is unchanged since this was created or
+        cleared."""
         is_large = _is_skipping_valid(state, query)
-        # Filters are no part of the key, because these scores are of every row.
+        # Filters are not part of the key, because these scores are of every row.
         key = (is_large, query.text, query.weights, query.bm25)
         cached_query = self._latest
         if cached_query is None or cached_query.cache_key != key:
@@ -194,26 +196,28 @@ class ReadingCache:
         return cached_query
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Clear the cache."""
         self._latest = None
 
 
 def _is_skipping_valid(state: IndexState, query: IndexQuery) -> bool:
-    """Return whether skipping pays in this space and is valid with these weights: no word may have a negative gain."""
+    """Return whether skipping is worthwhile in this space and valid with these weights: no word may have a negative
+    gain."""
     weights = query.weights
     return state.columns.size >= max_score.LARGE and min(weights.title, weights.name) > 0.0
 
 
 _POOL: Final = 256
 _POOL_TIMES: Final = 4
-"""Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
+"""Text, neighbourhood and vector each contribute this many units, or this many times the limit, to be weighed in full.
+"""
 
 NEIGHBOUR_SHARES: Final = (0.3, 0.2, 0.1, 0.1)
-"""Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
+"""Shares that a unit gets from its neighbours in the thread: one before, one after, two before, two after."""
 LENT_CHARS: Final = 300
-"""A long unit explains itself: at this length it takes half as much."""
+"""A long unit explains itself: at this length it gets half as much."""
 _STANDING: Final = 64
-"""Number of latest units that are weighed for standing statements, about any subject."""
+"""Number of latest units weighed for standing statements about any subject."""
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _one: Callable[[list[float]], UnitSignals[float]] = partial(_new, UnitSignals)
@@ -221,7 +225,7 @@ _candidate: Callable[[tuple[UnitPlace, UnitSignals[float], float]], UnitCandidat
 
 
 def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /) -> FoundCandidates:
-    """Return the best units for `query`, read by the `reading` of this state.
+    """Return the best units for `query`, using the `reading` of this state.
 
     Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
     """
@@ -248,7 +252,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         signals.speaker[:] = shares.take(state.columns.speaker.take(pool))
     signals.text_vectors[:] = like.at(pool)
     trust = SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
-    # Cosines count from the lowest of all that is seen (decision 0012).
+    # Cosines count from the lowest of all visible ones (decision 0012).
     if query.weights.text_vectors:
         likeness = signals.text_vectors if near is None else signals.vector - near.lowest
         trust = trust.beside(query.weights, text, likeness)
@@ -285,7 +289,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
 def latest_rows(
     state: IndexState, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
 ) -> Rows:
-    """Return the rows of the last `limit` units with one of `traits`, and of all that equal the last one's time.
+    """Return the rows of the last `limit` units with one of `traits`, including ties with the last one's time.
 
     Those of assistants are left out, and units below `least_trust`, in any number: an untrusted one never pushes a
     trusted one out. Nothing if several speak and none of them is an assistant.
@@ -315,7 +319,7 @@ def _weighed_pool(
     visible: Mask,
     eligible: Mask,
 ) -> Rows:
-    """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector, and the
+    """Return the rows worth weighing in full: best by text, next to the best, most similar, nearest by vector, and the
     latest of the days or months that the query names.
 
     If these are fewer than the limit, the latest rows are added.
@@ -327,7 +331,7 @@ def _weighed_pool(
     mark = np.zeros(state.columns.size, np.bool_)
     speaking = scores.speaking(visible, pool_size)
     if len(speaking):
-        # A turn beside one of the best may answer without a word of the query.
+        # A turn next to one of the best may answer without a word of the query.
         before, after = state.columns.before, state.columns.after
         previous, following = before.take(speaking), after.take(speaking)
         mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
@@ -350,14 +354,14 @@ def _weighed_pool(
 
 
 def _latest_rows(state: IndexState, rows: Rows, count: int) -> Rows:
-    """Return the `count` latest of `rows`, which are not the last ones: a compaction puts rows in another order."""
+    """Return the `count` latest of `rows`, which need not be the last ones: a compaction reorders rows."""
     if len(rows) <= count:
         return rows
     return rows.take(best_rows(state, rows, state.columns.times(rows).astype(np.float64), count))
 
 
 def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None, tuple[str, ...]]:
-    """Return the share of each speaker's name in the query (None: no name), and who is named in full."""
+    """Return each speaker name's share in the query (None: no name), and who is named in full."""
     if not terms.names:
         return None, ()
     shares = np.zeros(len(state.names.speaker))
@@ -404,7 +408,7 @@ def _weigh_pool(
 
 
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
-    """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
+    """Fill `s` with the pool's own bodies and cosines, their neighbours' shares, and the best three of threads."""
     take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
     lent_shares = np.array(NEIGHBOUR_SHARES)[:, None]
     np.multiply(np.add.reduce(bodies[1:] * lent_shares, axis=0), take, out=s.near)
@@ -425,7 +429,8 @@ def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | N
 def _score_pool(
     state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: SignalTrust
 ) -> tuple[Floats, Floats]:
-    """Return the sum of all that speaks for each unit, and of that without what words, neighbours and traits add."""
+    """Return the sum of all signals for each unit, and of those without the additions of words, neighbours and
+    traits."""
     weights = query.weights
     near, answer, window = weights.near, weights.answer, weights.window
     if s.owner.any():
@@ -467,7 +472,7 @@ def _chosen_scores(
     few: float,
     is_assisted: bool,
 ) -> Floats:
-    """Return the scores by which units are chosen, spread over threads.
+    """Return the scores that select units, spread over threads.
 
     They are rounded, so that scores that differ only by the order of sums are ordered by time.
     """
@@ -481,12 +486,12 @@ def _chosen_scores(
 def _likeness_sums(
     state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: SignalTrust
 ) -> tuple[Floats, Floats | float, Floats]:
-    """Return what likeness adds for each unit, what that of its neighbours adds, and how much the unit matters by it.
+    """Return what similarity and its neighbours' similarity add for each unit, and how relevant the unit is by it.
 
     `near` is what neighbours count.
     """
     weights = query.weights
-    # The scale is bounded from below, so that a weak best likeness does not count as a full one.
+    # The scale is bounded from below, so that a weak best similarity does not count as a full one.
     alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
     beside = weights.text_vectors_beside if trust.is_encoded else 1.0
     score = weights.text_vectors * beside * alike
@@ -497,19 +502,19 @@ def _likeness_sums(
     above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
     span = _value_scale(above)
     own, own_and_near = above / span, (above + near * s.vector_near) / span
-    # A model of English misjudges other languages, so the table takes its place there (decision 0068).
+    # A model of English misjudges other languages, so the table replaces it there (decision 0068).
     if query.is_english:
         foreign = state.columns.is_foreign(pool)
         own, own_and_near = np.where(foreign, alike, own), np.where(foreign, alike, own_and_near)
     if not above.any():
-        # The only memory has nothing beside it that its cosine could be compared with.
+        # A single memory has nothing to compare its cosine with.
         own, own_and_near = alike, alike
     neighbour_likeness = vector * (own_and_near - own + (weights.session / span) * s.vector_session)
     return score + vector * own, neighbour_likeness, np.maximum(matters, own_and_near) if vector else matters
 
 
 def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: SignalTrust) -> float:
-    """Return the sum of a unit that were the best by words, by likeness and by all else that the search found."""
+    """Return the sum of a unit that were best by words, by similarity and by everything else that was found."""
     weights = query.weights
     is_assisted = highs.owner > 0.0
     window = min(weights.window, weights.window_assisted) if is_assisted else weights.window

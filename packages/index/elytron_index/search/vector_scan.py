@@ -36,7 +36,7 @@ _BACK: Final = np.arange(3)[:, None]
 
 
 def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Rows:
-    """Return the places in `pool` of the `limit` best rows, best first.
+    """Return the positions in `pool` of the `limit` best rows, best first.
 
     Order: score, newer, later in the journal, later in the thread, then ref and part. It is total, so that equal scores
     never depend on where a unit is kept.
@@ -77,13 +77,13 @@ def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) ->
 
 
 def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
-    """Return for each line of `values`, one a unit, the mean of its thread's three best, none below 0.
+    """Return for each line of `values`, one per unit, the mean of its thread's three best, none below 0.
 
     `sizes` is how many units its thread has, at most 3. A unit without a thread is alone.
     """
     if not values.shape[1]:
         return values
-    # One sort does it: a float32 that is not negative sorts as its bits do, behind its thread's number.
+    # A single sort suffices: a non-negative float32 sorts as its bits do, after its thread's number.
     keys = (threads.astype(np.uint64) << _BITS) | values.astype(np.float32).view(np.uint32)
     keys.sort(axis=1)
     owners = keys[0] >> _BITS
@@ -92,7 +92,7 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     ends = is_last.nonzero()[0]
     places, thread_numbers = ends - _BACK, owners.take(ends)
     best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
-    # A thread of fewer than three units would reach into the thread before it.
+    # A thread of fewer than three units would extend into the thread before it.
     best *= places > np.concatenate(((-1,), ends[:-1]))
     of_thread = np.zeros((len(values), int(thread_numbers[-1]) + 1))
     of_thread[:, thread_numbers.astype(np.int64)] = np.add.reduce(best, axis=1)
@@ -104,7 +104,7 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
 
 
 def edge_value(values: Floats, count: int, /) -> float:
-    """Return the `count`-th highest of `values`, of which there are more."""
+    """Return the `count`-th highest of `values`, which has more."""
     if len(values) >= _MANY:
         # A sample estimates the upper end; if it is wrong, all are read.
         sample = np.sort(values[:: len(values) // _SAMPLED])
@@ -115,12 +115,12 @@ def edge_value(values: Floats, count: int, /) -> float:
 
 
 def highest_values(values: Floats, count: int, /) -> Mask | slice:
-    """Return where the `count` highest values stand, with all that equal the lowest of them."""
+    """Return the positions of the `count` highest values, including ties with the lowest of them."""
     return slice(None) if len(values) <= count else values >= edge_value(values, count)
 
 
 def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /) -> float | None:
-    """Return a value that some more than `count` of the `eligible` ones are likely to reach; None where all may."""
+    """Return a value that slightly more than `count` of the `eligible` ones probably reach; None if all may."""
     step = len(values) // _SAMPLED
     if len(values) < _MANY:
         return None
@@ -130,21 +130,21 @@ def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /
 
 
 _ROUGH: Final = 0.03
-"""Two cosines that are further apart than this, roughly, are so exactly."""
+"""Two cosines that differ by more than this, roughly, also differ exactly."""
 _LOWEST: Final = 256
-"""Largest number of the roughly lowest cosines that are made exact to find the lowest."""
+"""Maximum number of the roughly lowest cosines that are computed exactly to find the lowest."""
 LANGUAGES_SHARE: Final = 0.15
-"""The share of the table of many languages in the likeness of two English texts."""
+"""Share of the multilingual table in the similarity of two English texts."""
 _SLACK: Final = 1e-6
-"""More than a product in single precision is off by, as a share."""
+"""Larger than the relative error of a product in single precision."""
 LARGE: Final = 1 << 14
-"""In spaces with fewer rows rough cosines are made of all,"""
+"""In spaces with fewer rows rough cosines are computed for all,"""
 WHOLE: Final = 1 << 11
-"""with fewer than this exact ones too: to choose would cost more."""
+"""and with fewer than this exact ones too, because choosing would cost more."""
 
 
 class SmallNearness:
-    """The cosines of one query with every unit that may be seen, above the lowest one of them."""
+    """The cosines of one query with every visible unit, above the lowest of them."""
 
     __slots__ = ("_compared", "_measured", "_rows", "_vectors", "lowest")
 
@@ -157,12 +157,12 @@ class SmallNearness:
         """The lowest cosine of all, exactly."""
 
     def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the `count` nearest of the rows `eligible`, roughly, with all that equal the last of them."""
+        """Return the roughly `count` nearest of the rows `eligible`, including ties with the last."""
         rows: Rows = (eligible & self._compared).nonzero()[0]
         return _nearest_rows(rows, self._measured.rough.take(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
-        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
+        """Return for each row of `around` the cosine above the lowest: exact for those of its first line, the pool.
 
         It is 0 if there is nothing to compare.
         """
@@ -190,7 +190,7 @@ class SmallNearness:
 
 
 class LargeNearness:
-    """The same where cosines are not made of all."""
+    """The same without computing all cosines."""
 
     __slots__ = ("_compared", "_dots", "_factor", "_products", "_query", "_vectors", "lowest")
 
@@ -204,13 +204,13 @@ class LargeNearness:
         """The lowest cosine of all, exactly."""
 
     def nearest(self, rows_mask: Mask, count: int, /) -> Rows:
-        """Return the `count` nearest of the rows `rows_mask`, roughly, with all that equal the last of them."""
+        """Return the roughly `count` nearest of the rows `rows_mask`, including ties with the last."""
         eligible = rows_mask & self._compared
         likely = likely_edge(self._products, eligible, count)
         rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
         if likely is not None:
             rows = rows[eligible[rows]]
-            # Products are in single precision, so that only those clearly above the guess are certain.
+            # Products are in single precision, so only those clearly above the guess are certain.
             sure = likely + abs(likely) * _SLACK
             # The guess is made from a sample. If it was too high, all eligible rows are read.
             if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < count:
@@ -218,7 +218,7 @@ class LargeNearness:
         return _nearest_rows(rows, self._rough(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
-        """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
+        """Return for each row of `around` the cosine above the lowest: exact for those of its first line, the pool.
 
         It is 0 if there is nothing to compare.
         """
@@ -227,7 +227,7 @@ class LargeNearness:
         rows = lines.ravel()
         cosines = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
-            # Neighbours that are in the pool themselves take the exact cosine. The rows of a pool ascend.
+            # Neighbours that are in the pool themselves use the exact cosine. The rows of a pool ascend.
             places = pool.searchsorted(rows)
             within = np.flatnonzero(pool.take(places, mode="clip") == rows)
             cosines[within] = exact[places[within]]
@@ -250,7 +250,7 @@ class LargeNearness:
         return float(self._vectors.exact(self._query, low).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:
-        """Return a cosine, off by some thousandths, for each of `rows`."""
+        """Return a cosine, accurate to some thousandths, for each of `rows`."""
         return self._dots[rows].astype(np.float64) * self._vectors.scaled(rows, self._factor)
 
 
@@ -263,7 +263,7 @@ def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) 
         return None
     model = query.vector[0]
     vectors = state.vectors.models.get(model)
-    # A recall searches several planes with one vector, so that the last scan is kept with the state.
+    # A recall searches several planes with one vector, so the last scan is cached with the state.
     scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
     query_code = scanned.query if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
     compared = sight.compared(model, vectors) if vectors is not None else None
@@ -281,14 +281,14 @@ def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) 
 
 
 def _nearest_rows(rows: Rows, rough: Floats, count: int, lowest: float) -> Rows:
-    """Return the `count` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
+    """Return the `count` nearest of `rows`, including ties with the last; those not above the lowest are equal."""
     if len(rows) <= count or (least := edge_value(rough, count)) <= lowest:
         return rows
     return rows[rough >= least]
 
 
 class TextLikeness:
-    """The likeness of one query to every row: a cosine, 0 if either text has no known word."""
+    """The similarity of one query to every row: a cosine, 0 if either text has no known word."""
 
     __slots__ = ("_cosines", "is_foreign", "share")
 
@@ -299,7 +299,7 @@ class TextLikeness:
         self.share = LanguageVectors.load().vocabulary.share(text) if many is not None else 0.0
         """Share of the query that the tables know."""
         self.is_foreign = many is not None and not english.any()
-        """The query is in another language than English."""
+        """The query is not in English."""
         alike, both = _code_cosines(english, columns.text_vector[:size], columns.text_length[:size])
         if both is not None:
             self.share = max(self.share, TextVectors.load().vocabulary.share(text))
@@ -309,17 +309,17 @@ class TextLikeness:
         self._cosines = near
 
     def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the `count` most alike of the rows `eligible`, with all that equal the last of them."""
+        """Return the `count` most similar of the rows `eligible`, including ties with the last."""
         rows: Rows = (eligible & (self._cosines > 0.0)).nonzero()[0]
         return rows[highest_values(self.at(rows), count)] if len(rows) > count else rows
 
     def at(self, rows: Lines | Rows, /) -> Floats:
-        """Return the likeness of each of `rows`; row 0 has none."""
+        """Return the similarity of each of `rows`; row 0 has none."""
         return self._cosines.take(rows).astype(np.float64)
 
 
 def text_likeness(one: str, other: str, /) -> float:
-    """Return the likeness of two texts: a cosine, 0 if either has no known word."""
+    """Return the similarity of two texts: a cosine, 0 if either has no known word."""
     codes = text_codes((one, other))
     english, languages = (float(encoded_cosines(pair[0], pair[1:])[0]) for pair in codes)
     is_both = all(pair.any(axis=1).all() for pair in codes)
@@ -329,7 +329,7 @@ def text_likeness(one: str, other: str, /) -> float:
 def _code_cosines(
     query_code: NDArray[np.int8], codes: NDArray[np.void], lengths: NDArray[np.float32], /
 ) -> tuple[NDArray[np.float32], Mask | None]:
-    """Return the cosine of a code to each of `codes`, 0 if one is 0, and which have one; None if the code is 0."""
+    """Return the cosine of a code with each of `codes`, 0 if one is 0, and which have one; None if the code is 0."""
     cosines = np.zeros(len(lengths), np.float32)
     asked_length = vector_length(query_code)
     if not asked_length:

@@ -24,11 +24,11 @@ DTYPES: Final[dict[str, str]] = {
     "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4",
     "language_vector": f"|V{DIMENSIONS}", "language_length": "<f4", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
-"""Every column that a unit brings, in the order in which `append` takes the values."""
+"""Every column of a unit, in the order in which `append` takes the values."""
 _ARRAYS: Final = (*DTYPES, "before", "after", "alive")
 _ROWS_AT_ONCE: Final = 1 << 14
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
-"""Bytes of a row in all columns, with its neighbours and its live mark."""
+"""Bytes of a row in all columns, including its neighbours and its live mark."""
 
 
 def whole_numbers(values: NDArray[np.integer[Any]], /) -> list[int]:
@@ -82,7 +82,7 @@ class UnitColumns:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], /) -> "UnitColumns":
-        """Return columns of living rows that read `arrays`, row 0 included; they are copied before one is written."""
+        """Return columns of living rows backed by `arrays`, including row 0; they are copied before one is written."""
         columns = cls(1)
         for name, values in arrays.items():
             setattr(columns, name, values)
@@ -95,8 +95,8 @@ class UnitColumns:
         return columns
 
     def frozen(self) -> "UnitColumns":
-        """Return these columns as they stand: of what is written later, new rows and burials, it sees nothing."""
-        # Rows are only appended, so that views of the columns suffice. Live marks change in place.
+        """Return a snapshot of these columns, unaffected by new and removed rows."""
+        # Rows are only appended, so views of the columns suffice. Live marks change in place.
         columns = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
         columns.alive = self.alive[: self.size].copy()
         columns.dead = self.dead
@@ -110,7 +110,8 @@ class UnitColumns:
             self._grow(self.size + max(64, self.size // 4))
 
     def own_parts(self) -> Iterator[None]:
-        """Copy what belongs to a checkpoint or was frozen, some rows at a time; a change in between copies all."""
+        """Copy what belongs to a checkpoint or was frozen, some rows at a time; a change in between copies
+        everything."""
         self._is_borrowed |= self._is_shared
         self._is_shared = False
         capacity = self.size + max(64, self.size // 4)
@@ -129,7 +130,7 @@ class UnitColumns:
         self._is_borrowed = False
 
     def purge(self) -> None:
-        """Leave zeros in all columns of the rows that are gone; what was frozen before does not change."""
+        """Write zeros to all columns of removed rows; earlier snapshots do not change."""
         for _ in self.own_parts():
             pass
         unused = np.flatnonzero(~self.alive[: self.size])
@@ -152,12 +153,12 @@ class UnitColumns:
         return first
 
     def remove_row(self, row: int, /) -> None:
-        """Mark `row` as gone."""
+        """Mark `row` as removed."""
         self.alive[row] = False
         self.dead += 1
 
     def times(self, rows: NDArray[np.integer], /) -> NDArray[np.int64]:
-        """Return the times by which `rows` are ordered: none is later than its recording, where that is known."""
+        """Return the times that order `rows`: none is later than its recording, if that is known."""
         at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
         return np.where((recorded_at != 0) & (recorded_at < at), recorded_at, at)
 
@@ -167,11 +168,11 @@ class UnitColumns:
         return min(at, recorded_at) if recorded_at else at
 
     def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
-        """Return which of `rows` have a text in another language than English."""
+        """Return which of `rows` have a text that is not in English."""
         return (self.text_length.take(rows) == 0.0) & (self.language_length.take(rows) > 0.0)
 
     def take(self, rows: Rows, /) -> "UnitColumns":
-        """Return fresh columns that hold `rows` in that order, all alive and not linked."""
+        """Return new columns with `rows` in that order, all alive and not linked."""
         columns = UnitColumns(len(rows) + 1)
         for name in DTYPES:
             getattr(columns, name)[1:] = getattr(self, name)[rows]
@@ -180,7 +181,7 @@ class UnitColumns:
         return columns
 
     def lengths(self, field: int, /) -> NDArray[np.int32]:
-        """Return how many terms each row has in a field."""
+        """Return the number of terms of each row in a field."""
         return (self.body_terms, self.title_terms)[field]
 
     @property
@@ -206,7 +207,7 @@ Keys = NDArray[np.bytes_]
 
 
 class StoredRefs:
-    """The refs of rows 1 on as a checkpoint holds them: a collection's number and a key each, and an order by key."""
+    """The refs of rows 1 on as stored in a checkpoint: a collection's number and a key each, and an order by key."""
 
     __slots__ = ("collections", "keys", "kinds", "order")
 
@@ -217,7 +218,7 @@ class StoredRefs:
         self.order = order
 
     def copy(self) -> "StoredRefs":
-        """Return the same in memory of its own."""
+        """Return a copy in its own memory."""
         return StoredRefs(self.collections, self.kinds.copy(), self.keys.copy(), self.order.copy())
 
     def __len__(self) -> int:
@@ -270,14 +271,14 @@ class RowRefs:
         return self._first + len(self._fresh)
 
     def get(self, ref: DocumentRef, default: tuple[int, ...] = (), /) -> tuple[int, ...]:
-        """Return the living rows of `ref`, in the order in which they came."""
+        """Return the living rows of `ref`, in order of arrival."""
         rows = self._rows.get(ref)
         if rows is None and self._stored is not None:
             rows = self._stored.rows(ref)
         return rows or default
 
     def extend(self, refs: Sequence[DocumentRef], /) -> None:
-        """Give the next rows to `refs`, one each."""
+        """Assign the next rows to `refs`, one each."""
         rows_of = self._rows
         for row, ref in enumerate(refs, len(self)):
             rows = self.get(ref)
@@ -286,7 +287,7 @@ class RowRefs:
         self._fresh += refs
 
     def forget(self, ref: DocumentRef, /) -> tuple[int, ...]:
-        """Take all rows from `ref` and return them; they keep its name until they are gone."""
+        """Remove all rows from `ref` and return them; they keep its name until they are gone."""
         rows = self.get(ref)
         self.documents -= bool(rows)
         # An empty entry hides the rows that the checkpoint has for `ref`.
@@ -301,17 +302,17 @@ class RowRefs:
         self._stored = self._stored.copy() if self._stored is not None else None
 
     def select_rows(self, rows: Rows, /) -> "RowRefs":
-        """Return the refs of `rows`, which are all the living ones, numbered from 1 on."""
+        """Return the refs of `rows`, which must be all the living ones, numbered from 1 on."""
         return RowRefs(*pack_refs([self[row] for row in whole_numbers(rows)]))
 
     def frozen(self) -> "RowRefs":
-        """Return the refs of all rows as they stand; the rows of a ref are not asked of it."""
+        """Return a snapshot of the refs of all rows, without lookup by ref."""
         refs = RowRefs(self._stored, self.documents)
         refs._fresh = self._fresh.copy()
         return refs
 
     def to_stored(self) -> StoredRefs:
-        """Return all refs, of which none may be of a dead row, as a checkpoint holds them."""
+        """Return all refs, none of which may be of a dead row, as stored in a checkpoint."""
         if self._stored is not None and not self._fresh:
             return self._stored
         return pack_refs([self[row] for row in range(1, len(self))])[0]
@@ -331,7 +332,7 @@ class RowRefs:
 
 
 def pack_refs(refs: Sequence[DocumentRef], /) -> tuple[StoredRefs, int]:
-    """Return `refs` as a checkpoint holds them, and how many different ones there are."""
+    """Return `refs` as stored in a checkpoint, and the number of distinct ones."""
     collections = {name: number for number, name in enumerate(dict.fromkeys(ref.collection for ref in refs))}
     kinds = np.array([collections[ref.collection] for ref in refs], np.int32)
     # NumPy cannot derive a width from an empty list.
@@ -355,7 +356,7 @@ class ValueInterner(Generic[Value]):
         return len(self.values)
 
     def code(self, value: Value, /) -> int:
-        """Return the code of `value`, a new one where it had none."""
+        """Return the code of `value`, assigning a new one if it has none."""
         code = self._codes.get(value)
         if code is None:
             code = self._codes[value] = len(self.values)
@@ -367,7 +368,7 @@ class ValueInterner(Generic[Value]):
         return [code for value in values if (code := self._codes.get(value)) is not None]
 
     def shrink(self, column: Codes, /) -> Codes:
-        """Keep only the codes that `column` holds, renumber them, and return the column in the new codes."""
+        """Keep only the codes in `column`, renumber them, and return the column in the new codes."""
         # Code 0 is the empty value and stays, even if no row has it.
         codes, renumbered = np.unique(np.append(column, 0), return_inverse=True)
         self.values = [self.values[code] for code in codes.tolist()]
@@ -375,7 +376,8 @@ class ValueInterner(Generic[Value]):
         return renumbered[:-1].astype(np.int32)
 
     def purge(self, column: Codes, /) -> list[int]:
-        """Leave the empty value under each code that is not in `column`; return these codes, which stay taken."""
+        """Replace values whose codes are not in `column` by the empty value; return these codes, which stay
+        reserved."""
         is_used = np.zeros(len(self.values), np.bool_)
         is_used[column] = is_used[0] = True
         empty = self.values[0]
@@ -386,6 +388,6 @@ class ValueInterner(Generic[Value]):
         return unused
 
     def load(self, values: Sequence[Value], /) -> None:
-        """Take over `values` in the order of their codes."""
+        """Load `values` in the order of their codes."""
         self.values = list(values)
         self._codes = {value: code for code, value in enumerate(self.values)}

@@ -20,11 +20,11 @@ MOST_BYTES: Final = 1 << 26
 MOST_TABLES: Final = 64
 _LEAST: Final = 1 << 12
 _SHARE: Final = 32
-"""A term that one row in this many has is frequent."""
+"""A term in one of this many rows is frequent."""
 
 
 class PostingRun(NamedTuple):
-    """Postings of one term: rows ascending, and how often each holds it."""
+    """Postings of one term: rows ascending, and its count in each."""
 
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8]
@@ -39,7 +39,7 @@ class CountTable(NamedTuple):
 
 
 class FrequentTerms:
-    """Tables of terms, the one used last last; the first ones go when they are too many."""
+    """Tables of terms, last used last; the first ones are dropped when there are too many."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[int, CountTable] = OrderedDict()
@@ -53,14 +53,14 @@ class FrequentTerms:
         if holders < max(_LEAST, size // _SHARE):
             return None
         table = self._tables.pop(code, None)
-        # A table may lag behind by a quarter, because readers take what follows its end from the runs.
+        # A table may lag by a quarter, because readers take what follows its end from the runs.
         if table is None or holders > table.holders + table.holders // 4:
             counts = np.zeros(int(runs[-1].rows[-1]) + 1, np.uint8)
             for run in runs:
                 counts[run.rows] = run.counts
             table = CountTable(counts, int(counts.max()), holders)
         self._tables[code] = table
-        # The table in use stays, even if it alone exceeds the bound.
+        # The table in use stays, even if it alone exceeds the limit.
         while len(self._tables) > MOST_TABLES or (self.size_bytes > MOST_BYTES and len(self._tables) > 1):
             self._tables.popitem(last=False)
         return table
@@ -84,14 +84,14 @@ _CODE_SHIFT = 34
 _TERM_SHIFT = 35
 _LIVE_MAX = 8_192
 _MANY = 4_096
-"""A text with more terms than that is taken in by arrays."""
+"""A text with more terms than this is added with arrays."""
 _RATIO = 4
 _FULL = 1 << 17
-"""A segment of this many postings is merged no more, which bounds the pause of a merge."""
+"""A segment of this many postings is not merged any more, which bounds the pause of a merge."""
 
 
 class TextField(IntEnum):
-    """The texts of a unit that are searched apart."""
+    """The texts of a unit that are searched separately."""
 
     BODY = 0
     TITLE = 1
@@ -115,7 +115,7 @@ class PostingSegment(NamedTuple):
         return self.codes.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
     def copy(self) -> "PostingSegment":
-        """Return the same in memory of its own."""
+        """Return a copy in its own memory."""
         return PostingSegment(self.codes.copy(), self.starts.copy(), self.rows.copy(), self.counts.copy())
 
     def packed(self) -> Packed:
@@ -138,7 +138,7 @@ def segment_of(packed: Packed, /) -> PostingSegment:
 
 
 class FoundPostings(NamedTuple):
-    """The postings of some terms, in the order asked: which term, which row, how often."""
+    """The postings of some terms, in the requested order: which term, which row, how often."""
 
     terms: Numbers
     rows: Numbers
@@ -151,7 +151,7 @@ _NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.
 
 
 class SpacePostings:
-    """The terms of a space and where they stand."""
+    """The terms of a space and their postings."""
 
     def __init__(self) -> None:
         self.vocabulary = TermVocabulary()
@@ -161,7 +161,7 @@ class SpacePostings:
         self._segments: list[PostingSegment] = []
 
     def add(self, row: int, field: TextField, counts: Mapping[str, int], learnt: LearntTerms | None = None, /) -> int:
-        """Note how often `row` holds each of some terms, `learnt` or not, in `field`; return how often together."""
+        """Add the counts of some terms, `learnt` or not, of `row` in `field`; return their total."""
         place = field << _CODE_SHIFT | row << _ROW_SHIFT
         self._live_segment = None
         if len(counts) > _MANY:
@@ -178,7 +178,7 @@ class SpacePostings:
         return total
 
     def _add_many(self, place: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
-        """Note the same of many terms, for which arrays are faster."""
+        """The same for many terms, for which arrays are faster."""
         # The index may have been compacted meanwhile, and then the numbers mean other terms.
         if learnt is None or learnt.vocabulary is not self.vocabulary:
             learnt = LearntTerms(self.vocabulary)
@@ -190,7 +190,7 @@ class SpacePostings:
         return int(often.sum())
 
     def settle(self, alive: NDArray[np.bool_], /) -> None:
-        """Turn a live list that is full into a segment; merge segments of like size without the dead."""
+        """Turn a full live list into a segment; merge segments of similar size without dead rows."""
         if len(self._live) < _LIVE_MAX:
             return
         self._take(merge_segments([*self._segments, self._sealed()], alive))
@@ -200,7 +200,7 @@ class SpacePostings:
         self._segments = [segment.copy() for segment in self._segments]
 
     def purge(self, alive: NDArray[np.bool_], /) -> None:
-        """Leave no posting of a row that is gone, and no term that no other row holds."""
+        """Remove all postings of removed rows, and terms without other rows."""
         self.frequent.clear()
         live = np.frombuffer(self._live, np.uint64)
         living = alive[(live >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)]
@@ -213,7 +213,7 @@ class SpacePostings:
         self.vocabulary = self.vocabulary.purged(is_used)
 
     def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
-        """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
+        """Return the postings of each of `codes` in place, including dead ones: one run per segment, rows ascending."""
         segments = self.segments
         runs: list[list[PostingRun]] = [[] for _ in codes]
         for which, number, start, end in _code_places(segments, codes):
@@ -222,7 +222,7 @@ class SpacePostings:
         return runs
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> FoundPostings:
-        """Return the postings of `codes`; only those of living rows where `alive` is given."""
+        """Return the postings of `codes`; only those of living rows if `alive` is given."""
         segments = self.segments
         stand = _code_places(segments, codes)
         counts_of = [0] * len(codes)
@@ -240,14 +240,14 @@ class SpacePostings:
         return FoundPostings(terms, rows, counts, counts_of)
 
     def load(self, vocabulary: TermVocabulary, segments: Sequence[PostingSegment], /) -> None:
-        """Take over the vocabulary and the segments."""
+        """Load the vocabulary and the segments."""
         self.vocabulary = vocabulary
         self.frequent.clear()
         self._take(segments)
 
     @property
     def segments(self) -> list[PostingSegment]:
-        """All postings, the live ones too."""
+        """All postings, including the live ones."""
         if not self._live:
             return self._segments
         if self._live_segment is None:
@@ -269,7 +269,7 @@ class SpacePostings:
 
 
 def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """Return where the postings of `codes` stand: of which code, in which segment, from where until where; in order."""
+    """Return the locations of the postings of `codes`: code, segment, start and end; in order."""
     codes_array = np.array(codes, np.int32)
     code_places: list[tuple[int, int, int, int]] = []
     for number, segment in enumerate(segments):
@@ -277,15 +277,15 @@ def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> li
         hits: Numbers = (segment.codes.take(places, mode="clip") == codes_array).nonzero()[0]
         starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
         code_places += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
-    # By code, then by segment: rows of later segments are higher, so that rows ascend within a code.
+    # By code, then by segment: rows of later segments are higher, so rows ascend within a code.
     code_places.sort()
     return code_places
 
 
 def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_], /) -> list[PostingSegment]:
-    """Return `segments` with those at the end merged that are of like size, without the dead."""
+    """Return `segments` with those of similar size at the end merged, without dead rows."""
     merged_segments = list(segments)
-    # Only segments of like size are merged, so that a posting moves a logarithmic number of times.
+    # Only segments of similar size are merged, so that a posting moves a logarithmic number of times.
     while len(merged_segments) > 1 and len(merged_segments[-2].rows) < min(
         _FULL, _RATIO * len(merged_segments[-1].rows)
     ):
@@ -296,7 +296,7 @@ def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_],
 def renumber_rows(
     terms: Sequence[str], segments: Sequence[PostingSegment], numbers: NDArray[np.int32], /
 ) -> tuple[list[str], PostingSegment]:
-    """Return one segment in which each row has its number in `numbers` (0: gone), and the terms that are still held."""
+    """Return one segment with each row renumbered by `numbers` (0: removed), and the terms still in use."""
     packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
     old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
     rows = numbers[old_rows]
@@ -311,7 +311,7 @@ def renumber_rows(
 
 
 def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment:
-    """Return both as one. All rows of the first are before those of the second, so that nothing is sorted."""
+    """Return both as one. All rows of the first are before those of the second, so nothing is sorted."""
     codes = np.sort(np.concatenate((first.codes, second.codes)))
     codes = codes[np.concatenate((np.ones(min(1, len(codes)), np.bool_), codes[1:] != codes[:-1]))]
     sizes = np.zeros(len(codes), np.int64)
@@ -335,7 +335,7 @@ def _living_rows(segment: PostingSegment, alive: NDArray[np.bool_]) -> PostingSe
     living = alive[segment.rows]
     if living.all():
         return segment
-    # Every code of a segment has postings, so that `reduceat` never meets an empty slice.
+    # Every code of a segment has postings, so `reduceat` never meets an empty slice.
     sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
     return PostingSegment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])

@@ -32,24 +32,24 @@ from elytron_index.structures.visibility import CODED_COLUMNS, InternedNames, Th
 
 @dataclass(frozen=True, slots=True)
 class FrozenState:
-    """The parts of an index at one moment."""
+    """A snapshot of an index's parts."""
 
     columns: UnitColumns
     names: InternedNames
     refs: RowRefs
     threaded: Rows
-    """The living rows of the threads, thread after thread, each in order."""
+    """The living rows of the threads, thread by thread, each in order."""
     vocabulary: TermVocabulary
     segments: list[PostingSegment]
     models: dict[str, ModelVectors]
     compared: str
     is_english: bool
-    """That model reads English alone."""
+    """That model reads only English."""
     called: dict[str, tuple[str, ...]]
     places: "JournalPlaces"
 
     def compacted(self) -> "FrozenState":
-        """Return the same without what is gone, terms and names included, and each thread's units side by side."""
+        """Return the same without removed content, including terms and names, and with each thread's units adjacent."""
         old = self.columns
         if not old.dead:
             return self
@@ -88,20 +88,21 @@ _new: Callable[..., Any] = tuple[Any, ...].__new__
 _view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
 _place: Callable[[tuple[Any, ...]], UnitPlace] = partial(_new, UnitPlace)
 _READ_BYTES = 40
-"""About what is kept of a unit between the searches of one recall."""
+"""Approximate memory of what is cached of a unit between the searches of one recall."""
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
 class JournalPlaces:
-    """Places in the journal that rows do not tell."""
+    """Journal positions that rows do not contain."""
 
     def __init__(
         self, hidden: dict[DocumentRef, int] | None = None, moved: dict[DocumentRef, Moved] | None = None, /
     ) -> None:
         self.hidden = hidden or {}
-        """Those of documents without units, the latest of them, for the time when they are shown again."""
+        """Those of documents without units, the latest of them, for when they are shown again."""
         self.moved = moved or {}
-        """The documents with the place of one that they correct: that one, and the place that would be their own."""
+        """The documents with the position of one that they correct: that one, and the position that would be their
+        own."""
 
     def copy(self) -> "JournalPlaces":
         return JournalPlaces(self.hidden.copy(), self.moved.copy())
@@ -113,7 +114,7 @@ class JournalPlaces:
         sequence_of: Callable[[DocumentRef], int],
         /,
     ) -> dict[DocumentRef, int]:
-        """Return the place that each document is to have; `first` says where each is mentioned first."""
+        """Return the position of each document; `first` says where each is first mentioned."""
         sequences: dict[DocumentRef, int] = {}
         for ref, change in latest.items():
             place = 0 if change.is_renewed else sequence_of(ref)
@@ -133,9 +134,10 @@ class JournalPlaces:
     def give_back(
         self, removed_refs: Collection[DocumentRef], sequence_of: Callable[[DocumentRef], int], /
     ) -> Iterator[tuple[DocumentRef, int]]:
-        """Yield the places of visible documents that correct one of `removed_refs`, and of those that correct them."""
+        """Yield the positions of visible documents that correct one of `removed_refs`, and of those that correct
+        them."""
         returned: set[DocumentRef] = set()
-        # A document is moved behind the one that it corrects, so that places are handed on in this order.
+        # A document is moved after the one that it corrects, so positions are handed on in this order.
         for ref, (origin, own) in tuple(self.moved.items()):
             if ref in removed_refs or origin in removed_refs:
                 del self.moved[ref]
@@ -149,7 +151,7 @@ class JournalPlaces:
 
 
 class IndexState:
-    """The parts of one space's index, kept in step."""
+    """The parts of one space's index, kept consistent."""
 
     def __init__(self, analyser: TextAnalyser, /) -> None:
         self.analyser = analyser
@@ -160,7 +162,7 @@ class IndexState:
         self.compared = ""
         self.is_english = False
         self.called: dict[str, tuple[str, ...]] = {}
-        """The names that mean one, by the key of the document that says so."""
+        """The equivalent names, by the key of the document that declares them."""
         self.kept_places = JournalPlaces()
         self.embeddable = 0
         self.refs = RowRefs()
@@ -177,7 +179,7 @@ class IndexState:
         self._renew()
 
     def apply(self, changes: Iterable[DocumentChange], embedded: Iterable[EmbeddedDocument], /) -> None:
-        """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
+        """Replace the units of each change's document, then the vectors; the last change of a document counts.
 
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
         unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
@@ -190,7 +192,7 @@ class IndexState:
             raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
         if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
             raise InvalidInput(field="unit", problem="belongs to a document other than its change")
-        # All that can be refused is parsed before the first change, so that a refused batch leaves no trace.
+        # Everything that can be rejected is parsed before the first change, so a rejected batch leaves no trace.
         sizes: dict[str, int] = {}
         vectors = [
             None if unit.vector is None else self.vectors.parse(unit.vector, sizes, field="vector") for unit in units
@@ -206,7 +208,7 @@ class IndexState:
             self.called.pop(ref.key, None)
             if change.called:
                 self.called[ref.key] = change.called
-        # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
+        # Read before the rows are removed. A unit with unchanged text has the same check and finds its vectors again.
         check, rows = self.columns.check, self.rows
         earlier = {ref: own for ref in latest if (own := self.vectors.by_check(rows(ref), check))}
         first = {change.ref: change.sequence for change in reversed(changes)}
@@ -230,16 +232,16 @@ class IndexState:
 
     @property
     def is_sparse(self) -> bool:
-        """More is gone than is there: searching and memory would gain by compacting."""
+        """More is dead than alive: compacting would speed up searches and save memory."""
         return self.columns.dead > self.columns.count + _COMPACT_DEAD
 
     @property
     def is_overgrown(self) -> bool:
-        """So much more is gone than is there that compacting must not wait."""
+        """So much is dead that compacting must not wait."""
         return self.columns.dead > _OVERGROWN * (self.columns.count + _COMPACT_DEAD)
 
     def freeze(self) -> FrozenState:
-        """Return the whole current state, for another thread to work on."""
+        """Return a snapshot of the whole state, for another thread to work on."""
         models = {model: vectors.frozen() for model, vectors in self.vectors.models.items()}
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return FrozenState(
@@ -256,7 +258,7 @@ class IndexState:
         self._is_borrowed = False
 
     def purge(self) -> None:
-        """Leave nothing of what is gone but rows of zeros, whose numbers stay taken until the index is compacted."""
+        """Remove everything dead except rows of zeros, whose numbers stay reserved until the index is compacted."""
         list(self.own_parts())
         columns, size = self.columns, self.columns.size
         columns.purge()
@@ -271,7 +273,7 @@ class IndexState:
 
     @classmethod
     def of(cls, frozen: FrozenState, analyser: TextAnalyser, /) -> "IndexState":
-        """Return a state that holds what `frozen` does, in which nothing is dead, and takes it over."""
+        """Return a state with the contents of `frozen`, without dead rows, taking over its memory."""
         state = cls(analyser)
         columns = state.columns = frozen.columns
         state.names, state.refs = frozen.names, frozen.refs
@@ -296,7 +298,7 @@ class IndexState:
         return state
 
     def views(self, rows: NDArray[np.integer[Any]], /) -> list[UnitView]:
-        """Return what is known of the units at `rows`, in that order."""
+        """Return the views of the units at `rows`, in that order."""
 
         def of(name: str) -> Iterable[Any]:
             values = getattr(self.columns, name).take(rows).tolist()
@@ -306,16 +308,16 @@ class IndexState:
         return list(map(_view, zip(self.refs.of(rows), *map(of, fields), strict=True)))
 
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
-        """Return where the units at `rows` stand, in that order."""
+        """Return the places of the units at `rows`, in that order."""
         columns = self.columns
         numbers = (columns.part, columns.order), (columns.sequence, columns.chars, columns.trust)
         first, last = ([column.take(rows).tolist() for column in pair] for pair in numbers)
         return list(map(_place, zip(self.refs.of(rows), *first, columns.times(rows).tolist(), *last, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
-        """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""
+        """Return the codes of the roles and speakers that are an assistant's; None if there are none."""
         names, (roles, speakers, some) = self.names, self._assistants
-        # Names are only added, so that equal lengths mean equal names.
+        # Names are only added, so equal lengths mean equal names.
         if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
             roles = np.array([role in _ASSISTANTS for role in names.role.values])
             speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
@@ -324,7 +326,7 @@ class IndexState:
         return (roles, speakers) if some else None
 
     def sums(self) -> NDArray[np.float64]:
-        """Return an array of zeros, at least one for each row; its caller puts the zeros back after writing to it."""
+        """Return an array of zeros, at least one per row; its caller restores the zeros after writing to it."""
         if len(self._sums) < self.columns.size:
             # As long as the columns' capacity, so that it is replaced only when they grow.
             self._sums = np.zeros(len(self.columns.plane))
@@ -339,17 +341,17 @@ class IndexState:
         return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
 
     def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
-        """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
+        """Return the time and the journal position that order a unit; None for an unknown one."""
         row = self.row_of(ref, part)
         return (self.columns.time(row), int(self.columns.sequence[row])) if row else None
 
     def sequence_of(self, ref: DocumentRef, /) -> int:
-        """Return the place in the journal of the units of a document; 0 if it has none."""
+        """Return the journal position of a document's units; 0 if it has none."""
         rows = self.rows(ref)
         return int(self.columns.sequence[rows[0]]) if rows else self.kept_places.hidden.get(ref, 0)
 
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
-        """Return the rows of the units that are to have a vector of `model` and have none."""
+        """Return the rows of the units that lack a vector of `model`."""
         size = self.columns.size
         embeddable = self.columns.alive[:size] & (self.columns.check[:size] != 0)
         vectors = self.vectors.models.get(model)
@@ -366,14 +368,14 @@ class IndexState:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory this takes."""
+        """Approximate memory."""
         words = 200 * sum(len(getattr(self.names, name)) for name in CODED_COLUMNS)
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
         read = _READ_BYTES * self.columns.size
         return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
 
     def _renew(self) -> None:
-        """Forget what was looked up of the units as they were."""
+        """Clear cached lookups of the previous units."""
         self.sights = VisibleRowsCache(self.columns, self.names)
         self.scanned: ScannedQuery | MeasuredQuery | None = None
 
@@ -398,7 +400,7 @@ class IndexState:
         all_counts = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
         all_codes = zip(*text_codes(texts), strict=True)
-        # Postings contain row numbers, so these are fixed before the columns grow.
+        # Postings contain row numbers, so these are assigned before the columns grow.
         for row, (unit, counts, codes) in enumerate(zip(units, all_counts, all_codes, strict=True), self.columns.size):
             body = postings.add(row, TextField.BODY, counts, unit.learnt)
             title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
@@ -430,7 +432,7 @@ class IndexState:
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:
-        """Count the units at `rows` in, or out."""
+        """Add or subtract the units at `rows` in the counts."""
         # Rows come and go a few at a time: Python counts them faster than arrays do.
         columns = self.columns
         checks = whole_numbers(columns.check[rows])
@@ -450,7 +452,7 @@ class IndexState:
 
 
 def _forget_names(state: IndexState, codes: Iterable[int]) -> None:
-    """Let go of the names of speakers that say nothing any more."""
+    """Drop the names of speakers without units."""
     for code in codes:
         for term in state.name_terms[code]:
             state.speakers_of[term].remove(code)
@@ -465,8 +467,8 @@ def _text_informativeness(text: str) -> float:
 
 
 def _term_counts(terms: Sequence[str]) -> dict[str, int]:
-    """Return how often there is each of `terms`."""
-    # A loop: for as few as most texts have, a Counter takes longer.
+    """Return the count of each of `terms`."""
+    # A loop: for as few terms as most texts have, a Counter is slower.
     counts: dict[str, int] = {}
     for term in terms:
         counts[term] = counts.get(term, 0) + 1

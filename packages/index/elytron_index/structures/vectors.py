@@ -27,7 +27,7 @@ Scan = Callable[[Codes, Codes, Dots], None]
 
 _ROWS = 4_096
 _EXACT_IN_FLOAT32 = 1_024
-"""Number of products of two int8 numbers whose sum is below 2^24, up to which a float32 holds every whole number."""
+"""Number of products of two int8 numbers whose sum is below 2^24, up to which float32 represents every whole number."""
 
 
 def dot_products(queries: Codes, rows: Codes, /) -> Products:
@@ -36,22 +36,22 @@ def dot_products(queries: Codes, rows: Codes, /) -> Products:
 
 
 def dots_type(dimension: int, /) -> type[np.float32] | type[np.float64]:
-    """Return the smallest type that holds every dot product of `dimension` int8 numbers exactly."""
+    """Return the smallest type that represents every dot product of `dimension` int8 numbers exactly."""
     return np.float32 if dimension <= _EXACT_IN_FLOAT32 else np.float64
 
 
 def scan_rows(query: Codes, rows: Codes, dots: Dots, /) -> None:
-    """Put the dot product of `query` with each of `rows` into `dots`, which is of `dots_type`."""
+    """Write the dot product of `query` with each of `rows` to `dots`, which is of `dots_type`."""
     _best_scan()(query, rows, dots)
 
 
 def plain_scan(query: Codes, rows: Codes, dots: Dots, /) -> None:
-    """Do the same by NumPy alone."""
+    """The same with NumPy only."""
     dots[:] = plain_dots(query[None], rows)[0]
 
 
 def plain_dots(queries: Codes, rows: Codes, /) -> Products:
-    """Return the same by NumPy alone, through exact float32 products of BLAS."""
+    """Return the same with NumPy only, through exact float32 products of BLAS."""
     dots = np.zeros((len(queries), len(rows)))
     for start in range(0, queries.shape[1], _EXACT_IN_FLOAT32):
         end = start + _EXACT_IN_FLOAT32
@@ -98,12 +98,12 @@ Integers = NDArray[np.integer[Any]]
 Part = Literal["coarse", "fine"]
 
 _BLOCK = 1 << 14
-"""Rows of a block. Blocks grow to this and are copied no more, which bounds the pause of growing."""
+"""Rows of a block. Blocks grow to this and are not copied any more, which bounds the pause of growing."""
 _STEP = 256
 _FULL = 127 * _STEP
 _WORTH_COARSE, _WORTH_FINE = np.array(((_STEP * _STEP, _STEP), (_STEP, 1.0)))
 ROUGH_STEP = (_STEP / _FULL) ** 2
-"""Weight of a product of two coarse bytes, under both peaks."""
+"""Weight of a product of two coarse bytes, with both peaks."""
 
 
 def unit_vector(data: bytes, /, *, field: str) -> Vector:
@@ -125,7 +125,8 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class CodedVector:
-    """A vector as two bytes a number: `peak` is its largest number, the coarse and the fine line are shares of it."""
+    """A vector with two bytes per number: `peak` is its largest number, the coarse and the fine line are shares of
+    it."""
 
     both: Codes
     peak: float
@@ -140,17 +141,17 @@ class CodedVector:
 
 
 def code_vector(vector: Vector, /) -> CodedVector:
-    """Return `vector` in two bytes a number."""
+    """Return `vector` with two bytes per number."""
     peak = float(np.maximum.reduce(np.abs(vector)))
     whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
-    # Rounded to the nearest step, the upper byte is the coarse one, and what is left of the lower one is the fine one.
+    # Rounded to the nearest step, the upper byte is the coarse one, and the rest in the lower byte is the fine one.
     coarse, fine = (whole + np.int16(_STEP >> 1)).view(np.int8)[1::2], whole.view(np.int8)[::2]
     return CodedVector(np.array((coarse, fine)), peak)
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedQuery:
-    """A query's vector beside every row, as `ModelVectors.scan` found it."""
+    """A query's vector compared with every row by `ModelVectors.scan`."""
 
     vector: tuple[str, bytes]
     query: CodedVector
@@ -160,7 +161,7 @@ class ScannedQuery:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredQuery:
-    """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
+    """The same in a small space by `ModelVectors.measure`: rough cosines of all rows, or also exact ones."""
 
     vector: tuple[str, bytes]
     query: CodedVector
@@ -169,7 +170,7 @@ class MeasuredQuery:
 
 
 class VectorBlock:
-    """Some rows' vectors: a row without one has peak 0."""
+    """The vectors of some rows: a row without one has peak 0."""
 
     __slots__ = ("coarse", "fine")
 
@@ -178,7 +179,7 @@ class VectorBlock:
         self.fine = fine
 
     def writable(self) -> "VectorBlock":
-        """Return this block, or a copy where its bytes belong to a checkpoint."""
+        """Return this block, or a copy if its bytes belong to a checkpoint."""
         return self if self.coarse.flags.writeable else VectorBlock(self.coarse.copy(), self.fine.copy())
 
 
@@ -192,7 +193,7 @@ class ModelVectors:
         self.count = 0
 
     def put(self, row: int, vector: CodedVector, /) -> None:
-        """Keep `vector` for `row`."""
+        """Store `vector` for `row`."""
         while row >= len(self.peaks):
             self._grow()
         number, place = divmod(row, _BLOCK)
@@ -203,7 +204,7 @@ class ModelVectors:
         self.peaks[row] = vector.peak
 
     def remove(self, row: int, /) -> None:
-        """Keep nothing for `row`."""
+        """Remove the vector of `row`."""
         if row < len(self.peaks) and self.peaks[row] > 0:
             number, place = divmod(row, _BLOCK)
             block = self.blocks[number] = self.blocks[number].writable()
@@ -213,7 +214,7 @@ class ModelVectors:
             self.count -= 1
 
     def get(self, row: int, /) -> CodedVector | None:
-        """Return what is kept for `row`."""
+        """Return the vector of `row`."""
         if row >= len(self.peaks) or self.peaks[row] == 0:
             return None
         number, place = divmod(row, _BLOCK)
@@ -228,7 +229,8 @@ class ModelVectors:
         return has_vector
 
     def scan(self, query: CodedVector, size: int, /) -> tuple[Dots, Dots]:
-        """Return the dot product of the coarse bytes for each of the first `size` rows, and the same by their peaks.
+        """Return the dot product of the coarse bytes for each of the first `size` rows, and the same scaled by their
+        peaks.
 
         The second, times the query's peak and `ROUGH_STEP`, is the cosine, off by some thousandths. Both are 0 where
         there is no vector.
@@ -248,7 +250,8 @@ class ModelVectors:
         return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
     def measure(self, vector: tuple[str, bytes], query: CodedVector, size: int, /, *, whole: int) -> MeasuredQuery:
-        """Return the rough cosines of the first `size` rows, and the exact ones too if these are fewer than `whole`.
+        """Return the rough cosines of the first `size` rows, and also the exact ones if there are fewer rows than
+        `whole`.
 
         They are 0 without a vector.
         """
@@ -293,7 +296,7 @@ class ModelVectors:
         return vectors
 
     def frozen(self) -> "ModelVectors":
-        """Return these vectors as they stand. From now on a block is copied before it is written to."""
+        """Return a snapshot of these vectors. From now on a block is copied before it is written to."""
         vectors = ModelVectors(self.dimension)
         # Both share the blocks from now on: the flag makes `writable` copy one before the next write.
         for block in self.blocks:
@@ -307,7 +310,7 @@ class ModelVectors:
         self.blocks = [block.writable() for block in self.blocks]
 
     def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
-        """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
+        """Load the vectors of all rows from 0 on; read-only bytes are copied when necessary."""
         self.blocks = [
             VectorBlock(coarse[start : start + _BLOCK], fine[start : start + _BLOCK])
             for start in range(0, len(peaks), _BLOCK)
@@ -317,7 +320,7 @@ class ModelVectors:
         self._fit_peaks()
 
     def parts(self, size: int, /) -> Iterator[tuple[Codes, Codes]]:
-        """Yield the coarse and fine bytes of the first `size` rows, block after block."""
+        """Yield the coarse and fine bytes of the first `size` rows, block by block."""
         for start, block in self._parts(size):
             end = min(len(block.coarse), size - start)
             yield block.coarse[:end], block.fine[:end]
@@ -363,7 +366,7 @@ class ModelVectors:
         return codes
 
     def _grow(self) -> None:
-        """Double the last block until it is full; begin with a small one, and add one full block after the other."""
+        """Double the last block until it is full; start with a small one, and add full blocks one by one."""
         if not self.blocks:
             self.blocks = [_fresh_block(64, self.dimension)]
         elif len(last := self.blocks[-1].coarse) < _BLOCK:
@@ -379,7 +382,7 @@ class ModelVectors:
 
 
 def _block_cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
-    # Whole numbers below 2^53: no order of adding up changes their sum.
+    # Whole numbers below 2^53: their sum is independent of the order.
     whole = _WORTH_COARSE @ of_coarse + _WORTH_FINE @ of_fine
     return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
 
@@ -421,14 +424,14 @@ class SpaceVectors:
         return code_vector(vector)
 
     def put(self, row: int, model: str, vector: CodedVector, /) -> None:
-        """Keep `vector` for `row` under `model`."""
+        """Store `vector` for `row` under `model`."""
         vectors = self.models.get(model)
         if vectors is None:
             vectors = self.models[model] = ModelVectors(len(vector.coarse))
         vectors.put(row, vector)
 
     def remove(self, rows: Sequence[int], model: str, /) -> None:
-        """Keep nothing of `model` for `rows`, and nothing of the model where these were its last."""
+        """Remove the vectors of `model` for `rows`, and the model itself if these were its last."""
         vectors = self.models.get(model)
         if vectors is None:
             return
@@ -438,7 +441,7 @@ class SpaceVectors:
             del self.models[model]
 
     def by_check(self, rows: Sequence[int], checks: Integers, /) -> dict[tuple[str, int], CodedVector]:
-        """Return the vectors of `rows`, by model and what `checks` says of the row."""
+        """Return the vectors of `rows`, by model and by each row's check in `checks`."""
         if not self.models:
             return {}
         return {
@@ -448,14 +451,14 @@ class SpaceVectors:
     def put_checked(
         self, rows: Sequence[int], checks: Integers, model: str, vectors: Mapping[int, CodedVector], /
     ) -> None:
-        """Keep the vector that is of what `checks` says of a row, for each of `rows`."""
+        """Store for each of `rows` the vector of its check in `checks`."""
         for row in rows:
             vector = vectors.get(int(checks[row]))
             if vector is not None:
                 self.put(row, model, vector)
 
     def of(self, row: int, /) -> dict[str, CodedVector]:
-        """Return what each model has for `row`."""
+        """Return each model's vector for `row`."""
         vectors = {model: model_vectors.get(row) for model, model_vectors in self.models.items()}
         return {model: vector for model, vector in vectors.items() if vector is not None}
 

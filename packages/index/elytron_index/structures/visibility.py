@@ -24,7 +24,7 @@ from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, 
 from elytron_index.structures.vectors import ModelVectors
 
 CODED_COLUMNS: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
-"""The columns that hold codes."""
+"""The columns that contain codes."""
 
 
 class InternedNames:
@@ -47,7 +47,7 @@ class InternedNames:
 
 
 def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedNames, /) -> Mask:
-    """Return which rows may be seen."""
+    """Return which rows are visible."""
     size = columns.size
     mask = columns.alive[:size].copy()
     if filters.planes:
@@ -75,7 +75,7 @@ def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedName
 def asked_rows(
     filters: UnitFilters, visible: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
 ) -> Mask:
-    """Return which of the rows `visible` are asked for: `visible` itself where all are."""
+    """Return which of the rows `visible` are selected: `visible` itself if all are."""
     if _asks_for_all(filters, excluded):
         return visible
     size = columns.size
@@ -143,23 +143,23 @@ Rows = NDArray[np.int64]
 Lines = NDArray[np.int32] | NDArray[np.int64]
 
 _TALK_MS: Final = 8 * 3_600_000
-"""Distance in time from which on a neighbour in the thread lends nothing."""
+"""Time difference from which a neighbour in the thread contributes nothing."""
 _THREAD_MOST: Final = 3
 _ASKS: Final = int(TextTrait.ASKS)
 _ENDS_ASKING: Final = int(TextTrait.ENDS_ASKING)
 
 _SIGHTS_KEPT: Final = 12
 _ROWS_KEPT: Final = 1 << 15
-"""In a larger space no neighbours are kept: few of the rows are ever weighed."""
+"""In a larger space no neighbours are cached, because few of the rows are ever weighed."""
 _PART_KEPT: Final = 4
-"""Nor if fewer than one in this many rows may be seen."""
+"""Nor if fewer than one in this many rows are visible."""
 _ROW_BYTES: Final = 48
 _FOREVER: Final = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
 class RowNeighbours:
-    """Some rows with those beside them, and what of them does not depend on the question.
+    """Some rows with their neighbours, and the properties that do not depend on the question.
 
     They are two tables with a column for each row, so that some rows of all are taken at two strokes.
     """
@@ -188,7 +188,7 @@ class RowNeighbours:
 
     @property
     def answering(self) -> Lines:
-        """1 where the one before asks and this one does not end in a question."""
+        """1 if the one before asks and this one does not end in a question."""
         return self.numbers[7]
 
     @property
@@ -200,13 +200,13 @@ class RowNeighbours:
         return self.numbers[9]
 
     def of(self, rows: Rows, /) -> "RowNeighbours":
-        """Return the same of some of the rows alone, where these are all."""
-        # NumPy takes by numbers of this size: narrower ones it would widen each time.
+        """Return the same for some of the rows, if these are all."""
+        # NumPy indexes with numbers of this size; it would widen narrower ones each time.
         return RowNeighbours(self.numbers.take(rows, axis=1).astype(np.int64), self.telling.take(rows, axis=1))
 
 
 class VisibleRows:
-    """Visible rows under some filters, from `since` on and before `until` if they name a moment."""
+    """Visible rows under some filters, valid from `since` on and before `until` if they name a moment."""
 
     __slots__ = ("_all", "_columns", "_compared", "_looked_up", "_sizes", "count", "mask", "since", "until")
 
@@ -222,7 +222,7 @@ class VisibleRows:
         self._compared: dict[str, Mask | None] = {}
 
     def around(self, rows: Rows, /) -> RowNeighbours:
-        """Return `rows`, all of which may be seen, with their neighbours."""
+        """Return `rows`, which must all be visible, with their neighbours."""
         size = len(self.mask)
         if self._all is None and size <= _ROWS_KEPT and self.count * _PART_KEPT >= size:
             self._looked_up += len(rows)
@@ -231,7 +231,7 @@ class VisibleRows:
         return _row_neighbours(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
 
     def compared(self, model: str, vectors: ModelVectors, /) -> Mask | None:
-        """Return the rows that can be compared by `model`, whose vectors are `vectors`; None if there are none."""
+        """Return the rows comparable by `model`, whose vectors are `vectors`; None if there are none."""
         if model not in self._compared:
             compared = vectors.has(len(self.mask)) & self.mask
             self._compared[model] = compared if compared.any() else None
@@ -239,7 +239,7 @@ class VisibleRows:
 
 
 class VisibleRowsCache:
-    """The sights of one state of a space's units, those used last."""
+    """The recently used visible rows of one state of a space's units."""
 
     def __init__(self, columns: UnitColumns, names: InternedNames, /) -> None:
         self._columns = columns
@@ -247,9 +247,9 @@ class VisibleRowsCache:
         self._cache: dict[object, VisibleRows] = {}
 
     def of(self, filters: UnitFilters, /) -> VisibleRows:
-        """Return what may be seen under `filters`."""
+        """Return the visible rows under `filters`."""
         moment = filters.as_of
-        # The moment itself is no part of the key: one result serves all moments between two changes of validity.
+        # The moment itself is not part of the key: one result serves all moments between two changes of validity.
         key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
         sight = self._cache.pop(key, None)
         if sight is None or not (moment is None or sight.since <= moment < sight.until):
@@ -262,12 +262,12 @@ class VisibleRowsCache:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory they take when the whole space was searched."""
+        """Approximate memory if the whole space was searched."""
         return _ROW_BYTES * min(self._columns.size, _ROWS_KEPT) + self._columns.size
 
 
 def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
-    """Return since when and until when the same holds in the world as at `moment`."""
+    """Return since when and until when the same is valid in the world as at `moment`."""
     turns = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
     turns = turns[turns != 0]
     is_past = turns <= moment
@@ -275,7 +275,7 @@ def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
 
 
 def _thread_sizes(columns: UnitColumns, visible: Mask) -> NDArray[np.int64]:
-    """Return how many units of each thread may be seen, 1 to 3."""
+    """Return how many units of each thread are visible, 1 to 3."""
     counts = np.bincount(columns.thread[: len(visible)], visible, minlength=1).astype(np.int64)
     counts[0] = 1
     return np.clip(counts, 1, _THREAD_MOST)
@@ -290,7 +290,7 @@ def _row_neighbours(columns: UnitColumns, visible: Mask, sizes: NDArray[np.int64
     lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
     lines *= visible.take(lines)
     at = columns.times(lines)
-    # A talk that was taken up again much later is another talk.
+    # A talk resumed much later is another talk.
     lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
     np.add.reduce(columns.body_terms.take(lines), axis=0, out=numbers[6])
     numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
@@ -303,24 +303,24 @@ Key = tuple[int, int, DocumentRef, int]
 
 
 class ThreadRows:
-    """Rows per thread, sorted by (order, at, ref, part). Keeps the links in the columns true."""
+    """Rows per thread, sorted by (order, at, ref, part). Maintains the links in the columns."""
 
     def __init__(self, columns: UnitColumns, refs: RowRefs, /) -> None:
         self._columns = columns
         self._refs = refs
         self._rows: dict[int, array[int]] = {}
         self._loaded = np.zeros(0, np.int32)
-        """Rows of threads as a checkpoint has them, thread after thread; a thread that changed since is in `_rows`."""
+        """Rows of threads as loaded from a checkpoint, thread by thread; a thread that changed since is in `_rows`."""
         self._heads = np.zeros(0, np.int64)
 
     def insert(self, row: int, /) -> None:
-        """Put `row` at its place in its thread; a row without a thread has none."""
+        """Insert `row` in its thread; a row without a thread has none."""
         columns = self._columns
         thread = int(columns.thread[row])
         if not thread:
             return
         rows = self._of(thread)
-        # Turns mostly come in order. Then the place is the end, and no keys have to be compared.
+        # Turns usually come in order. Then the position is the end, and no keys have to be compared.
         place = len(rows)
         if place and columns.order[rows[-1]] >= columns.order[row]:
             place = bisect_left(rows, self._key(row), key=self._key)
@@ -331,7 +331,7 @@ class ThreadRows:
         self._link(row, after)
 
     def remove(self, row: int, /) -> None:
-        """Take `row` out of its thread and join its neighbours."""
+        """Remove `row` from its thread and join its neighbours."""
         thread = int(self._columns.thread[row])
         if not thread:
             return
@@ -341,11 +341,11 @@ class ThreadRows:
         self._link(int(self._columns.before[row]), int(self._columns.after[row]))
 
     def around(self, row: int, before: int, after: int, /) -> tuple[list[int], list[int]]:
-        """Return up to `before` rows ahead of `row` and up to `after` behind it, in order."""
+        """Return up to `before` rows before `row` and up to `after` after it, in order."""
         return self._walk(self._columns.before, row, before)[::-1], self._walk(self._columns.after, row, after)
 
     def all_rows(self) -> NDArray[np.int32]:
-        """Return the rows of all threads, thread after thread, each in order."""
+        """Return the rows of all threads, thread by thread, each in order."""
         joined = array("i")
         for rows in self._rows.values():
             joined += rows
@@ -353,12 +353,12 @@ class ThreadRows:
         if self._rows:
             changed = np.zeros(1 + int(self._columns.thread[loaded].max(initial=0)), np.bool_)
             changed[[thread for thread in self._rows if thread < len(changed)]] = True
-            changed[0] = True  # a row that was purged
+            changed[0] = True  # a purged row
             loaded = loaded[~changed[self._columns.thread[loaded]]]
         return np.concatenate((loaded, np.array(joined, np.int32)))
 
     def load(self, rows: NDArray[np.int32], /) -> None:
-        """Take over `rows` as `all_rows` gave them."""
+        """Load `rows` as `all_rows` returned them."""
         columns = self._columns
         threads = columns.thread[rows]
         joined = threads[1:] == threads[:-1]

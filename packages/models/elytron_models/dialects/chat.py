@@ -34,7 +34,7 @@ _REASONS: Final = {
     "content_filter": chat.FinishReason.REFUSED,
 }
 _FAILED: Final = "error"
-"""Reason that some routers write for an answer that broke off."""
+"""Reason that some routers give for an interrupted answer."""
 
 
 def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
@@ -54,7 +54,7 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         shape = {"name": "answer", "strict": True, "schema": parse_object(request.answer_schema, field="answer_schema")}
         body["response_format"] = {"type": "json_schema", "json_schema": shape}
     if request.max_tokens is not None:
-        # The service's newer models refuse the older name, most other servers know no other.
+        # The service's newer models reject the older name, most other servers know no other.
         body["max_completion_tokens" if target.is_official else "max_tokens"] = request.max_tokens
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
@@ -92,7 +92,7 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
 
 
 def _call_extras(message: chat.ModelReply, target: ModelTarget) -> dict[str, Fields]:
-    """Return what the server wants back beside its calls, by their ids."""
+    """Return what the server wants back in addition to its calls, by their ids."""
     opaque = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
     return {text_field(item, "id"): inner_object(item, "extra_content") for item in opaque if item is not None}
 
@@ -105,7 +105,7 @@ def _encode_content(parts: tuple[chat.Part, ...]) -> object:
         if isinstance(part, chat.TextPart):
             encoded_parts.append({"type": "text", "text": part.text})
         else:
-            # Called for its check alone: this dialect takes the URL as it is.
+            # Called only for its check: this dialect takes the URL unchanged.
             data_of(part)
             encoded_parts.append({"type": "image_url", "image_url": {"url": part.url}})
     return encoded_parts
@@ -131,7 +131,7 @@ class ChatAnswer(UnfinishedAnswer):
 
     issuer: str = ""
     calls: dict[int, _StreamedCall] = field(default_factory=dict[int, _StreamedCall])
-    # The first choice is open from the start, so that an end without any choice is no whole answer.
+    # The first choice is open from the start, so that an end without any choice is not a complete answer.
     open: set[int] = field(default_factory=lambda: {0})
     has_begun: bool = False
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
@@ -155,7 +155,7 @@ class ChatAnswer(UnfinishedAnswer):
                 self.open.discard(index)
             elif index not in self.open:
                 self.open.add(index)
-                # A server must not open choices without a bound, since each is remembered.
+                # A server must not open unlimited choices, since each is remembered.
                 if len(self.open) > limits.MODEL_ITEMS:
                     yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
                     return
@@ -167,13 +167,13 @@ class ChatAnswer(UnfinishedAnswer):
                     self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 
     def end_events(self) -> Events:
-        """Return the calls, the usage and the end. A server may mark the end without a reason for it."""
+        """Return the calls, the usage and the end. A server may mark the end without a reason."""
         if not self.has_begun:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return
         if 0 in self.open:
             self.reason = chat.FinishReason.STOP
-        # Pieces of several calls may alternate, so no call is whole before the end.
+        # Pieces of several calls may alternate, so no call is complete before the end.
         for call in self.calls.values():
             yield chat.ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
             if call.extra:
@@ -188,7 +188,7 @@ class ChatAnswer(UnfinishedAnswer):
         yield chat.ReplyFinished(reason=self.reason)
 
     def closed(self) -> Events:
-        """Return what `[DONE]` would, if every choice has its reason."""
+        """Return the same as for `[DONE]`, if every choice has its reason."""
         return () if self.open else self.end_events()
 
     def _delta(self, delta: Fields) -> Events:
@@ -217,7 +217,7 @@ class ChatAnswer(UnfinishedAnswer):
             )
 
     def _index(self, part: Fields) -> int | None:
-        """Return which call a piece belongs to; servers that number none begin each with an id. None: too many."""
+        """Return which call a piece belongs to; servers without indexes start each with an id. None: too many."""
         index = part.get("index")
         if not isinstance(index, int):
             index = len(self.calls) if text_field(part, "id") or not self.calls else len(self.calls) - 1

@@ -42,12 +42,12 @@ _CHOICES: Final = {chat.ToolChoice.NONE: "none", chat.ToolChoice.REQUIRED: "any"
 
 
 def headers_of(key: str, /) -> dict[str, str]:
-    """Return the headers that show `key` and name the version of the dialect."""
+    """Return the headers with `key` and the version of the dialect."""
     return {"x-api-key": key, "anthropic-version": VERSION} if key else {"anthropic-version": VERSION}
 
 
 def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
-    """Return the JSON of `request`, without its temperature, which the dialect does not have any more.
+    """Return the JSON of `request`, without its temperature, which the dialect no longer has.
 
     Raises InvalidInput for `top_p`, and an effort that it does not know.
     """
@@ -86,7 +86,7 @@ def _is_policy(message: chat.Message) -> bool:
 
 
 def _encode_turns(request: chat.ModelRequest, target: ModelTarget) -> list[dict[str, object]]:
-    """Return the messages that are no policy, neighbours of one role as one."""
+    """Return the messages except policy, with neighbours of one role merged."""
     turns: list[tuple[str, list[Fields]]] = []
     for message in join_roles(tuple(message for message in request.messages if not _is_policy(message))):
         blocks = _encode_blocks(message, target)
@@ -113,7 +113,7 @@ def _encode_blocks(message: chat.Message, target: ModelTarget) -> list[Fields]:
 
 def _encode_part(part: chat.Part) -> Fields | None:
     if isinstance(part, chat.TextPart):
-        # An empty block is refused.
+        # An empty block is rejected.
         return {"type": "text", "text": part.text} if part.text else None
     data = data_of(part)
     if data is None:
@@ -161,7 +161,7 @@ class MessagesAnswer(UnfinishedAnswer):
             case "content_block_stop":
                 yield from self._stopped(self.blocks.pop(index, None))
             case "message_delta":
-                # A figure without a value must not replace the one that came before.
+                # A missing figure must not replace an earlier one.
                 self.usage.update(
                     {name: figure for name, figure in inner_object(event, "usage").items() if figure is not None}
                 )
@@ -175,11 +175,11 @@ class MessagesAnswer(UnfinishedAnswer):
                 pass
 
     def closed(self) -> Events:
-        """Return what `message_stop` would, if the reason came and every block has stopped."""
+        """Return the same as for `message_stop`, if the reason came and every block has stopped."""
         return self._ended() if self.has_reason and not self.blocks else ()
 
     def _started(self, index: int, start: Fields) -> Events:
-        # Blocks are remembered until they stop, so their number needs a bound.
+        # Blocks are remembered until they stop, so their number needs a limit.
         if len(self.blocks) >= limits.MODEL_ITEMS:
             yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
             return
@@ -217,7 +217,7 @@ class MessagesAnswer(UnfinishedAnswer):
             case "text":
                 pass
             case "tool_use":
-                # Without pieces the input came whole with the start of the block.
+                # Without deltas the whole input came with the start of the block.
                 arguments = text or json_text(start.get("input") or {})
                 yield chat.ToolCall(id=text_field(start, "id"), name=text_field(start, "name"), arguments=arguments)
             case "thinking":
@@ -242,7 +242,7 @@ class MessagesAnswer(UnfinishedAnswer):
 
 
 def usage_of(usage: Fields, /) -> chat.TokenUsage:
-    """Return the usage of a message; the dialect counts what is cached beside the rest of the input."""
+    """Return the usage of a message; the dialect counts cached input separately from the rest."""
     read = count_field(usage, "cache_read_input_tokens")
     return chat.TokenUsage(
         input_tokens=count_field(usage, "input_tokens") + count_field(usage, "cache_creation_input_tokens") + read,

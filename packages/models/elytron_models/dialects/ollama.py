@@ -34,7 +34,7 @@ _REASONS: Final = {"stop": chat.FinishReason.STOP, "length": chat.FinishReason.L
 
 
 def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
-    """Return the JSON of `request`. The server has no choice of tools: with NONE it is sent none.
+    """Return the JSON of `request`. The server has no tool choice: with NONE it is sent no tools.
 
     Raises InvalidInput for an effort that it does not know, and for calls one at a time.
     """
@@ -59,7 +59,7 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         format=parse_object(request.answer_schema, field="answer_schema")
         if request.answer_schema is not None
         else None,
-        # Without the window's size the server takes a small one, and cuts what does not fit without a word.
+        # Without the window's size the server uses a small one, and silently cuts what does not fit.
         options=present_fields(
             num_predict=request.max_tokens,
             temperature=request.temperature,
@@ -132,13 +132,13 @@ class OllamaAnswer(UnfinishedAnswer):
             self.last = event
 
     def closed(self) -> Events:
-        """Return what a line with `done: true` would, if the reason came."""
+        """Return the same as for a line with `done: true`, if the reason came."""
         if self.last:
             yield from self._end_thoughts()
             yield from self._ended(self.last)
 
     def _end_thoughts(self) -> Events:
-        """Return what was thought so far as one item, so that it keeps its place before what follows."""
+        """Return the reasoning so far as one item, so that it keeps its position."""
         if self.thoughts:
             body = json_text({"thinking": "".join(self.thoughts)})
             self.thoughts.clear()
@@ -161,7 +161,7 @@ class OllamaAnswer(UnfinishedAnswer):
                 input_tokens=count_field(event, "prompt_eval_count"), output_tokens=count_field(event, "eval_count")
             )
         reason = _REASONS.get(text_field(event, "done_reason") or "stop", chat.FinishReason.INCOMPLETE)
-        # The server says `stop` also for an answer that ends in calls.
+        # The server also says `stop` for an answer that ends in calls.
         if self.calls and reason is chat.FinishReason.STOP:
             reason = chat.FinishReason.TOOLS
         yield chat.ReplyFinished(reason=reason)

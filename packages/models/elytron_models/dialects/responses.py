@@ -69,7 +69,7 @@ def _encode_items(message: chat.Message, target: ModelTarget) -> list[Fields]:
 def _encode_part(part: chat.Part) -> Fields:
     if isinstance(part, chat.TextPart):
         return {"type": "input_text", "text": part.text}
-    # Called for its check alone: this dialect takes the URL as it is.
+    # Called only for its check: this dialect takes the URL unchanged.
     data_of(part)
     return {"type": "input_image", "image_url": part.url, "detail": "auto"}
 
@@ -93,7 +93,7 @@ class ResponsesAnswer(UnfinishedAnswer):
 
     issuer: str = ""
     settled: set[int] = field(default_factory=set[int])
-    """Items that are complete."""
+    """Completed items."""
     text_items: set[int] = field(default_factory=set[int])
     called: bool = False
     refused: bool = False
@@ -131,14 +131,14 @@ class ResponsesAnswer(UnfinishedAnswer):
                 pass
 
     def _item(self, index: int, item: Fields) -> Events:
-        """Return what a whole item adds to its deltas."""
+        """Return what a complete item adds to its deltas."""
         # The last event repeats all items, and each counts once.
         if index in self.settled:
             return
         self.settled.add(index)
         match text_field(item, "type"):
             case "message":
-                # Otherwise its words have come as deltas.
+                # Otherwise its text came as deltas.
                 if index not in self.text_items:
                     yield from self._message(item)
             case "function_call":
@@ -149,7 +149,7 @@ class ResponsesAnswer(UnfinishedAnswer):
                     arguments=text_field(item, "arguments"),
                 )
             case "reasoning":
-                # Without its content the server would look for an item that it does not keep.
+                # Without its content the server would look for an item that it does not store.
                 if item.get("encrypted_content") or item.get("content"):
                     yield chat.OpaquePart(type="reasoning", body=json_text(item), issuer=self.issuer)
             case "":

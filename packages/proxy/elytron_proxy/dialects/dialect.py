@@ -33,7 +33,7 @@ _THINKING: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOT
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A call of a tool that was made for the last user message."""
+    """A tool call made for the last user message."""
 
     id: str
     name: str
@@ -54,17 +54,17 @@ class PromptTurn:
     prompt: str
     answer: str = ""
     at: int = -1
-    """Place of the person's message in the list of messages."""
+    """Position of the person's message in the list of messages."""
     has_tools_used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallPrompt:
-    """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
+    """Prompt of a request. `at` is the position of the last user message in the list of messages; -1: it is a text.
 
-    `beside`: what a program put into that message; `is_task`: all of it is a program's, such as a request for a title;
-    `answer_start`: the start of the answer, which the client lets the model continue; `has_tools_used`: tools
-    already took part in it; `is_single`: one answer is asked for.
+    `beside`: what a program added to that message; `is_task`: all of it is a program's, such as a request for a title;
+    `answer_start`: the start of the answer, which the client lets the model continue; `has_tools_used`: tools already
+    took part in it; `is_single`: one answer is requested.
     """
 
     text: str
@@ -91,7 +91,7 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PromptStep:
-    """One step of a conversation; `at` is the place of its message."""
+    """One step of a conversation; `at` is the position of its message."""
 
     kind: StepKind
     text: str = ""
@@ -110,7 +110,7 @@ def steps_of(messages: Iterable[Fields], read: ItemReader, /) -> Iterator[Prompt
     for at, message in enumerate(messages):
         items = tuple(read(message, body_of=no_text))
         if any(item.type == RESULT for item in items):
-            # Text beside a tool's result is the host's as often as a person's.
+            # Text next to a tool's result is as often the host's as a person's.
             yield PromptStep(StepKind.TOOL, at=at)
             continue
         for item in items:
@@ -177,12 +177,12 @@ def prompt_of(
 
 
 def split_programs(text: str, /) -> tuple[str, str]:
-    """Return the person's part of a user message, and what a program put into it; a task of a program stays whole."""
+    """Return the person's part of a user message, and what a program added; a program's task stays whole."""
     return (text, "") if _PROGRAMS_TASK.match(text) else split_program_parts(text)
 
 
 def spoken_answer(answer: str, /) -> str:
-    """Return an answer without what the model thought aloud at its beginning, and what it repeated of a block."""
+    """Return an answer without the model's reasoning at its beginning, and without repeated parts of a block."""
     return without_wrapped(_THINKING.sub("", answer, count=1), is_answer=True).strip()
 
 
@@ -190,7 +190,7 @@ Body = dict[str, object]
 
 
 def encode_stored_block(block: str, /) -> str:
-    """Return a block in base64, so that it is stored: as it is, it would be taken for an echo and left out."""
+    """Return a block in base64 for storage: unencoded, it would be treated as an echo and left out."""
     return b64encode(block.encode("utf-8", "replace")).decode()
 
 
@@ -240,7 +240,7 @@ _COUNTED = frozenset({
 })  # fmt: skip
 """Fields of a usage that are read."""
 _DEPTH = 12
-"""Below this nothing is read: no dialect has a text so deep."""
+"""Maximum nesting depth that is read: no dialect has a text so deep."""
 _NAMES = ("type", "id", "name", "text")
 """Fields that are read at the start of a block."""
 _FIRST_FIELDS = (
@@ -268,7 +268,7 @@ class CallRefusal:
 
 @dataclass(slots=True)
 class AnswerWitness:
-    """State of an answer beside its events: the started response, the ended one, and the last number."""
+    """State of an answer from its events: the started response, the ended one, and the last number."""
 
     first_response: Fields = field(default_factory=dict[str, object])
     last_response: Fields = field(default_factory=dict[str, object])
@@ -277,7 +277,7 @@ class AnswerWitness:
     """Number of events."""
 
     def see(self, event: Fields, /) -> None:
-        """Look at one event of the stream."""
+        """Process one event of the stream."""
         self.event_count += 1
         self.number = max(self.number, count_field(event, "sequence_number"))
         kind = text_field(event, "type")
@@ -291,7 +291,7 @@ class AnswerWitness:
 
 
 def _light_event(event: Fields, depth: int = 0, /) -> Fields:
-    """Return an event without what a parser gathers and memory does not read: thoughts, arguments of calls, results."""
+    """Return an event without data that memory does not read: reasoning, arguments of calls, results."""
     return {name: _light_field(name, value, depth) for name, value in event.items() if name not in _HEAVY}
 
 
@@ -311,7 +311,7 @@ def _light_field(name: str, value: object, depth: int) -> object:
 
 
 class _WitnessedAnswer:
-    """An answer whose events a witness sees too. Of what is no text, it holds little."""
+    """An answer whose events a witness sees too. It retains little besides text."""
 
     def __init__(self, answer: UnfinishedAnswer, witness: AnswerWitness, /) -> None:
         self._answer = answer
@@ -335,13 +335,13 @@ class PromptDialect:
     name: str
     read: Callable[[Fields], CallPrompt | None]
     place: Callable[[Body, CallPrompt, str, BlockPlacement], Body]
-    """Raises InvalidInput where the request has no place for the block."""
+    """Raises InvalidInput if the request has no place for the block."""
     answer: Callable[[], UnfinishedAnswer]
     streamed: Callable[[Fields], bytes]
-    """Returns a whole answer as the stream that it could have been."""
+    """Returns a complete answer as an equivalent stream."""
     refused: Callable[[CallRefusal], Fields]
     cut: Callable[[CallRefusal, AnswerWitness], bytes]
-    """Returns the event that ends a stream which broke off."""
+    """Returns the event that ends an interrupted stream."""
     has_lines: bool = False
 
     def parser(self, witness: AnswerWitness, /) -> StreamParser:
@@ -350,7 +350,7 @@ class PromptDialect:
 
 
 def with_part(content: object, block: str, /, *, kind: str, placement: BlockPlacement) -> object:
-    """Return `content` with the block behind it, or before it; a text stays a text."""
+    """Return `content` with the block after it, or before it; a text stays a text."""
     is_before = placement is BlockPlacement.BEFORE
     if isinstance(content, str):
         return f"{block}{BETWEEN}{content}" if is_before else f"{content}{BETWEEN}{block}"
@@ -369,7 +369,7 @@ def with_message(
 
 
 def before_history(messages: list[object], block: str, /, *, kind: str, roles: Iterable[str]) -> list[object]:
-    """Return `messages` with the block before all but the policy: in the first user message there.
+    """Return `messages` with the block before everything except policy: in the first user message there.
 
     Templates of many models refuse two user messages in a row, so it becomes a separate one only before an answer.
     """

@@ -39,7 +39,7 @@ def read_prompt(body: Fields, /) -> CallPrompt | None:
 
 
 def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
-    """Return the request with the block in it. Raises InvalidInput where `system` is neither a text nor a list."""
+    """Return the request with the block in it. Raises InvalidInput if `system` is neither a text nor a list."""
     messages = items_of(body, "messages")
     match placement:
         case BlockPlacement.TAIL:
@@ -58,7 +58,7 @@ def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlac
 
 
 def stream_whole(answer: Fields, /) -> bytes:
-    """Return a whole answer as the stream that it could have been."""
+    """Return a complete answer as an equivalent stream."""
     if text_field(answer, "type") == "error":
         return encode_events(answer)
     blocks = [

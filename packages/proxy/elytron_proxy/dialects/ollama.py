@@ -46,7 +46,7 @@ def place_in_completion(body: Body, _prompt: CallPrompt, block: str, placement: 
 
 
 def stream_whole(answer: Fields, /) -> bytes:
-    """Return a whole answer as the line that it is."""
+    """Return a complete answer as a single line."""
     return f"{json_text(answer)}\n".encode("utf-8", "replace")
 
 

@@ -51,7 +51,7 @@ def place_in_chat(body: Body, prompt: CallPrompt, block: str, placement: BlockPl
 
 
 def _stream_chat(answer: Fields, /) -> bytes:
-    """Return a whole answer as the stream that it could have been."""
+    """Return a complete answer as an equivalent stream."""
     choices = [
         {
             "index": count_field(choice, "index"),
@@ -96,7 +96,7 @@ def _read_responses(body: Fields, /) -> CallPrompt | None:
 
 
 def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
-    """Return the request with the block in it. Raises InvalidInput where `instructions` are no text."""
+    """Return the request with the block in it. Raises InvalidInput if `instructions` are not text."""
     if placement is BlockPlacement.SYSTEM:
         instructions = body.get("instructions")
         if instructions is None:
@@ -125,13 +125,13 @@ def _is_sealed(item: Fields) -> bool:
 
 
 def _stream_responses(answer: Fields, /) -> bytes:
-    """Return a whole answer as the stream that it could have been; one under way is none."""
+    """Return a complete answer as an equivalent stream; a running one is not complete."""
     kind = _STATUS.get(text_field(answer, "status"))
     return encode_events({"type": kind, "response": answer}) if kind is not None else b""
 
 
 def _cut_responses(refusal: CallRefusal, witness: AnswerWitness, /) -> bytes:
-    """Return the event that ends a stream which broke off: the response that began, failed."""
+    """Return the event that ends an interrupted stream: the started response, failed."""
     error = {"code": "server_error", "message": refusal.message}
     response_head: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.first_response}
     nothing: list[object] = []

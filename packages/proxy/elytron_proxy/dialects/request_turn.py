@@ -12,12 +12,12 @@ from elytron_proxy.dialects.dialect import CallPrompt, spoken_answer
 from elytron_turn.memory import observed_tools
 
 CONVERSATION: Final = "llm_conversation"
-"""Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
+"""Metadata key of a turn's conversation, so that recall can exclude the request's own messages."""
 START: Final = b""
 
 
 def start_of(prompt: CallPrompt, /) -> bytes:
-    """Return the digest of all that was said before the last user message; empty if nothing was."""
+    """Return the digest of everything before the last user message; empty if there is nothing."""
     if prompt.continues:
         return continued_by(prompt.continues)
     digest = START
@@ -32,17 +32,17 @@ def question_of(start: bytes, words: str, /) -> bytes:
 
 
 def end_of(question_digest: bytes, answer: str, /) -> bytes:
-    """Return the digest of a conversation whose last question, `question_digest`, got this answer."""
+    """Return the digest of a conversation that ends with this answer to `question_digest`."""
     return _link_digest(question_digest, "assistant", spoken_answer(answer))
 
 
 def continued_by(context: str, /) -> bytes:
-    """Return the digest of a conversation that goes on by what the model itself calls its context."""
+    """Return the digest of a conversation that continues through what the model itself calls its context."""
     return _link_digest(START, "context", context)
 
 
 def _link_digest(before: bytes, role: str, words: str) -> bytes:
-    """Return the digest of what was said after `before`; white space does not count, which clients change."""
+    """Return the digest of a message after `before`; white space is ignored, because clients change it."""
     normalised = " ".join(words.split())
     return hashlib.blake2b(
         f"{role}\0{normalised}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
@@ -50,7 +50,7 @@ def _link_digest(before: bytes, role: str, words: str) -> bytes:
 
 
 def without_conversation(conversation: str, /) -> RecallFilters:
-    """Return filters that leave out what turns of this conversation say, which the request has in full."""
+    """Return filters that exclude turns of this conversation, which the request contains in full."""
     elsewhere = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
     return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
 
@@ -66,12 +66,12 @@ def draft_of(
     uses_tools: bool,
     delivery: TurnDelivery = TurnDelivery.DELIVERED,
 ) -> TurnDraft:
-    """Return the turn that a request and its answer make, under the host's id `turn`.
+    """Return the turn of a request and its answer, under the host's id `turn`.
 
     `uses_tools` is true if the answer calls tools, or the provider used its own.
     """
     is_task = prompt.is_task
-    # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
+    # A program's words are no person's: they are trusted like a tool's result, and a task is private.
     question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.text)
     beside = (Message(role=EvidenceRole.TOOL, text=prompt.beside[: limits.MESSAGE_CHARS]),) if prompt.beside else ()
     answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
@@ -82,6 +82,6 @@ def draft_of(
         metadata={CONVERSATION: conversation, **({PRIVATE_FLAG: True} if is_task else {})},
         source=source,
         tool_observations=observed_tools(((use.id, use.name) for use in prompt.uses), is_outside=True),
-        # A tool's result may have anyone's words, and the model's answer rests on it.
+        # A tool's result may contain anyone's words, and the model's answer is based on it.
         external_content_used=is_task or bool(beside) or prompt.has_tools_used or uses_tools,
     )

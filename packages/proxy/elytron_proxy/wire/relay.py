@@ -39,15 +39,15 @@ _THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "too
 
 
 class KeyMask:
-    """Blacks out keys in a stream of bytes, also where a chunk's border divides one; all else stays as it is."""
+    """Redacts keys in a stream of bytes, even if a chunk boundary splits one; everything else is unchanged."""
 
     def __init__(self, keys: Iterable[str], /) -> None:
-        # The longest first, for a key may contain a shorter one.
+        # The longest first, because a key may contain a shorter one.
         self._keys = sorted({key.encode() for key in keys if key}, key=len, reverse=True)
         self._tail = b""
 
     def feed(self, chunk: bytes, /) -> bytes:
-        """Return what may go on: all but an end that could be the beginning of a key."""
+        """Return the bytes to forward: all except an end that could be the beginning of a key."""
         if not self._keys:
             return chunk
         data = self._masked(self._tail + chunk)
@@ -56,7 +56,7 @@ class KeyMask:
         return data[: len(data) - held_bytes]
 
     def end(self) -> bytes:
-        """Return what was held back."""
+        """Return the withheld bytes."""
         tail, self._tail = self._tail, b""
         return tail
 
@@ -75,7 +75,7 @@ class KeyMask:
 
 
 class EventGate:
-    """Lets whole events of a stream through, so that one that breaks off can be ended between two of them.
+    """Passes whole events of a stream, so that an interrupted one can be ended between two of them.
 
     What waits for its end has at most `limit` bytes: a longer event passes as it comes.
     """
@@ -85,10 +85,10 @@ class EventGate:
         self._limit = limit
         self._partial_event = bytearray()
         self.is_between = True
-        """True if all that was relayed were whole events."""
+        """True if only whole events were relayed."""
 
     def feed(self, chunk: bytes, /) -> bytes:
-        """Return what may go on."""
+        """Return the bytes to forward."""
         # An end may begin within what was held.
         search_from = max(0, len(self._partial_event) - _LONGEST_END + 1)
         self._partial_event += chunk
@@ -106,7 +106,7 @@ class EventGate:
         return passed
 
     def rest(self) -> bytes:
-        """Return what waited for the end of its event."""
+        """Return the bytes that waited for the end of their event."""
         rest = bytes(self._partial_event)
         self._partial_event.clear()
         return rest
@@ -114,7 +114,7 @@ class EventGate:
 
 @dataclass(slots=True)
 class AnswerCopy:
-    """Contents of an answer's copy: its text, and its end. `is_too_long` if no evidence is made of it."""
+    """Contents of an answer's copy: its text, and its end. `is_too_long` if it is not used as evidence."""
 
     texts: list[str] = field(default_factory=list[str])
     chars: int = 0
@@ -134,11 +134,11 @@ class AnswerCopy:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the answer's end was seen: the provider's marker, or its reason before a clean end."""
+        """Return whether the answer's end was received: the provider's marker, or its reason before a clean end."""
         return self.finished is not None
 
     def take(self, events: Iterable[ModelEvent], /) -> None:
-        """Note what `events` tell."""
+        """Add the contents of `events`."""
         for event in events:
             if self.failed is not None:
                 return
@@ -159,7 +159,7 @@ class AnswerCopy:
                     pass
 
     def _name(self, name: str) -> None:
-        """Count what calls are named: of an answer that names them without end, nothing more is read."""
+        """Count tool names: after too many, nothing more of the answer is read."""
         self.named_chars += len(name)
         if self.named_chars > CALL_NAME_CHARS:
             self.failed = FailureReason.TOO_LARGE
@@ -168,21 +168,21 @@ class AnswerCopy:
         self.chars += len(text)
         if self.chars > limits.ANSWER_CHARS:
             self.is_too_long = True
-            # No evidence is made of half an answer, so that half need not be held.
+            # Half an answer is not used as evidence, so it need not be retained.
             self.texts.clear()
         elif not self.is_too_long:
             self.texts.append(text)
 
 
 class StreamCopy:
-    """Reads the copy of a stream as its bytes pass."""
+    """Parses the copy of a stream as its bytes pass."""
 
     def __init__(self, dialect: PromptDialect, /) -> None:
         self.answer = AnswerCopy()
         self._parser: StreamParser | None = dialect.parser(self.answer.witness)
 
     def feed(self, chunk: bytes, /) -> None:
-        """Read on, until the answer ended or cannot be read; then what its parser held is let go of."""
+        """Parse on, until the answer ended or cannot be parsed; then release the parser's memory."""
         if self._parser is None:
             return
         self.answer.take(self._parser.feed(chunk))
@@ -190,7 +190,7 @@ class StreamCopy:
             self._parser = None
 
     def end(self, *, is_clean: bool) -> bool:
-        """Read the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
+        """Parse the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
         before = self.answer.witness.event_count
         self.answer.take(self._parser.end(is_clean=is_clean) if self._parser is not None else ())
         self._parser = None
@@ -198,7 +198,7 @@ class StreamCopy:
 
 
 class StreamRelay:
-    """A stream on its way: what may go on is given back, and a copy is read beside. It does no input or output."""
+    """A relayed stream: returns the bytes to forward, and parses a copy. No I/O."""
 
     def __init__(self, dialect: PromptDialect, keys: Iterable[str], /) -> None:
         self._dialect = dialect
@@ -212,7 +212,7 @@ class StreamRelay:
         return self._copy.answer
 
     def feed(self, chunk: bytes, /) -> bytes:
-        """Return what may go on."""
+        """Return the bytes to forward."""
         clean = self._mask.feed(chunk)
         self._copy.feed(clean)
         return self._gate.feed(clean)
@@ -222,7 +222,7 @@ class StreamRelay:
         return self._dialect.cut(refusal, self.answer.witness) if self._gate.is_between else None
 
     def end(self, refusal: CallRefusal, /, *, is_broken: bool) -> bytes | None:
-        """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be sent.
+        """Return the last bytes; for a cut stream, the dialect's own error. None: no error can be sent.
 
         Half an event is not relayed, for the following bytes would be read as its other half.
         """
@@ -244,7 +244,7 @@ class StreamRelay:
 
 
 class WholeCopy:
-    """Keeps the copy of an answer that comes at once, and reads it at its end."""
+    """Collects the copy of a non-streamed answer, and parses it at its end."""
 
     def __init__(self, dialect: PromptDialect, /) -> None:
         self.answer = AnswerCopy()
@@ -253,7 +253,7 @@ class WholeCopy:
         self.is_over = False
 
     def feed(self, chunk: bytes, /) -> None:
-        """Keep on; beyond its bound nothing is kept."""
+        """Collect more; beyond the limit nothing is kept."""
         if self.is_over:
             return
         self._body += chunk
@@ -263,7 +263,7 @@ class WholeCopy:
             self.answer.take((ReplyFailed(reason=FailureReason.TOO_LARGE),))
 
     def end(self) -> None:
-        """Read what was kept."""
+        """Parse the collected bytes."""
         if self.is_over:
             return
         self.is_over = True
@@ -280,7 +280,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ProxyCall:
-    """A request as it came in. `path` is the model API's own."""
+    """A request as received. `path` is the model API's own."""
 
     method: str
     path: str
@@ -288,12 +288,12 @@ class ProxyCall:
     headers: Pairs
     body: bytes
     space: str
-    """The space of the caller, which keeps the names that clients give to their calls apart."""
+    """The caller's space, which separates the names that clients give to their calls."""
 
 
 @dataclass(slots=True)
 class AnswerHeaders:
-    """Headers of memory in an answer."""
+    """Memory's headers of an answer."""
 
     memory: str
     turn: str = ""
@@ -313,14 +313,14 @@ class AnswerHeaders:
 
 @dataclass(slots=True)
 class PeekedAnswer:
-    """An answer whose beginning was looked at: `data`, and the `rest` that is to come."""
+    """An answer whose beginning was read: `data`, and the remaining `rest`."""
 
     rest: AsyncGenerator[bytes]
     data: bytearray = field(default_factory=bytearray)
     is_broken: bool = False
 
     async def look(self) -> Fields:
-        """Return the object that a short answer holds; an empty one for any other."""
+        """Return the object in a short answer; an empty one for any other."""
         import httpx
 
         try:
@@ -334,7 +334,7 @@ class PeekedAnswer:
 
 
 class AnswerPassage:
-    """The way of an answer's bytes to the client, without memory: as they come."""
+    """Forwards an answer's bytes to the client unchanged, without memory."""
 
     def __init__(self, upstreams: UpstreamClients, figures: ProxyFigures, send: Send, /) -> None:
         self._upstreams = upstreams
@@ -391,7 +391,7 @@ class AnswerPassage:
     async def all(
         self, response: "httpx.Response", headers: AnswerHeaders, /, *, read: PeekedAnswer | None = None
     ) -> None:
-        """Send an answer as it comes, after what was `read` of it. If it breaks off, it does so for the client too."""
+        """Send an answer as it comes, after what was already `read` of it. If it is interrupted, so is the client's."""
         import httpx
 
         read = read or PeekedAnswer(chunks_of(response))

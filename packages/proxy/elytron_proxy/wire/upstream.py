@@ -36,10 +36,10 @@ USER: Final = "X-Elytron-User"
 TIMING: Final = "Server-Timing"
 SCOPES: Final = {"X-Elytron-Agent": "agent", "X-Elytron-App": "app", "X-Elytron-Project": "project"}
 USERS: Final = (USER, "X-OpenWebUI-User-Id")
-"""Headers that say for which user a peer asks."""
+"""Headers with which a peer names the user."""
 CONVERSATIONS: Final = (CONVERSATION, "X-OpenWebUI-Chat-Id")
 REQUEST_IDS: Final = ("X-Client-Request-Id", "Idempotency-Key", "X-Request-ID")
-"""Headers in which a client names a call of its own, so that a repeat is known as one."""
+"""Headers in which a client names a call of its own, so that a repeat is recognised."""
 
 Pairs = list[tuple[str, str]]
 
@@ -57,9 +57,9 @@ _UP: Final = frozenset(
         "tracestate",
     }
 )
-"""Headers that go upstream. No credential is among them."""
+"""Headers forwarded upstream. No credential is among them."""
 _CALL_NAMES: Final = frozenset({"idempotency-key", "x-client-request-id"})
-"""Those by which a vendor knows a repeat."""
+"""Those by which a vendor recognises a repeat."""
 _DOWN: Final = frozenset(
     {
         "cache-control",
@@ -74,14 +74,14 @@ _DOWN: Final = frozenset(
         "cf-ray",
     }
 )
-"""Headers of an answer that go to the client. All others could act on our own origin."""
+"""Headers of an answer forwarded to the client. All others could act on our own origin."""
 _DOWN_PREFIXES: Final = ("anthropic-", "openai-", "x-ratelimit-", "ratelimit-")
 _MEDIA: Final = re.compile(
     r"(?:application/(?:json|x-ndjson|jsonl|octet-stream|[a-z0-9.+-]{1,60}\+json)|text/(?:event-stream|plain)"
     r"|audio/[a-z0-9.+-]{1,60}|image/(?:png|jpeg|webp|gif)|video/mp4)(?:;[ -~]{0,200})?",
     re.IGNORECASE,
 )
-"""Media types of model APIs; a page or a script goes to the client as plain text."""
+"""Media types of model APIs; a page or a script is sent to the client as plain text."""
 _VALUE: Final = re.compile("[\t -~\x80-\xff]{0,4096}")
 _STATUSES: Final = range(200, 600)
 _VERSION: Final = "2023-06-01"
@@ -90,7 +90,7 @@ _VERSION: Final = "2023-06-01"
 def upstream_headers(
     client_headers: Iterable[tuple[str, str]], upstream: ModelUpstream, /, *, path: str, space: str, length: int | None
 ) -> Pairs:
-    """Return the headers that go to `upstream`, with its key as its dialect shows one.
+    """Return the headers for `upstream`, with its key in its dialect's form.
 
     What names a call goes as a digest under `space`: equal names of two users are two calls for the vendor.
     """
@@ -99,7 +99,7 @@ def upstream_headers(
         for name, value in client_headers
         if name.lower() in _UP
     ]
-    # In packed bytes neither a key nor an answer could be seen.
+    # In compressed bytes neither a key nor an answer could be seen.
     headers.append(("Accept-Encoding", "identity"))
     if length is not None:
         headers.append(("Content-Length", str(length)))
@@ -115,7 +115,7 @@ def _call_digest(name: str, space: str) -> str:
 
 
 def client_headers(pairs: Iterable[tuple[str, str]], /, *, keys: Iterable[str], without: Iterable[str] = ()) -> Pairs:
-    """Return the headers of an answer that go to the client, each once: those of model APIs, and none with a key."""
+    """Return the headers of an answer for the client, each once: those of model APIs, and none with a key."""
     secrets = [key for key in keys if key]
     allowed: dict[str, str] = {}
     for name, value in pairs:
@@ -129,14 +129,14 @@ def client_headers(pairs: Iterable[tuple[str, str]], /, *, keys: Iterable[str], 
 
 
 def credential_of(authorization: str | None, api_key: str | None, /) -> str | None:
-    """Return what proves who calls: `Authorization`, else Anthropic's `x-api-key` as one."""
+    """Return the caller's credential: `Authorization`, else Anthropic's `x-api-key` in that form."""
     if authorization is not None:
         return authorization
     return f"Bearer {api_key}" if api_key is not None else None
 
 
 def unpack_body(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
-    """Return what `body` holds, packed as its `Content-Encoding` says, up to `limit` bytes and one; None if it cannot.
+    """Return `body` decoded by its `Content-Encoding`, up to `limit` bytes plus one; None if that fails.
 
     Coded as RFC 9110 has it: gzip, deflate (with the header of zlib or without), identity, the last one first.
     """
@@ -157,7 +157,7 @@ def unpack_body(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
 
 
 def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
-    """Return the first `limit` bytes and one of what is packed; None for what is not packed so, or is cut off."""
+    """Return the first `limit` bytes plus one of a compressed body; None for an invalid or truncated one."""
     reader = zlib.decompressobj(bits)
     try:
         unpacked = reader.decompress(body, limit + 1)
@@ -177,7 +177,7 @@ _STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered
 
 
 class RefusedCall(Exception):
-    """A call is refused before anything was sent to its client."""
+    """A call was refused before anything was sent to its client."""
 
     def __init__(self, refusal: CallRefusal, /) -> None:
         super().__init__(refusal.message)
@@ -185,7 +185,7 @@ class RefusedCall(Exception):
 
 
 class UpstreamClients:
-    """The model servers of a proxy, for one event loop. `close` lets go of their connections."""
+    """The model servers of a proxy, for one event loop. `close` closes their connections."""
 
     def __init__(self, settings: ProxySettings, /, *, pause: Pause = asyncio.sleep) -> None:
         self.all: Final = settings.upstreams
@@ -195,11 +195,11 @@ class UpstreamClients:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of all servers, for what must not let them through."""
+        """Return the keys of all servers, which must not be relayed."""
         return tuple(upstream.key for upstream in self.all if upstream.key)
 
     def of_model(self, model: str, /) -> ModelUpstream:
-        """Return the server of a model: the one with the longest prefix of its name, else the first without one."""
+        """Return the server of a model: the one with the longest matching prefix, else the first without one."""
         fitting = [upstream for upstream in self.all if upstream.prefix and model.startswith(upstream.prefix)]
         if fitting:
             return max(fitting, key=lambda upstream: len(upstream.prefix))
@@ -244,7 +244,7 @@ class UpstreamClients:
         refusal = None
         if response.status_code not in _STATUSES:
             refusal = _STATUS
-        # In bytes that cannot be decoded, a key that the server repeats could not be blacked out.
+        # In bytes that cannot be decoded, a key that the server repeats could not be redacted.
         elif upstream.key and not is_readable(response):
             refusal = _ENCODED
         if refusal is not None:
@@ -253,7 +253,7 @@ class UpstreamClients:
         return response
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             await client.aclose()
@@ -280,12 +280,12 @@ class UpstreamClients:
 
 
 def url_of(upstream: ModelUpstream, path: str, query: str) -> "httpx.URL":
-    """Return the URL of a request. Its scheme, host and port are always those of the upstream."""
+    """Return the URL of a request, always with the scheme, host and port of the upstream."""
     import httpx
 
     assert path.startswith("/")
     base = httpx.URL(upstream.url)
-    # Ollama's own base may be given with the part that its paths begin with.
+    # Ollama's own base may include the first part of its paths.
     root = base.raw_path.rstrip(b"/")
     root = root.removesuffix(b"/api") if path.startswith("/api/") else root
     raw_path = root + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
@@ -298,13 +298,13 @@ def is_readable(response: "httpx.Response", /) -> bool:
 
 
 def dropped_headers(response: "httpx.Response", /) -> frozenset[str]:
-    """Return the headers that are no longer true of an answer which is relayed without its encoding."""
+    """Return the headers that no longer apply to an answer relayed without its encoding."""
     encodings = _encodings_of(response)
     return frozenset({"content-encoding", "content-length"}) if encodings and is_readable(response) else frozenset()
 
 
 async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
-    """Yield the body as it comes, without an encoding that nobody asked for; left early it is to be closed.
+    """Yield the body as it comes, without an encoding that nobody requested; if left early, it must be closed.
 
     What cannot be decoded is yielded as it is. Raises httpx.DecodingError for damaged bytes, and for more decoded bytes
     than an answer has.
@@ -338,9 +338,9 @@ def _encodings_of(response: "httpx.Response") -> list[str]:
 
 
 class BodyDecoder:
-    """Decodes gzip and deflate piece by piece, up to a bound, so that a small body costs little memory and time.
+    """Decodes gzip and deflate in pieces, up to a limit, so that a small body costs little memory and time.
 
-    Each has the bound, as what one decodes to may be nothing for the next.
+    Each decoder has the limit, because the output of one may be empty for the next.
     """
 
     def __init__(self, encoding: str, /) -> None:
@@ -350,7 +350,7 @@ class BodyDecoder:
         self._remaining_bytes = DECODED_BYTES
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
-        """Yield what `data` decodes to. Raises zlib.error, also beyond the bound."""
+        """Yield the decoded `data`. Raises zlib.error, also beyond the limit."""
         is_full = False
         while data or is_full:
             try:
@@ -367,7 +367,7 @@ class BodyDecoder:
                 raise zlib.error("too long")
             if piece:
                 yield piece
-            # Of input that was read whole, output may still wait.
+            # After all input was read, output may still be pending.
             is_full, data = len(piece) == DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
             if self._inflater.eof:
                 rest = self._inflater.unused_data

@@ -24,7 +24,7 @@ class MemoryFace(
     RecordsFace,
     MaintenanceFace,
 ):
-    """Every call of a memory, wherever it runs. Leaving the block closes it.
+    """Every call of a memory, wherever it runs. Leaving the `async with` block closes it.
 
     The examples of the calls are blocking ones, which an asyncio program awaits, and start from this memory:
 
@@ -66,7 +66,7 @@ class BlockingFaces(
     BlockingRecords,
     BlockingMaintenance,
 ):
-    """Every call of a memory, waiting for its answer."""
+    """Every call of a memory, blocking until its answer."""
 
     def tools(self, framework: str = "openai", /) -> "BlockingModelTools":
         """Return the tools that a model may call, as data in the form of `framework`, with `call` to perform a call.

@@ -58,11 +58,11 @@ Async = Coroutine[Any, Any, ReportT]
 
 NOT_CARRIED = "a memory cannot be copied or pickled: open it in the process that uses it"
 REQUEST_ATTRIBUTE = "request_type"
-"""Attribute of a call whose arguments are checked: the request that it takes in the place of plain values, or None."""
+"""Attribute of a checked call: the request that it accepts instead of plain values, or None."""
 
 
 class BoundCall(Generic[RequestT, P, ResultT]):
-    """A call of a memory: it takes its request alone, or plain values."""
+    """A call of a memory: it takes either a request or plain values."""
 
     @overload
     def __call__(self, request: RequestT, /) -> ResultT: ...
@@ -88,7 +88,7 @@ class FaceCall(Generic[RequestT, P, ResultT]):
 def takes_request(
     request: type[RequestT], /
 ) -> Callable[[Callable[Concatenate[Any, P], Async[ReportT]]], FaceCall[RequestT, P, Async[ReportT]]]:
-    """Have a method, which takes plain values, take `request` in their place too, and return what that reports."""
+    """Let a method that takes plain values accept `request` instead, and return that request's report."""
 
     def decorate(method: Callable[Concatenate[Any, P], Async[ReportT]]) -> FaceCall[RequestT, P, Async[ReportT]]:
         arguments = _CallArguments(method)
@@ -107,7 +107,7 @@ def takes_request(
 
 
 def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
-    """Return a method that takes no request in the place of plain values, with its arguments checked."""
+    """Return a method with checked arguments that accepts no request."""
     arguments = _CallArguments(method)
     first = next(iter(method.__annotations__.values()), None)
     kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, Request)]
@@ -123,10 +123,10 @@ def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any
 
 
 class _CallArguments:
-    """The parameters of one call, and what is refused of its arguments before it is made."""
+    """The parameters of one call, and the checks of its arguments before it is made."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
-        # Without the name of its class, which is no word of the caller's: Python names it in errors.
+        # Without the name of its class, which means nothing to the caller: Python shows it in errors.
         method.__qualname__ = self._name = method.__name__
         code = method.__code__
         count = code.co_argcount + code.co_kwonlyargcount
@@ -158,17 +158,17 @@ class _CallArguments:
 
 
 def no_call(memory: object, name: str, /) -> AttributeError:
-    """Return the error for a call that `memory` does not have, with the one that is meant."""
+    """Return the error for a call that `memory` does not have, suggesting the intended one."""
     names = [each for each in dir(type(memory)) if not each.startswith("_")]
     instead = "" if name.startswith("_") else call_instead(name, names)
     return AttributeError(f"a memory has no attribute {name!r}{instead}", name=name, obj=memory)
 
 
 class CallFace(ABC):
-    """Calls of one family. Each builds a typed request and hands it to `operate`; no call does work of its own."""
+    """Calls of one family. Each builds a typed request and passes it to `operate`; none does work of its own."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Check the arguments of each public call before it is made; so no call of any face can forget to."""
+        """Check the arguments of each public call before it is made, so that no face can forget to."""
         super().__init_subclass__(**options)
         for name, member in list(vars(cls).items()):
             is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
@@ -183,11 +183,11 @@ class CallFace(ABC):
     @property
     @abstractmethod
     def scope(self) -> Scope | None:
-        """Return the scope of calls that name none."""
+        """Return the default scope of calls."""
 
     @abstractmethod
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+        """Perform the operation that takes `request` and return its report. Raises Unsupported.
 
         >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
@@ -199,7 +199,7 @@ class CallFace(ABC):
 
 
 class BlockingCalls(ABC):
-    """Calls of a face that wait for their answer: of each family the same names, made of the same methods."""
+    """Blocking calls of a face: the same names per family, made from the same methods."""
 
     runtime: Any
     """The face whose calls these are."""
@@ -220,11 +220,11 @@ def blocking_call(
 
 
 def blocking_call(method: Any) -> Any:
-    """Return `method` as a call that waits for its answer."""
+    """Return `method` as a blocking call."""
 
     @wraps(method)
     def call(self: BlockingCalls, /, *args: Any, **kwargs: Any) -> Any:
-        # By its name: a face of its own kind may do it in its own way.
+        # Looked up by name: a face may override it.
         return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
 
     return call
@@ -234,7 +234,7 @@ WordT = TypeVar("WordT", bound=StrEnum)
 
 
 def word_member(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
-    """Return the member of `kind` that `value` is, or names as a plain text. Raises InvalidInput."""
+    """Return `value` as a member of `kind`, by value or name. Raises InvalidInput."""
     try:
         return kind(value)
     except ValueError:
@@ -248,7 +248,7 @@ def require_store(
     keys: KeyProvider | None,
     index_bytes: int,
 ) -> None:
-    """Raise StoreUrlInvalid for what is no store, and InvalidInput for names in the place of things."""
+    """Raise StoreUrlInvalid for something that is no store, and InvalidInput for names instead of objects."""
     if not isinstance(store, str | PathLike) and not hasattr(store, "commit"):
         raise StoreUrlInvalid(problem="is not a text, a path or a Store")
     if isinstance(keys, str | PathLike):
@@ -258,7 +258,7 @@ def require_store(
 
 
 def path_list(paths: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
-    """Return the paths; a single path is one, and not one per letter."""
+    """Return the paths; a single path is one path, not one per letter."""
     return (paths,) if isinstance(paths, str | PathLike) else paths
 
 
@@ -270,7 +270,7 @@ def text_list(texts: Sequence[str], /, *, field: str) -> tuple[str, ...]:
 
 
 def id_list(ids: object, /) -> tuple[str, ...]:
-    """Return the ids of memories; a single id is one. Raises InvalidInput for other values."""
+    """Return the ids of memories; a single id is accepted. Raises InvalidInput for other values."""
     if isinstance(ids, str):
         return (ids,)
     if not isinstance(ids, Iterable):
@@ -279,14 +279,14 @@ def id_list(ids: object, /) -> tuple[str, ...]:
 
 
 class LibraryMessage(Protocol):
-    """A message as a model's library gives it: its `role` (or `type`) is looked for when it comes."""
+    """A message object of a model library, read through its `role` (or `type`)."""
 
     @property
     def content(self) -> object: ...
 
 
 MessageInput = str | Mapping[str, Any] | Message | LibraryMessage
-"""A text, one message {role, content, name?, timestamp?}, a Message, or one as a model's library gives it."""
+"""A text, one message {role, content, name?, timestamp?}, a Message, or an object of a model library."""
 Messages = MessageInput | Sequence[MessageInput]
 _Plain = str | Mapping[str, Any] | Message
 When = datetime | float | str
@@ -296,7 +296,7 @@ _FIELDS = frozenset({"role", "content", "name", "timestamp"})
 _BESIDE = frozenset(
     {"annotations", "audio", "function_call", "id", "refusal", "status", "tool_call_id", "tool_calls", "type"}
 )
-"""Fields of model APIs beside a message's words: they are not words and are left out."""
+"""Fields of model APIs other than a message's words; they are ignored."""
 _NO_FILTERS = RecallFilters()
 _SCOPES_KEPT = 256
 # Their parts were checked before.
@@ -314,7 +314,7 @@ def transcript_of(
     tags: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> TranscriptWrite:
-    """Return a write of one turn per message; those without words, such as calls of tools, are left out.
+    """Return a write with one turn per message; messages without words, such as tool calls, are left out.
 
     `speaker` names who said what is the user's, or the only message; `at` is when, where a message does not say so.
     Raises InvalidInput where a message is not one, there are too many, or none holds a word.
@@ -340,7 +340,7 @@ def transcript_of(
 
 
 def write_of(write: TranscriptWrite, /, *, scope: Scope | None, idempotency_key: str | None) -> MemoryWriteRequest:
-    """Return the request to store what `transcript_of` made. Raises InvalidInput for a key that is none."""
+    """Return the request to store what `transcript_of` made. Raises InvalidInput for an invalid key."""
     if idempotency_key is None and isinstance(scope, Scope):
         return _WRITES.make(scope=scope, write=write)
     return MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
@@ -356,7 +356,7 @@ def fact_of(
     at: When | None,
     citations: tuple[str, ...],
 ) -> FactDraft:
-    """Return the draft of a fact. Raises InvalidInput where a part of it is none."""
+    """Return the draft of a fact. Raises InvalidInput for an invalid part."""
     moment = given_instant(at, field="at") if at is not None else None
     try:
         return FactDraft(
@@ -374,7 +374,7 @@ def narrowed_by(
     agent_id: str | None = None,
     run_id: str | None = None,
 ) -> tuple[str | None, RecallFilters]:
-    """Return whose memory is asked for, and `filters`, typed or nested, narrowed to mem0's agent and run.
+    """Return the requested space, and `filters`, typed or nested, narrowed to mem0's agent and run.
 
     Nested filters may name the user, as mem0's do. Raises InvalidInput, LimitExceeded.
     """
@@ -405,7 +405,7 @@ def scope_of(
     run_id: str | None = None,
     conversation: str | None = None,
 ) -> Scope | None:
-    """Return `default` with mem0's ids laid over it: user = space, agent = agent, run = conversation."""
+    """Return `default` overlaid with mem0's ids: user = space, agent = agent, run = conversation."""
     if user_id is None and agent_id is None and run_id is None and conversation is None:
         return default
     if None not in {run_id, conversation} and run_id != conversation:
@@ -421,10 +421,10 @@ def scope_of(
 
 
 def _parts_scope(**fields: str | None) -> Scope:
-    """Return the scope of these parts; calls mostly name what was named before."""
+    """Return the scope of these parts; cached, because calls usually repeat them."""
     try:
         return _known_scope(**fields)
-    except TypeError:  # what cannot be looked up is no text
+    except TypeError:  # unhashable values are no texts
         return Scope.model_validate(fields)
 
 
@@ -455,8 +455,8 @@ def _metadata_fields(metadata: object) -> dict[str, Any]:
 
 
 def _each_message(messages: object) -> list[_Plain]:
-    """Return the messages one by one. Raises InvalidInput for what is none."""
-    # A model library's object may also be a list of its own fields: its `content` decides.
+    """Yield the messages one by one. Raises InvalidInput for anything else."""
+    # A model library's object may also iterate over its own fields: its `content` decides.
     is_one = isinstance(messages, str | Mapping | Message) or hasattr(messages, "content")
     if is_one or not isinstance(messages, Iterable):
         return [_plain_message(cast("object", messages))]
@@ -464,7 +464,7 @@ def _each_message(messages: object) -> list[_Plain]:
 
 
 def _plain_message(item: object) -> _Plain:
-    """Return a message object of a model's library as a mapping, and any other value unchanged."""
+    """Return a message object of a model library as a mapping, and any other value unchanged."""
     if isinstance(item, str | Mapping | Message):
         return cast("_Plain", item)
     role = getattr(item, "role", None) or getattr(item, "type", None)
@@ -492,7 +492,7 @@ def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instan
 
 
 def given_instant(moment: When, *, field: str) -> Instant:
-    """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported.
+    """Return the instant; a number is seconds or milliseconds by its size, as in imported transcripts.
 
     Raises InvalidInput for a negative number, which is mostly a mistake.
     """

@@ -10,7 +10,7 @@ from elytron_core.planes.facts import FactAuthority, FactKind, LearningAction
 
 
 class CandidatesFace(CallFace):
-    """Propose and decide on beliefs, fold near duplicates, see a conversation's state and its subjects.
+    """Propose and decide on beliefs, merge near duplicates, and read a conversation's state and its subjects.
 
     The examples start from here:
 
@@ -35,7 +35,8 @@ class CandidatesFace(CallFace):
         idempotency_key: str | None = None,
         user_id: str | None = None,
     ) -> contracts_write.MemoryWriteReport:
-        """Propose one fact, which is `topic`'s current one if admission accepts it; see the report's decision.
+        """Propose one fact, which becomes the current one for `topic` if admission accepts it; see the report's
+        decision.
 
         `authority` vouches for it, `at` is when it was observed (as in `add`), `citations` are ids of messages that it
         rests on.
@@ -58,7 +59,7 @@ class CandidatesFace(CallFace):
         return await self.operate(request)
 
     async def list_candidates(self, request: facts.CandidateListRequest | None = None, /) -> facts.CandidateListReport:
-        """Read proposed beliefs a page at a time; without a request, those that wait.
+        """Read proposed beliefs a page at a time; by default, the pending ones.
 
         >>> [candidate.id == boat.id for candidate in memory.list_candidates().items]
         [True]
@@ -76,7 +77,7 @@ class CandidatesFace(CallFace):
 
     @takes_request(facts.FactListRequest)
     async def list_facts(self, *, query: str = "", include_private: bool = False) -> facts.FactListReport:
-        """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`.
+        """Read facts in full a page at a time; by default, current ones that contain the words of `query`.
 
         >>> [(fact.topic, fact.content) for fact in memory.list_facts(query="tea").items]
         [('tea', 'Ada drinks green tea')]
@@ -104,9 +105,9 @@ class CandidatesFace(CallFace):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> facts.ProfileReport:
-        """Return the facts about a person that hold, or held at `as_of`, by kind; without a name, about the user.
+        """Return the facts about a person that hold now, or held at `as_of`, by kind; without a name, about the user.
 
-        With the wording `model`, the language model writes it, and each of its sentences cites facts that bear it.
+        With the wording `model`, the language model writes it, and each of its sentences cites facts that support it.
 
         >>> _ = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.FactKind.PROFILE)
         >>> print(memory.profile("Ada").text)
@@ -143,7 +144,7 @@ class CandidatesFace(CallFace):
         token: str | None = None,
         reason: str = "",
     ) -> facts.FactForgetReport:
-        """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them.
+        """Forget the facts that contain every word of `query`. Without the `token` of an earlier call, only list them.
 
         >>> rehearsal = memory.forget_facts("green tea")
         >>> [fact.content for fact in rehearsal.items]
@@ -169,7 +170,7 @@ class CandidatesFace(CallFace):
         return await self.operate(facts.LearningRequest(action=word, topic=topic, reason=reason))
 
     async def merge_facts(self, request: facts.MemoryMergeRequest | None = None, /) -> facts.MemoryMergeReport:
-        """Fold facts that say nearly the same; `undo` brings them back.
+        """Merge facts that say nearly the same; `undo` restores them.
 
         >>> _ = memory.add_fact("hot drink", "Ada drinks green tea")
         >>> [pair.likeness for pair in memory.merge_facts().pairs]
@@ -192,7 +193,7 @@ class CandidatesFace(CallFace):
     async def export_continuity(
         self, request: continuity.ContinuityExportRequest | None = None, /
     ) -> continuity.ContinuityExportReport:
-        """Take the scope's conversation along as a snapshot.
+        """Export the scope's conversation as a snapshot.
 
         >>> snapshot = memory.export_continuity().snapshot
         >>> [fact.content for fact in snapshot.layers.facts]
@@ -203,7 +204,7 @@ class CandidatesFace(CallFace):
     async def import_continuity(
         self, request: continuity.ContinuityImportRequest, /
     ) -> continuity.ContinuityImportReport:
-        """Take a snapshot into the scope's conversation; the newer word wins.
+        """Import a snapshot into the scope's conversation; the newer version wins.
 
         >>> snapshot = memory.export_continuity().snapshot
         >>> there = elytron.Scope(space="ada-at-work", conversation="monday")
@@ -213,7 +214,7 @@ class CandidatesFace(CallFace):
         return await self.operate(request)
 
     async def read_subjects(self, request: continuity.SubjectsRequest | None = None, /) -> continuity.SubjectsReport:
-        """Say who takes part in the space, and how they stand to each other.
+        """Return the subjects of the space and their relations.
 
         >>> noor = elytron.SubjectDraft(name="noor", subject_kind="human_user")
         >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.SubjectsWrite(subjects=(noor,))))
@@ -235,7 +236,7 @@ class CandidatesFace(CallFace):
 
 
 class BlockingCandidates(BlockingCalls):
-    """The calls about beliefs, waiting for their answer."""
+    """The calls about beliefs, blocking until their answer."""
 
     add_fact = blocking_call(CandidatesFace.add_fact)
     list_candidates = blocking_call(CandidatesFace.list_candidates)

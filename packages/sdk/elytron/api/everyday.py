@@ -38,7 +38,7 @@ class EverydayFace(CallFace):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> contracts_write.MemoryWriteReport:
-        """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once.
+        """Store a text or messages as evidence, each message as a separate turn; they can be recalled at once.
 
         `at` is when it was said: a datetime, ISO 8601 text, or seconds since 1970 (from 100,000,000,000 on,
         milliseconds).
@@ -72,7 +72,7 @@ class EverydayFace(CallFace):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> contracts_recall.MemoryRecallReport:
-        """Find what answers the query, best first, from the whole space or what the filters leave of it.
+        """Find what answers the query, best first, in the whole space or in what the filters select.
 
         `filters` may be nested ones as mem0 takes them, which may name the user; `top_k` is its word for `limit`, and
         `threshold` for `min_score`.
@@ -178,7 +178,7 @@ class EverydayFace(CallFace):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> control.MemoryHistoryReport:
-        """Read what happened to a memory, oldest first. Raises NotFound.
+        """Read the history of a memory, oldest first. Raises NotFound.
 
         >>> _ = memory.correct(tea, "Ada drinks white tea")
         >>> [item.event.value for item in memory.history(tea).items]
@@ -198,7 +198,7 @@ class EverydayFace(CallFace):
         reason: str = "",
         user_id: str | None = None,
     ) -> control.MemoryControlReport:
-        """Hide memories from recall and projection, by their ids; `undo` brings them back.
+        """Hide memories from recall and projection, by their ids; `undo` restores them.
 
         >>> _ = memory.forget(key, reason="the key hangs elsewhere")
         >>> [item.text for item in memory.list()]
@@ -241,7 +241,7 @@ class EverydayFace(CallFace):
         reason: str = "",
         user_id: str | None = None,
     ) -> control.MemoryControlReport:
-        """Remove memories by their ids, or the whole space by its name, physically.
+        """Physically remove memories by their ids, or the whole space by its name.
 
         Raises ScopeMissing if nothing is named.
 
@@ -266,7 +266,7 @@ class EverydayFace(CallFace):
         order: inspection.LedgerOrder = inspection.LedgerOrder.LATEST,
         user_id: str | None = None,
     ) -> inspection.MemoryReplayReport:
-        """Read the last turns of a conversation, or with `order` the first; a text names the conversation.
+        """Read the last turns of a conversation, or with `order` the first; a plain text names the conversation.
 
         >>> [turn.messages[0].text for turn in memory.replay(limit=1).turns]
         ['The boat key is under the oar.']
@@ -280,7 +280,7 @@ class EverydayFace(CallFace):
 
 
 class BlockingEveryday(BlockingCalls):
-    """The everyday calls, waiting for their answer."""
+    """The everyday calls, blocking until their answer."""
 
     write = blocking_call(EverydayFace.write)
     add = blocking_call(EverydayFace.add)
@@ -297,7 +297,7 @@ class BlockingEveryday(BlockingCalls):
 
 
 class TranscriptFace(CallFace):
-    """Commit turns, read them through views, change the life of their text, check their links."""
+    """Commit turns, read them through views, change the lifecycle of their text, check their links."""
 
     async def commit_transcript(
         self, request: transcript.MemoryTranscriptCommitRequest, /
@@ -314,7 +314,7 @@ class TranscriptFace(CallFace):
     async def replay_transcript(
         self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
     ) -> transcript.MemoryTranscriptReplayReport:
-        """Read the scope's conversation as one audience may see it: by default the host's UI.
+        """Read the scope's conversation as one audience may see it; defaults to the host's UI.
 
         >>> request = elytron.MemoryTranscriptReplayRequest(view=elytron.TranscriptReplayView.MODEL_CONTEXT, limit=1)
         >>> [turn.messages[0].text for turn in memory.replay_transcript(request).slice.turns]
@@ -337,7 +337,7 @@ class TranscriptFace(CallFace):
     async def request_transcript_lifecycle(
         self, request: transcript.MemoryTranscriptLifecycleRequest, /
     ) -> transcript.MemoryTranscriptLifecycleReport:
-        """Archive, restore, mask or delete the raw text of turns, or review what that would touch.
+        """Archive, restore, mask or delete the raw text of turns, or preview what that would affect.
 
         >>> mask = elytron.TranscriptLifecycleTransition.MASK
         >>> request = elytron.MemoryTranscriptLifecycleRequest(transition=mask, turn_ids=(key,))
@@ -349,7 +349,7 @@ class TranscriptFace(CallFace):
     async def repair_transcript(
         self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
     ) -> transcript.MemoryTranscriptRepairReport:
-        """Say which links of the scope's conversation are broken.
+        """Report the broken links of the scope's conversation.
 
         >>> report = memory.repair_transcript()
         >>> (report.checked_turns, report.issues)
@@ -360,7 +360,7 @@ class TranscriptFace(CallFace):
 
 
 class BlockingTranscript(BlockingCalls):
-    """The calls of transcripts, waiting for their answer."""
+    """The calls of transcripts, blocking until their answer."""
 
     commit_transcript = blocking_call(TranscriptFace.commit_transcript)
     replay_transcript = blocking_call(TranscriptFace.replay_transcript)

@@ -40,12 +40,12 @@ Moment = Annotated[Annotated[str, Field(max_length=limits.NAME_CHARS)] | float, 
 
 
 class FlatRequest(Request):
-    """A flat request. `space` is for callers whose key opens several; all others leave it out."""
+    """A flat request. `space` is for callers whose key opens several; all others omit it."""
 
     space: Space | None = None
 
     def scope_of(self, own: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
-        """Return the scope meant, over the caller's `own`; None leaves it to the caller's key."""
+        """Return the requested scope, or the caller's `own`; None leaves it to the caller's key."""
         if self.space is None and conversation is None:
             return None
         is_own = own is not None and self.space in {None, own.space}
@@ -156,7 +156,7 @@ class FlatCall(Generic[RequestT, AnswerT]):
 
 
 def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:
-    """Return the scope that calls of a caller are about who may use `space` alone, or any (None), of a runtime."""
+    """Return the default scope of a caller who may only use `space`, or any (None), of a runtime."""
     if space is None or (scope is not None and scope.space == space):
         return scope
     return Scope(space=space)

@@ -21,7 +21,7 @@ from elytron_core.errors import ScopeMissing
 async def delete_all(
     memory: CallFace, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> MemoryControlReport:
-    """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
+    """Erase the memories of the ids; a call without ids is rejected, so that an omission does not erase everything."""
     scope = calls.scope_of(memory.scope, user_id=user_id)
     if user_id is None and agent_id is None and run_id is None:
         raise ScopeMissing(operation="delete_all", way_out="pass a user_id, agent_id or run_id, or erase a whole space")
@@ -89,9 +89,8 @@ class Mem0Face(EverydayFace):
     async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> control.MemoryControlReport:
         """Give a fact or a message another text, by mem0's name. Raises NotFound.
 
-        A fact is corrected. A message is hidden and the edit takes its place: of its speaker, at its time, with
-        the message's id as `edit_of` in its metadata. The report names the new memory as `new_id`; the earlier text
-        stays in history.
+        A fact is corrected. A message is hidden and replaced by the edit, with its speaker and time, and the message's
+        id as `edit_of` in its metadata. The report names the new memory as `new_id`; the earlier text stays in history.
 
         >>> memory.update(key, "The boat key hangs in the hall.").changed
         True
@@ -122,7 +121,7 @@ class Mem0Face(EverydayFace):
 
 
 class BlockingMem0(BlockingEveryday):
-    """The calls by mem0's names, waiting for their answer."""
+    """The calls by mem0's names, blocking until their answer."""
 
     get_all = blocking_call(Mem0Face.get_all)
     update = blocking_call(Mem0Face.update)

@@ -30,9 +30,9 @@ _Group = tuple[FieldCondition, ...]
 
 
 def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
-    """Return whose memory `nested` is about, by `user_id` at the top or under AND, and `nested` without it.
+    """Return the user named in `nested`, by `user_id` at the top or under AND, and `nested` without it.
 
-    Raises InvalidInput where it names several, or all.
+    Raises InvalidInput if it names several users, or all.
     """
     users: set[Any] = set()
     rest: dict[str, Any] = {}
@@ -56,10 +56,10 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
 def filters_from(nested: Nested, /) -> RecallFilters:
     """Return `nested` as typed filters.
 
-    Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a
-    plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters, of which
-    times may be datetimes and ISO 8601 text. Every other name is one of metadata, and so is each under `metadata`.
-    Raises InvalidInput, also for a name that is all but one of a filter, and LimitExceeded.
+    Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a plain value,
+    "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters, whose times may be
+    datetimes or ISO 8601 text. Every other name is a metadata field, and so is each under `metadata`. Raises
+    InvalidInput, also for a name that is nearly that of a filter, and LimitExceeded.
     """
     typed: dict[str, Any] = {}
     rest = _take_typed(nested, typed)
@@ -71,7 +71,8 @@ def filters_from(nested: Nested, /) -> RecallFilters:
 
 
 def where_from(nested: Nested, /) -> Where:
-    """Return `nested`, all names of metadata, as groups of tests. Raises InvalidInput, LimitExceeded."""
+    """Return `nested`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
+    LimitExceeded."""
     try:
         return tuple(AnyOf(conditions=group) for group in _all_of(nested))
     except ValidationError as error:
@@ -79,7 +80,7 @@ def where_from(nested: Nested, /) -> Where:
 
 
 def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
-    """Move what has a filter of its own to `typed`; return the rest, all of which must hold."""
+    """Move conditions with a typed filter to `typed`; return the rest, all of which must hold."""
     rest: list[Nested] = []
     for name, value in nested.items():
         if name == "AND":
@@ -105,7 +106,7 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
 
 
 def _require_no_typo(name: str) -> None:
-    """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
+    """Raise InvalidInput for a name that is nearly that of a filter, and not its singular."""
     hint = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
     if hint is not None and name not in {hint, hint.removesuffix("s"), hint.removesuffix("ies") + "y"}:
         problem = f"is not a filter: did you mean {hint!r}? For metadata of that name, filter by 'metadata'"
@@ -134,7 +135,7 @@ def _listed_values(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _all_of(nested: Nested) -> list[_Group]:
-    """Return the groups that say what `nested` says: all its names must hold together."""
+    """Return groups equivalent to `nested`: all its conditions must hold together."""
     return _all_groups(_field_groups(name, value) for name, value in nested.items())
 
 

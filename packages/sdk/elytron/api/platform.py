@@ -8,12 +8,12 @@ from elytron_core.contracts import archive, inspection, maintenance
 
 
 class PlatformFace(CallFace):
-    """Say what can be done here and what a space holds; move, check and close it."""
+    """List abilities and contents; move, check and close a memory."""
 
     async def capabilities(
         self, request: inspection.MemoryCapabilitiesRequest | None = None, /
     ) -> inspection.MemoryCapabilityCatalog:
-        """Say what this memory can do, and what keeps it from the rest.
+        """Return what this memory can do, and why other capabilities are unavailable.
 
         >>> memory.capabilities().recall.permitted
         True
@@ -23,7 +23,7 @@ class PlatformFace(CallFace):
 
     @takes_request(inspection.MemorySpacesRequest)
     async def spaces(self, *, limit: int = 100, cursor: str | None = None) -> inspection.MemorySpacesReport:
-        """List the spaces of the store, by name, with what they hold of conversations.
+        """List the spaces of the store by name, with their conversation counts.
 
         >>> _ = memory.add("I am vegetarian.", user_id="noor")
         >>> [space.space for space in memory.spaces().spaces]
@@ -41,7 +41,8 @@ class PlatformFace(CallFace):
         acknowledge: bool = False,
         user_id: str | None = None,
     ) -> inspection.MemoryInspectionReport:
-        """Say what the space holds; with `check`, whether its store is sound; with `fingerprints`, those of all of it.
+        """Report what the space contains; with `check`, whether its store is sound; with `fingerprints`, its
+        fingerprints.
 
         `acknowledge` ends the reports of what repairs could not save of it.
 
@@ -88,7 +89,7 @@ class PlatformFace(CallFace):
         mode: archive.ImportMode = archive.ImportMode.FULL_RESTORE,
         user_id: str | None = None,
     ) -> archive.MemoryImportReport:
-        """Read an archive file into the space: exactly into an empty one, or what is new (see ImportMode).
+        """Import an archive file into the space: exactly into an empty one, otherwise what is new (see ImportMode).
 
         >>> _ = memory.export("ada.elytron")
         >>> memory.import_archive("ada.elytron", user_id="ada-restored").imported["turns"]
@@ -102,7 +103,7 @@ class PlatformFace(CallFace):
     async def keep_erasures(
         self, target: str | PathLike[str] | archive.MemoryErasuresKeepRequest, /
     ) -> archive.MemoryErasuresKeepReport:
-        """Write the erasures to a file, beside those already in it; it has no content of memories.
+        """Add the erasures to a file, in addition to those already in it; it contains no memory content.
 
         >>> _ = memory.erase(key)
         >>> {str(plane): count for plane, count in memory.keep_erasures("erasures.jsonl").erased.items()}
@@ -115,7 +116,7 @@ class PlatformFace(CallFace):
     async def apply_erasures(
         self, source: str | PathLike[str] | archive.MemoryErasuresApplyRequest, /
     ) -> archive.MemoryErasuresApplyReport:
-        """Erase again what such a file lists, if an older copy brought it back.
+        """Re-apply the erasures in such a file to a restored older copy.
 
         >>> _ = memory.erase(key)
         >>> _ = memory.keep_erasures("erasures.jsonl")
@@ -137,7 +138,7 @@ class PlatformFace(CallFace):
         return await self.operate(request or inspection.MemoryRecoverRequest())
 
     async def close(self, request: inspection.MemoryCloseRequest | None = None, /) -> inspection.MemoryLifecycleReport:
-        """Finish what was accepted and let go of the store; a second close does nothing.
+        """Finish accepted work and release the store; a second close does nothing.
 
         >>> print(memory.close().phase)
         closed
@@ -146,7 +147,7 @@ class PlatformFace(CallFace):
 
 
 class BlockingPlatform(BlockingCalls):
-    """The platform calls, waiting for their answer."""
+    """The platform calls, blocking until their answer."""
 
     inspect = blocking_call(PlatformFace.inspect)
     export = blocking_call(PlatformFace.export)
@@ -159,7 +160,7 @@ class BlockingPlatform(BlockingCalls):
 
 
 class MaintenanceFace(CallFace):
-    """Commit a finished turn, maintain memory, look after the jobs, and keep vectors complete.
+    """Commit a finished turn, maintain memory, manage jobs, and keep vectors complete.
 
     The examples start from here:
 
@@ -185,7 +186,7 @@ class MaintenanceFace(CallFace):
     async def maintain(
         self, request: maintenance.MemoryMaintainRequest | None = None, /
     ) -> maintenance.MemoryMaintenanceReport:
-        """Run the parts of maintenance now, one outcome each. Raises Unsupported where a model is demanded in vain.
+        """Run the parts of maintenance now, with one outcome each. Raises Unsupported if a required model is missing.
 
         >>> _ = memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=turn))
         >>> memory.maintain(elytron.MemoryMaintainRequest(extraction=elytron.ExtractionMethod.RULES)).turns
@@ -194,7 +195,7 @@ class MaintenanceFace(CallFace):
         return await self.operate(request or maintenance.MemoryMaintainRequest())
 
     async def list_jobs(self, request: maintenance.JobListRequest | None = None, /) -> maintenance.JobListReport:
-        """Read what was put off, whether it gets done, and what models may still cost today.
+        """List deferred jobs, their health, and what models may still cost today.
 
         >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> [job.turns for job in memory.list_jobs().jobs]
@@ -203,7 +204,7 @@ class MaintenanceFace(CallFace):
         return await self.operate(request or maintenance.JobListRequest())
 
     async def run_jobs(self, request: maintenance.JobRunRequest | None = None, /) -> maintenance.JobRunReport:
-        """Do the jobs that are due, oldest first.
+        """Run the due jobs, oldest first.
 
         >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> [job.attempts for job in memory.run_jobs().jobs]
@@ -212,7 +213,7 @@ class MaintenanceFace(CallFace):
         return await self.operate(request or maintenance.JobRunRequest())
 
     async def retry_job(self, request: str | maintenance.JobRetryRequest, /) -> maintenance.JobReport:
-        """Let a job be tried again at once, also one that was given up. Raises NotFound.
+        """Make a job due immediately, even an abandoned one. Raises NotFound.
 
         >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> print(memory.retry_job(report.job).job.state)
@@ -223,7 +224,7 @@ class MaintenanceFace(CallFace):
         return await self.operate(request)
 
     async def cancel_job(self, request: str | maintenance.JobCancelRequest, /) -> maintenance.JobReport:
-        """Give a job up; what it did already stays. Raises NotFound.
+        """Cancel a job; work already done stays. Raises NotFound.
 
         >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> print(memory.cancel_job(report.job).job.state)
@@ -236,7 +237,7 @@ class MaintenanceFace(CallFace):
     async def compact_journal(
         self, request: maintenance.JournalCompactRequest | None = None, /
     ) -> maintenance.JournalCompactReport:
-        """Leave one journal entry for each run of entries that tell of nothing; bounded stores do so by themselves.
+        """Replace each run of journal entries without information by one; bounded stores do so automatically.
 
         >>> _ = memory.erase(memory.add("The ferry leaves at six.").ids)
         >>> memory.compact_journal().changed
@@ -245,7 +246,7 @@ class MaintenanceFace(CallFace):
         return await self.operate(request or maintenance.JournalCompactRequest())
 
     async def embed(self, request: maintenance.MemoryEmbedRequest | None = None, /) -> maintenance.MemoryEmbedReport:
-        """Make vectors of what has none; a runtime with an embedder does so by itself after writes.
+        """Create missing vectors; a runtime with an embedder does so automatically after writes.
 
         >>> _ = memory.add("The ferry leaves at six.")
         >>> print(memory.embed().outcome)  # opened with an `embedder`: complete
@@ -256,7 +257,7 @@ class MaintenanceFace(CallFace):
     async def switch_model(
         self, request: maintenance.ModelSwitchRequest | None = None, /
     ) -> maintenance.MemoryEmbedReport:
-        """Make vectors by the runtime's embedder; when none is missing, recall compares these. Call until complete.
+        """Create vectors with the runtime's embedder; once none is missing, recall compares these. Call until complete.
 
         >>> _ = memory.add("The ferry leaves at six.")
         >>> print(memory.switch_model().outcome)  # opened with an `embedder`: more, then complete
@@ -266,7 +267,7 @@ class MaintenanceFace(CallFace):
 
 
 class BlockingMaintenance(BlockingCalls):
-    """The calls of maintenance, waiting for their answer."""
+    """The calls of maintenance, blocking until their answer."""
 
     compact_journal = blocking_call(MaintenanceFace.compact_journal)
     embed = blocking_call(MaintenanceFace.embed)

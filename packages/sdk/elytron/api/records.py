@@ -109,7 +109,7 @@ class RecordsFace(CallFace):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordSearchReport:
-        """Find records below a namespace; `where` is a nested filter on fields of the value, as mem0 takes them.
+        """Find records below a namespace; `where` is a nested filter on fields of the value, in mem0's form.
 
         >>> [item.key for item in memory.search_records(["shop"], where={"boxes": {"gt": 0}}).items]
         ['sencha']
@@ -136,7 +136,7 @@ class RecordsFace(CallFace):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordNamespaceListReport:
-        """List the namespaces below a prefix, each with how many records it holds.
+        """List the namespaces below a prefix, each with its number of records.
 
         >>> [(found.namespace, found.records) for found in memory.list_record_namespaces(["shop"]).namespaces]
         [(('shop', 'stock'), 2)]
@@ -160,7 +160,7 @@ class RecordsFace(CallFace):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordHistoryReport:
-        """Read the versions of one record that are kept, oldest first. Raises NotFound.
+        """Read the stored versions of one record, oldest first. Raises NotFound.
 
         >>> _ = memory.put_record(["shop", "stock"], "sencha", {"boxes": 2})
         >>> [version.value for version in memory.record_history(["shop", "stock"], "sencha").versions]
@@ -176,7 +176,7 @@ class RecordsFace(CallFace):
 
 
 class BlockingRecords(BlockingCalls):
-    """The calls of records, waiting for their answer."""
+    """The calls of records, blocking until their answer."""
 
     put_record = blocking_call(RecordsFace.put_record)
     get_record = blocking_call(RecordsFace.get_record)

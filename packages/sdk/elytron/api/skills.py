@@ -9,7 +9,7 @@ from elytron_core.planes.tools import AgentToolRegistrySnapshot
 
 
 class SkillsFace(CallFace):
-    """See, edit, switch, delete and govern what was learned; read what the host keeps.
+    """List, edit, enable, delete and govern learned skills; read the host's own.
 
     The examples start from here:
 
@@ -24,7 +24,7 @@ class SkillsFace(CallFace):
     async def list_runtime_skills(
         self, request: skills.RuntimeSkillListRequest | None = None, /
     ) -> skills.RuntimeSkillListReport:
-        """Read what runtime skills there are, those in use and of quality first.
+        """List runtime skills, best first: those in use, then by quality.
 
         >>> [item.title for item in memory.list_runtime_skills().runtime_skills]
         ['Bleed the radiators']
@@ -44,7 +44,7 @@ class SkillsFace(CallFace):
         return await self.operate(skill)
 
     async def edit_runtime_skill(self, request: skills.RuntimeSkillEditRequest, /) -> skills.RuntimeSkillMutationReport:
-        """Revise an existing runtime skill; the change is kept as a diff. Raises NotFound.
+        """Revise an existing runtime skill; the change is stored as a diff. Raises NotFound.
 
         >>> edit = elytron.RuntimeSkillEditRequest(name=skill, title="Bleed a radiator", edit_reason="one at a time")
         >>> memory.edit_runtime_skill(edit).skill.title
@@ -56,7 +56,7 @@ class SkillsFace(CallFace):
     async def set_runtime_skill_enabled(
         self, skill: str, /, *, enabled: bool = True
     ) -> skills.RuntimeSkillMutationReport:
-        """Let recall show a runtime skill, or not; its content stays. Raises NotFound.
+        """Enable or disable a runtime skill in recall; its content stays. Raises NotFound.
 
         >>> _ = memory.set_runtime_skill_enabled(skill, enabled=False)
         >>> memory.list_runtime_skills().disabled
@@ -86,7 +86,7 @@ class SkillsFace(CallFace):
         outcome: ReuseOutcome = ReuseOutcome.SUCCEEDED,
         note: str = "",
     ) -> skills.RuntimeSkillReuseReport:
-        """Say how it went with the runtime skills that a reply used.
+        """Record the outcome of the runtime skills that a reply used.
 
         >>> _ = memory.record_skill_reuse(skill, outcome=elytron.ReuseOutcome.MISMATCH, note="no key at hand")
         >>> memory.get_runtime_skill(skill).skill.mismatch_count
@@ -98,7 +98,7 @@ class SkillsFace(CallFace):
     async def govern_runtime_skills(
         self, request: skills.RuntimeSkillGovernRequest | None = None, /
     ) -> skills.RuntimeSkillGovernReport:
-        """Merge, retire and prune runtime skills by likeness, quality and age.
+        """Merge, retire and prune runtime skills by similarity, quality and age.
 
         >>> memory.govern_runtime_skills(elytron.RuntimeSkillGovernRequest(dry_run=True)).looked_at
         1
@@ -108,7 +108,7 @@ class SkillsFace(CallFace):
     async def add_agent_skill_dir(
         self, path: str | PathLike[str] | skills.AgentSkillDirAddRequest, /
     ) -> skills.AgentSkillDirectoryReport:
-        """Have one more directory of agent skills read until this runtime closes. Raises InvalidInput.
+        """Add a directory of agent skills for this runtime to read until it closes. Raises InvalidInput.
 
         >>> Path("skills/pdf-forms").mkdir(parents=True)
         >>> front = ("---", "name: pdf-forms", "description: Fill PDF forms", "---", "Steps.")
@@ -122,7 +122,7 @@ class SkillsFace(CallFace):
 
 
 class BlockingSkills(BlockingCalls):
-    """The calls of skills, waiting for their answer."""
+    """The calls of skills, blocking until their answer."""
 
     list_runtime_skills = blocking_call(SkillsFace.list_runtime_skills)
     get_runtime_skill = blocking_call(SkillsFace.get_runtime_skill)
@@ -135,7 +135,7 @@ class BlockingSkills(BlockingCalls):
 
 
 class ToolsFace(CallFace):
-    """Register which tools the host has; what use teaches of them comes in by `write`.
+    """Register the host's tools; experience with them is stored by `write`.
 
     The examples start from here:
 
@@ -147,7 +147,7 @@ class ToolsFace(CallFace):
     async def upsert_agent_tool_registry(
         self, snapshot: AgentToolRegistrySnapshot | tools.AgentToolRegistryUpsertRequest, /
     ) -> tools.AgentToolRegistryUpsertReport:
-        """Register a snapshot, in the place of the one that had its id.
+        """Register a snapshot, replacing one of the same id.
 
         >>> write = elytron.AgentToolDescriptor(tool_id="write_file", schema_fingerprint="schema-2")
         >>> grown = snapshot.model_copy(update={"tools": (read, write)})
@@ -183,7 +183,7 @@ class ToolsFace(CallFace):
     async def delete_agent_tool_registry(
         self, registry: str | tools.AgentToolRegistryDeleteRequest, /
     ) -> tools.AgentToolRegistryDeleteReport:
-        """Remove a registry; what was learned of its tools stays.
+        """Remove a registry; experience with its tools stays.
 
         >>> memory.delete_agent_tool_registry("host-tools").changed
         True
@@ -194,7 +194,7 @@ class ToolsFace(CallFace):
 
 
 class BlockingTools(BlockingCalls):
-    """The calls of tools, waiting for their answer."""
+    """The calls of tools, blocking until their answer."""
 
     upsert_agent_tool_registry = blocking_call(ToolsFace.upsert_agent_tool_registry)
     list_agent_tool_registries = blocking_call(ToolsFace.list_agent_tool_registries)

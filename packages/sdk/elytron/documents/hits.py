@@ -62,7 +62,7 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
 
 
 def cited_hit(hit: RecallHit, space: SpaceId, /) -> RecallHit:
-    """Return the hit of a message with how people are shown its place; any other as it is."""
+    """Return the hit of a message with its citation for people; any other hit unchanged."""
     if hit.plane is not RecallPlane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
         return hit
     turn, _, part = hit.id.partition("#")
@@ -89,7 +89,7 @@ def fact_hit(
     score: float = 0.0,
     signals: Mapping[str, float] | None = None,
 ) -> RecallHit:
-    """Return the hit of a fact, with how fresh it is at `now`."""
+    """Return the hit of a fact, with its freshness at `now`."""
     fresh = fact_freshness(fact, now) if now is not None else None
     return _FACT_HITS.make(
         id=fact.id,
@@ -132,7 +132,7 @@ def with_newer(
     places_of: Callable[[Sequence[RecallHit]], Mapping[str, int]],
     /,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
+    """Return the hits; if the question asks for the present state, with the latest statement before what it superseded.
 
     A replaced hit names the last word; scores stay with the places. `places_of` gives the places of hits in time.
     """
@@ -173,7 +173,7 @@ _SEARCH_FIELDS = {"query", "filters", "diversity", "min_score", "extent", "recal
 
 
 class CursorForm(NamedTuple):
-    """The cursors of one kind of report: a group of the pattern for each part of them."""
+    """The cursors of one kind of report: a pattern with a group per part."""
 
     pattern: re.Pattern[str]
     giver: str
@@ -186,13 +186,13 @@ class CursorForm(NamedTuple):
         return match.groups()
 
     def key(self, cursor: str | None, /) -> str:
-        """Return a cursor that is a key as a whole, "" for the first page. Raises InvalidInput."""
+        """Return a cursor that is a whole key, "" for the first page. Raises InvalidInput."""
         if cursor is not None:
             self.parts(cursor)
         return cursor or ""
 
     def refusal(self) -> InvalidInput:
-        """Return the error for a cursor that no report of this kind gave."""
+        """Return the error for a cursor that no report of this kind returned."""
         return InvalidInput(field="cursor", problem=f"was not issued by {self.giver}")
 
 
@@ -200,19 +200,19 @@ _RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall repor
 
 
 def cursor_of(request: MemoryRecallRequest, memory_ids: Sequence[str], sequence: int, /) -> str:
-    """Return the cursor that continues behind `memory_ids`, those of earlier pages included."""
+    """Return the cursor that continues after `memory_ids`, which include earlier pages."""
     return f"{len(memory_ids)}.{sequence}.{_request_check(request, memory_ids)}"
 
 
 def place_in(cursor: str | None, /) -> int:
-    """Return how many memories came before. Raises InvalidInput for what is no cursor."""
+    """Return how many memories came before. Raises InvalidInput for an invalid cursor."""
     if cursor is None:
         return 0
     return int(_RECALL.parts(cursor)[0])
 
 
 def require_same(request: MemoryRecallRequest, memory_ids: Sequence[str], sequence: int, /) -> None:
-    """Raise InvalidInput unless the request's cursor was given for this query, with these memories before it.
+    """Raise InvalidInput unless the request's cursor belongs to this query with these memories before it.
 
     A write that leaves their order as it was does no harm.
     """
@@ -220,7 +220,7 @@ def require_same(request: MemoryRecallRequest, memory_ids: Sequence[str], sequen
         return
     _, number, check = _RECALL.parts(request.cursor)
     if check != _request_check(request, memory_ids):
-        # With the same state of the space, only the request can be another.
+        # In the same state of the space, only the request can differ.
         cause = "a different query or different filters" if int(number) == sequence else "an earlier state of the space"
         raise InvalidInput(field="cursor", problem=f"belongs to {cause}: request the first page again")
 

@@ -25,14 +25,14 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class PlaneReach(Enum):
-    """Calls that show the memories of a plane."""
+    """Calls that return the memories of a plane."""
 
     RECALL = auto()
-    """Recall and lists, if the filters leave it."""
+    """Recall and lists, if the filters allow it."""
     IF_NAMED = auto()
     """Recall and lists, only if the filters name it."""
     BY_ID = auto()
-    """Neither: its own operations, and `get` by id."""
+    """Neither: only its own operations, and `get` by id."""
 
 
 def _plain_text(value: Any, /) -> str:
@@ -73,12 +73,12 @@ def _no_fields(_: object, /) -> Mapping[str, records.Scalar]:
 
 @dataclass(frozen=True, slots=True)
 class PlaneHome(Generic[ValueT]):
-    """One plane: where its documents are stored, what they hold, and who is shown them."""
+    """One plane: where its documents are stored, what they contain, and who may see them."""
 
     plane: RecallPlane
     collection: str
     word: str
-    """The beginning of the ids of its memories."""
+    """Prefix of its memory ids."""
     kind: type[ValueT]
     _: KW_ONLY
     reach: PlaneReach = PlaneReach.BY_ID
@@ -91,9 +91,9 @@ class PlaneHome(Generic[ValueT]):
     at: Callable[[ValueT], Instant] = _updated_at
     """When a document last changed."""
     citations: Callable[[ValueT], tuple[str, ...]] = _no_names
-    """The turns and other references that a document rests on."""
+    """The turns and other references that a document is based on."""
     privacy: Callable[[ValueT], FactPrivacy | None] = _no_subject
-    """The privacy of a document; a private one is shown only to a caller that asks for it."""
+    """The privacy of a document; a private one is only shown to a caller that requests private memories."""
     is_private: Callable[[ValueT], bool] = _return_false
     """True if a document is private, for a plane that is read by id and has no `privacy`."""
     freshness: Callable[[ValueT, Instant], FactFreshness | None] = _no_subject
@@ -107,22 +107,22 @@ class PlaneHome(Generic[ValueT]):
 
     namespace: Callable[[ValueT], tuple[str, ...]] = _no_names
     fields: Callable[[ValueT], Mapping[str, records.Scalar]] = _no_fields
-    """The fields that conditions of a filter compare."""
+    """The fields that filter conditions compare."""
     index_text: Callable[[ValueT], str] | None = None
-    """The text that the index is given; None for `text`."""
+    """The text for the index; None for `text`."""
     index_title: Callable[[ValueT], str] | None = None
     is_embedded: bool = False
 
     public: Callable[[ValueT], ValueT | None] = _no_subject
-    """The form of a document in a public archive; None if it stays out."""
+    """The form of a document in a public archive; None if it is left out."""
     key: Callable[[SpaceRecord, ValueT], str] | None = None
-    """The key of a document in a space; None for a plane that mode `bootstrap` of an archive does not bring."""
+    """The key of a document in a space; None for a plane that mode `bootstrap` of an archive does not import."""
     succeeding: Callable[[ValueT, ValueT], ValueT] = _only_value
-    """A document of an archive, in the place of one that is hidden or expired."""
+    """An archive's document, replacing one that is hidden or expired."""
     evidence: DerivedMemoryPlane | None = None
     """The name of the plane in links from turns; None for a plane that is not linked to the turns it cites."""
     is_of_all: bool = False
-    """True if a document is drawn from its whole conversation, whose tag is its key."""
+    """True if a document is derived from its whole conversation, whose tag is its key."""
 
 
 def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> FactFreshness:
@@ -139,7 +139,7 @@ def _proposed_subject(candidate: candidates.Candidate, /) -> str:
 
 
 def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
-    """Return whether a proposal is private, or is to become a private document."""
+    """Return whether a proposal is private, or proposes a private document."""
     draft = candidate.draft
     return draft.privacy is FactPrivacy.PRIVATE or isinstance(draft.proposal, candidates.GardenProposal)
 
@@ -182,9 +182,9 @@ _DECLARED = (
 HOMES: dict[str, PlaneHome[Any]] = {home.collection: home for home in _DECLARED}
 _OF_KIND: dict[type[Value], PlaneHome[Any]] = {home.kind: home for home in _DECLARED}
 LISTED_HOMES = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
-"""Those among them that recall reads and lists show, in the order of lists."""
+"""Those that recall reads and lists show, in list order."""
 OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is PlaneReach.RECALL)
-"""The planes of what conversations keep, which recall reads unasked."""
+"""The planes of conversations' continuity, which recall reads by default."""
 PLANES_IF_NAMED = frozenset(home.plane for home in HOMES.values() if home.reach is PlaneReach.IF_NAMED)
 """The planes that recall reads only if the filters name them."""
 PLANES: dict[str, RecallPlane] = {
@@ -195,20 +195,20 @@ PLANES: dict[str, RecallPlane] = {
 }
 """The plane of each collection's memories."""
 BOOTSTRAP_HOMES = {name: home for name, home in HOMES.items() if home.key is not None}
-"""Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
+"""Those that mode `bootstrap` of an archive imports, in addition to turns, facts and skills."""
 WITH_PRIVACY = frozenset(
     {RecallPlane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _no_subject)}
 )
 """The planes whose memories each have a privacy."""
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
-"""Those that are linked to the turns that they cite."""
+"""Those that are linked to the turns they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
 FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in LISTED_HOMES.values()))
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""
 
 
 def home_of(value: Value, /) -> PlaneHome[Any]:
-    """Return the declaration of the plane that `value` is a document of."""
+    """Return the declaration of the plane of the document `value`."""
     return _OF_KIND[type(value)]
 
 
@@ -259,7 +259,7 @@ def by_plane(documents: Mapping[str, int], /) -> dict[RecallPlane, int]:
 
 
 def kept_memory(document: Document, /) -> StoredMemory:
-    """Return what a document of one of these planes holds."""
+    """Return the value of a document of one of these planes."""
     return StoredMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
 
 
@@ -276,19 +276,19 @@ def id_of(ref: DocumentRef, /) -> str:
 
 
 def place_of(memory_id: str, /) -> DocumentRef | None:
-    """Return where a memory of this id would stand; None where the id is of another form."""
+    """Return where a memory of this id would be stored; None if the id has another form."""
     word, sign, key = memory_id.partition(":")
     collection = COLLECTION_OF_WORD.get(word)
     return DocumentRef(collection, key) if sign and collection is not None else None
 
 
 def text_of(value: Value, /) -> str:
-    """Return what the document says."""
+    """Return the document's text."""
     return home_of(value).text(value)
 
 
 def title_of(value: Value, /) -> str:
-    """Return what the document is about, in a few words."""
+    """Return the document's subject, in a few words."""
     return home_of(value).title(value)
 
 
@@ -298,7 +298,7 @@ def at_of(value: Value, /) -> Instant:
 
 
 def citations_of(value: Value, /) -> tuple[str, ...]:
-    """Return the turns and other references that the document rests on."""
+    """Return the turns and other references that the document is based on."""
     return home_of(value).citations(value)
 
 
@@ -308,7 +308,7 @@ def conversation_of(value: Any, /) -> tuple[str | None, str | None]:
 
 
 def touched_planes(decisions: Iterable[ControlDecision], /) -> tuple[RecallPlane, ...]:
-    """Return the planes in which something was changed, or would be, in their order."""
+    """Return the planes that were changed, or would be, in order."""
     planes = {decision.plane for decision in decisions if decision.outcome is ControlOutcome.CHANGED}
     return tuple(plane for plane in RecallPlane if plane in planes)
 
@@ -325,7 +325,7 @@ def is_forgotten(value: Value, /) -> bool:
 
 
 def is_expired(value: Value, now: Instant, /) -> bool:
-    """Return whether the document's time to live is over."""
+    """Return whether the document's time to live has passed."""
     end = home_of(value).expires_at(value)
     return end is not None and end <= now
 

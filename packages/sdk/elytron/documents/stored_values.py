@@ -57,7 +57,7 @@ _NONCE_BYTES: Final = 12
 
 
 def sealed_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
-    """Return `answer` as it is kept under the idempotency key `key` of `request`."""
+    """Return `answer` sealed for storage under the idempotency key `key` of `request`."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(_NONCE_BYTES)
@@ -81,7 +81,7 @@ _AT_ONCE = 500
 
 
 async def documents_under(store: Store, space: SpaceId, collection: str, prefixes: Iterable[str], /) -> list[Document]:
-    """Return every document of `collection` whose key begins with one of `prefixes`, in their order.
+    """Return every document of `collection` whose key begins with one of `prefixes`, in order.
 
     None of the prefixes may be the beginning of another.
     """
@@ -108,16 +108,16 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
 
 
 class SoundDocuments(NamedTuple):
-    """The documents of a prefix that can be read, and the keys of those that cannot."""
+    """The readable documents of a prefix, and the keys of the unreadable ones."""
 
     documents: list[Document]
     damaged: list[str]
 
 
 async def sound_documents(store: Store, space: SpaceId, collection: str, prefix: str, /) -> SoundDocuments:
-    """Return every document of `collection` under `prefix`, in their order, past those that the store does not serve.
+    """Return every document of `collection` under `prefix`, in order, skipping those that the store does not serve.
 
-    Raises StoreCorrupt and SealBroken for damage that is no document's.
+    Raises StoreCorrupt and SealBroken for damage that belongs to no document.
     """
     reading = SoundDocuments([], [])
     after, limit = "", limits.SCAN_MAX
@@ -153,7 +153,7 @@ class ChangeSet:
         self._requires: dict[DocumentRef, RequireRevision] = {}
 
     def put(self, ref: DocumentRef, value: Value, /, *, expects: int, action: JournalAction | None) -> bytes:
-        """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
+        """Write `value` at `ref`, now at revision `expects`; with `action`, add a journal entry. Return its bytes."""
         body = value.to_bytes()
         self._puts[ref] = PutChange(ref, body, expects)
         if isinstance(value, FOLDED):
@@ -163,17 +163,17 @@ class ChangeSet:
         return body
 
     def delete(self, ref: DocumentRef, /, *, expects: int, has_entry: bool = True) -> None:
-        """Remove the document at `ref`, now at revision `expects`; the journal says so, unless it has no entries."""
+        """Delete the document at `ref`, now at revision `expects`, with a journal entry unless it has none."""
         self._deletes[ref] = DeleteChange(ref, expects)
         if has_entry:
             self._entries.append(EntryDraft(JournalAction.DELETE, ref))
 
     def require(self, ref: DocumentRef, /, *, revision: int) -> None:
-        """Demand that `ref` is still at the revision by which the batch was judged; 0 if it was absent."""
+        """Require `ref` to be still at the revision that the batch was judged by; 0 if it was absent."""
         self._requires[ref] = RequireRevision(ref, revision)
 
     def join(self, other: "ChangeSet", /) -> None:
-        """Take in the changes of another part of the same write; both touch other documents."""
+        """Add the changes of another part of the same write, which touches other documents."""
         self._puts |= {change.ref: change for change in other.puts}
         self._deletes |= {delete.ref: delete for delete in other.deletes}
         self._requires |= {require.ref: require for require in other.requires}
@@ -190,7 +190,7 @@ class ChangeSet:
 
     @property
     def requires(self) -> tuple[RequireRevision, ...]:
-        """Documents that must be unchanged since they were read; those that the batch changes have a revision."""
+        """Documents that must be unchanged since they were read; changed documents carry a revision anyway."""
         changed = self._puts.keys() | self._deletes.keys()
         return tuple(require for ref, require in self._requires.items() if ref not in changed)
 
@@ -217,7 +217,7 @@ class SlotKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """A slot with the ids of its facts, oldest first. `earlier` are its documents under the forms of earlier builds."""
+    """A slot with the ids of its facts, oldest first. `earlier` are its documents under earlier builds' keys."""
 
     key: SlotKey
     ref: DocumentRef
@@ -226,7 +226,7 @@ class StoredSlot:
     earlier: Mapping[DocumentRef, int] = field(default_factory=dict[DocumentRef, int])
 
     def put(self, changes: ChangeSet, /) -> None:
-        """Add the list to a batch, all of it in one document; an empty one goes."""
+        """Add the list to a batch, all of it in one document; an empty one is deleted."""
         for ref, revision in self.earlier.items():
             changes.delete(ref, expects=revision)
         if self.facts:
@@ -237,7 +237,7 @@ class StoredSlot:
 
 
 def key_of(fact: Fact, /) -> SlotKey:
-    """Return which slot a fact is a version of."""
+    """Return the slot of which a fact is a version."""
     return SlotKey(fact.kind, fact.topic, fact.home)
 
 
@@ -249,7 +249,7 @@ def slot_ref(record: SpaceRecord, key: SlotKey, /) -> DocumentRef:
 async def read_slots(
     store: Store, space: SpaceId, record: SpaceRecord, keys: Iterable[SlotKey], /
 ) -> dict[DocumentRef, StoredSlot]:
-    """Return the slots of `keys` by their places; one that is not stored has no facts."""
+    """Return the slots of `keys` by their refs; one that is not stored has no facts."""
     places: dict[DocumentRef, list[SlotKey]] = {}
     for key in keys:
         places.setdefault(slot_ref(record, key), []).append(key)
@@ -266,7 +266,7 @@ async def read_slots(
         slots[ref] = StoredSlot(
             key=key._replace(topic=stored[0].topic) if stored else key,
             ref=ref,
-            # An id begins with its time: lists that were kept apart come into one order.
+            # An id begins with its time, so separate lists can be merged in order.
             facts=tuple(names if len(stored) < 2 else sorted(names)),
             revision=slot_documents[ref].revision if ref in slot_documents else 0,
             earlier={one: document.revision for one, document in slot_documents.items() if one != ref},
@@ -287,6 +287,6 @@ async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list
 
 
 def remaining_of(versions: Iterable[Fact], /, *, without: Collection[str]) -> tuple[str, ...]:
-    """Return the ids of other versions that are believed to hold at some time, as many as one request can name."""
+    """Return the ids of other versions that are still believed for some time, as many as one request can name."""
     ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
     return tuple(ids[-limits.WRITES_PER_REQUEST :])

@@ -63,7 +63,7 @@ def _read_numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
 
 
 def read_packed(data: bytes, /) -> PackedFile:
-    """Return what the file holds. Its digest is checked before: other bytes have no defined result."""
+    """Return the contents of the file, whose digest is checked first: other bytes have no defined result."""
     stream = BytesIO(data)
     _, _, width, layers, heads, inner, _, _, _ = _read_numbers(stream, "4s8I")
     epsilon, _, count, start, end, _, unknown, length = _read_numbers(stream, "f6IQ")
@@ -92,7 +92,7 @@ def read_packed(data: bytes, /) -> PackedFile:
 
 
 class PieceTokenizer:
-    """Cuts texts into the pieces of words that are together most probable, as SentencePiece does."""
+    """Splits texts into the most probable word pieces, as SentencePiece does."""
 
     def __init__(self, file: PackedFile, /) -> None:
         self._scores = file.scores
@@ -104,7 +104,7 @@ class PieceTokenizer:
         self._unknown_score = min(self._scores) - _UNKNOWN_PENALTY
 
     def token_ids(self, text: str, /, *, most: int) -> list[int]:
-        """Return the tokens of a text, `most` at most with those at its edges."""
+        """Return the tokens of a text, at most `most` including its edge tokens."""
         plain = unicodedata.normalize("NFC", text).translate(self._characters)
         start, end = self._edges
         ids = [start]
@@ -134,7 +134,7 @@ class PieceTokenizer:
 
 
 def packed_encoder(file: PackedFile, session: Any, /, *, max_tokens: int) -> Callable[[str], list[float]]:
-    """Return what makes the vector of a text of its pieces, through the graph that was made of the file."""
+    """Return a function that computes a text's vector from its pieces, using the graph built from the file."""
     tokenizer, words_weight = PieceTokenizer(file), file.weights[WORDS]
     assert isinstance(words_weight, PackedWeight)
     # A copy, so that the rest of the file is not kept in memory.

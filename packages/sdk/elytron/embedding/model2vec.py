@@ -38,7 +38,7 @@ _HEADER_BYTES: Final = 1024 * 1024
 
 
 def read_safetensors(data: bytes, /) -> Tensors:
-    """Return the tensors in `data` by name, those of a kind that NumPy lacks left out. Raises UnreadableFile."""
+    """Return the tensors in `data` by name, except those of a type that NumPy lacks. Raises UnreadableFile."""
     bad = UnreadableFile(name=WEIGHTS, problem="is not a complete safetensors file")
     size = int.from_bytes(data[:_HEAD], "little")
     if len(data) < _HEAD or size > min(_HEADER_BYTES, len(data) - _HEAD):
@@ -69,18 +69,18 @@ Floats = NDArray[np.float32]
 
 
 class TableConfig(Value):
-    """Fields of a folder's `config.json` that change vectors."""
+    """Fields of a folder's `config.json` that affect vectors."""
 
     normalize: bool = False
     max_length: Annotated[int, Field(ge=1)] | None = _MAX_TOKENS
 
 
 class Model2VecEmbedder(FileEmbedder["TokenTable"]):
-    """Turns texts into vectors by the table of token vectors in `folder`. Needs `tokenizers` of the extra `local`.
+    """Embeds texts with the table of token vectors in `folder`. Needs `tokenizers` of the extra `local`.
 
-    The folder holds `model.safetensors`, `tokenizer.json` and `config.json`, as Model2Vec writes them. Its model's id
-    follows from these files, so the same files give comparable vectors wherever they stand. The table is read at first
-    use. A text without a token that the table knows gets one vector for all such texts; such a query is refused.
+    The folder contains `model.safetensors`, `tokenizer.json` and `config.json`, as Model2Vec writes them. Its model's
+    id is derived from these files, so the same files give comparable vectors anywhere. The table is loaded at first
+    use. All texts without a known token share one vector; such a query is refused.
     """
 
     def __init__(self, folder: str | PathLike[str], /) -> None:
@@ -90,14 +90,14 @@ class Model2VecEmbedder(FileEmbedder["TokenTable"]):
         super().__init__(EmbedderInfo(self._manifest.model, self._manifest.dimensions))
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
-        """Return the vector of a query. Raises UnreadableFile, ModelRefused where it holds no token of the table."""
+        """Return the vector of a query. Raises UnreadableFile, ModelRefused if it contains no token of the table."""
         (vector,) = await asyncio.to_thread(lambda: [self.load().vector(text)])
         if not vector.any():
             raise ModelRefused(f"{self._manifest.model!r} does not know any token of the query")
         return vector.tolist()
 
     def _encode(self, model: "TokenTable", texts: Sequence[str]) -> list[list[float]]:
-        # A vector of length 0 cannot be compared, and a text that is refused would hold back its whole document.
+        # A vector of length 0 cannot be compared, and a refused text would delay its whole document.
         unknown = np.full(self._manifest.dimensions, self._manifest.dimensions**-0.5, np.float32)
         vectors = (model.vector(text) for text in texts)
         return [(vector if vector.any() else unknown).tolist() for vector in vectors]
@@ -107,14 +107,15 @@ class Model2VecEmbedder(FileEmbedder["TokenTable"]):
 
 
 def is_model2vec(folder: Path, /) -> bool:
-    """Tell by its files whether a folder is to hold token vectors. Raises UnreadableFile for a damaged manifest."""
+    """Return whether a folder is meant to contain token vectors, by its files. Raises UnreadableFile for a damaged
+    manifest."""
     if (folder / MANIFEST).is_file():
         return WEIGHTS in read_manifest(folder).files
     return (folder / WEIGHTS).is_file()
 
 
 def manifest_of(folder: Path, /) -> ModelManifest:
-    """Return what the token vectors in `folder` are: by the manifest, or by the files of another's folder.
+    """Return the manifest of the token vectors in `folder`, or one made from the files of another tool's folder.
 
     Raises UnreadableFile, which names the file that is missing or damaged.
     """
@@ -135,7 +136,7 @@ def manifest_of(folder: Path, /) -> ModelManifest:
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """Vectors of tokens, and how a text's is made of them: as Model2Vec's own StaticModel does, text by text."""
+    """Vectors of tokens, combined into a text's vector exactly as Model2Vec's own StaticModel does, text by text."""
 
     tokenizer: Any
     rows: NDArray[Any]
@@ -160,7 +161,7 @@ class TokenTable:
 
 
 def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
-    """Return the table that the three files make together. Raises UnreadableFile."""
+    """Return the table made from the three files. Raises UnreadableFile."""
     tokenizers: Any = import_module("tokenizers")
     tensors, table_config = read_safetensors(weights), _read_config(config)
     try:
@@ -177,19 +178,19 @@ def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
         raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that are not in its table")
     if (mapping is None and len(rows) != many) or (worths is not None and worths.shape != (many,)):
         raise UnreadableFile(name=WEIGHTS, problem=f"does not match the {many} tokens of {TOKENIZER}")
-    # The file may have been saved with either switched on.
+    # The file may have been saved with either enabled.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     chars = None
     if table_config.max_length is not None:
         tokenizer.enable_truncation(table_config.max_length)
-        # Cut before it is taken apart, as Model2Vec does, whose vectors these are to equal.
+        # Cut before tokenising, as Model2Vec does, whose vectors these must equal.
         chars = table_config.max_length * int(np.median([len(token) for token in vocabulary]))
     return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, table_config.normalize)
 
 
 def _unknown_token(tokenizer: Any, tokens: bytes) -> int | None:
-    """Return the id of the token for unknown ones; a Unigram model has it in its file alone."""
+    """Return the id of the token for unknown ones; for a Unigram model only its file has it."""
     if not hasattr(tokenizer.model, "unk_token"):
         token_id: int | None = json.loads(tokens)["model"].get("unk_id")
         return token_id

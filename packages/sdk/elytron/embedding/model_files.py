@@ -24,7 +24,7 @@ MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 
 PASSAGES: Final = 8
-"""Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
+"""Number of passages of a message that are embedded separately: a small encoder reads a text's beginning best."""
 
 EXTRAS: Final = {"e5": "e5", "minilm": "convert", "use": "use"}
 """Extras that `elytron model add` needs, by the names of the models that it adds without `--from`."""
@@ -54,12 +54,12 @@ class ModelManifest(Value):
 
     @property
     def info(self) -> EmbedderInfo:
-        """Return what the model's vectors are."""
+        """Return the description of the model's vectors."""
         return EmbedderInfo(self.model, self.dimensions, self.passages, self.query_prefix, self.document_prefix)
 
 
 class InstalledModel(Value):
-    """A model on this machine."""
+    """A local model."""
 
     name: str
     folder: str
@@ -73,7 +73,7 @@ Model = TypeVar("Model")
 
 
 class FileEmbedder(Generic[Model]):
-    """An embedder by a model in files: read at first use, by one thread. Its calls run in threads."""
+    """An embedder with a model in files, loaded at first use by one thread. Its calls run in threads."""
 
     def __init__(self, info: EmbedderInfo, /) -> None:
         self._info = info
@@ -88,7 +88,7 @@ class FileEmbedder(Generic[Model]):
         return self._info
 
     async def load_model(self) -> None:
-        """Read the model, unless it is read. Raises UnreadableFile."""
+        """Load the model unless it is loaded. Raises UnreadableFile."""
         if self._loaded is None:
             await asyncio.to_thread(self.load)
 
@@ -102,7 +102,7 @@ class FileEmbedder(Generic[Model]):
         return vector
 
     def load(self) -> Model:
-        """Read the model, unless it is read, and return it. Raises UnreadableFile."""
+        """Load the model unless it is loaded, and return it. Raises UnreadableFile."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._open()
@@ -119,7 +119,7 @@ class FileEmbedder(Generic[Model]):
 
 
 def models_folder() -> Path:
-    """Return where models are kept: in the system's place for a user's data."""
+    """Return the models folder, in the system's place for a user's data."""
     from platformdirs import user_data_path
 
     return user_data_path("elytron", appauthor=False) / "models"
@@ -150,14 +150,14 @@ def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
 
 
 def require_packages(*packages: str, purpose: str, extra: str = "local") -> None:
-    """Raise MissingExtra, which names them, where `packages` of `extra` are not installed."""
+    """Raise MissingExtra, naming them, if `packages` of `extra` are not installed."""
     missing = tuple(package for package in packages if find_spec(package) is None)
     if missing:
         raise MissingExtra(extra=extra, purpose=purpose, packages=missing)
 
 
 def model_folder(name: str, /, *, models: Path | None = None) -> Path:
-    """Return the folder of the model kept as `name`. Raises NotFound with the way out."""
+    """Return the folder of the model stored as `name`. Raises NotFound with the remedy."""
     folder = (models or models_folder()) / checked_name(name)
     if not (folder / MANIFEST).is_file():
         way_out = f"`elytron model add` installs {', '.join(EXTRAS)}; `elytron model list` shows the installed models"
@@ -180,7 +180,7 @@ def installed_model(name: str, /, *, models: Path | None = None) -> InstalledMod
 
 
 def kept_models(*, models: Path | None = None) -> tuple[InstalledModel, ...]:
-    """Return the models on this machine, by name."""
+    """Return the local models, by name."""
     home = models or models_folder()
     if not home.is_dir():
         return ()
@@ -189,7 +189,7 @@ def kept_models(*, models: Path | None = None) -> tuple[InstalledModel, ...]:
 
 
 def remove_model(name: str, /, *, models: Path | None = None) -> InstalledModel:
-    """Remove the model kept as `name` from this machine; vectors made by it stay. Raises NotFound."""
+    """Remove the local model `name`; vectors made with it stay. Raises NotFound."""
     folder = model_folder(name, models=models)
     model = _kept_model(folder, read_manifest(folder))
     shutil.rmtree(folder)
@@ -197,7 +197,7 @@ def remove_model(name: str, /, *, models: Path | None = None) -> InstalledModel:
 
 
 def checked_name(name: str, /) -> str:
-    """Return `name`. Raises InvalidInput unless it can be a folder's everywhere."""
+    """Return `name`. Raises InvalidInput unless it is a valid folder name everywhere."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(field="model", problem="must be up to 64 lower-case letters, digits, dots and dashes")
     return name

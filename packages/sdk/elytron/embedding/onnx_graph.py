@@ -38,12 +38,12 @@ class PackedWeight:
     blocks: NDArray[Any]
 
     def nibbles(self) -> NDArray[np.uint8]:
-        """Return the weights by row, block and place: 0 to 15, where 8 stands for 0."""
+        """Return the weights by row, block and position: 0 to 15, where 8 stands for 0."""
         halves: NDArray[np.uint8] = self.blocks["halves"]
         return np.concatenate((halves & np.uint8(15), halves >> np.uint8(4)), axis=-1)
 
     def scales(self) -> NDArray[np.float32]:
-        """Return what the weights of each block are multiplied by."""
+        """Return the scale factor of each block's weights."""
         return self.blocks["scale"].astype(np.float32)
 
     def rows(self) -> NDArray[np.float32]:
@@ -59,7 +59,7 @@ WORDS: Final = "embeddings.word_embeddings.weight"
 
 
 class EncoderShape(Value):
-    """Fields of an encoder's `config.json` that its graph is made by."""
+    """Fields of an encoder's `config.json` that define its graph."""
 
     hidden_size: int
     num_attention_heads: int
@@ -79,7 +79,7 @@ def shape_of(config: bytes, /) -> EncoderShape:
 
 
 def require_tools(extra: str = "convert") -> None:
-    """Raise MissingExtra, which names `extra`, without what a model is converted with."""
+    """Raise MissingExtra, naming `extra`, if the conversion tools are missing."""
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
         raise MissingExtra(extra=extra, purpose="creating a local model")
 
@@ -101,7 +101,7 @@ def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> N
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole.onnx"
         onnx.save(model, str(whole))
-        # It advises on the root logger to prepare the graph, which was made as it is to be.
+        # It advises on the root logger to prepare the graph, which is already in its final form.
         logging.disable(logging.WARNING)
         try:
             tools.quantize_dynamic(str(whole), str(target), weight_type=tools.QuantType.QInt8, per_channel=True)
@@ -116,7 +116,7 @@ def write_packed(weights: Weights, shape: EncoderShape, target: Path, /) -> None
 
 
 class _OnnxGraph:
-    """The nodes and constants of the network, as they are put together."""
+    """The nodes and constants of the network under construction."""
 
     def __init__(self, weights: Weights, shape: EncoderShape, /) -> None:
         from onnx import helper, numpy_helper
@@ -124,7 +124,7 @@ class _OnnxGraph:
         self._helper: Any = helper
         self._numpy_helper: Any = numpy_helper
         self._weights = weights
-        # Packed vectors of words are looked up by whoever runs the graph.
+        # Packed word vectors are looked up by the caller that runs the graph.
         self._has_words = not isinstance(weights[WORDS], PackedWeight)
         self._shape = shape
         self._nodes: list[Any] = []

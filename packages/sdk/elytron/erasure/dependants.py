@@ -29,7 +29,7 @@ from elytron_core.ports.store import DocumentRef, Store
 async def copies_of(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
 ) -> dict[DocumentRef, int]:
-    """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
+    """Return the places of copies of `memories`, with their revisions: of quoted words, and of shown blocks."""
     prefixes: set[str] = set()
     for memory in memories:
         if isinstance(memory, StoredMemory) and isinstance(memory.value, Record):
@@ -39,9 +39,9 @@ async def copies_of(
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
                 namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
-                # Earlier builds named a run by its id alone.
+                # Earlier builds named a run only by its id.
                 prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
-    # Builds before the runtime had a collection of its own stored copies in the host's.
+    # Builds before the runtime had its own collection stored copies in the host's.
     copies = [
         document
         for collection in (RUNTIME_RECORDS, RECORDS)
@@ -51,14 +51,14 @@ async def copies_of(
 
 
 async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
-    """Return where all copies of turns, conversations and blocks of a space stand."""
+    """Return the places of all copies of turns, conversations and blocks in a space."""
     documents = store.scan_documents(ctx.store, space, RUNTIME_RECORDS)
     return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
 
 
 async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef], /) -> dict[DocumentRef, int]:
     """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
-    # Most spaces have no vectors: one small look saves a scan for each source.
+    # Most spaces have no vectors: one small read saves a scan per source.
     if not await store.scan(space, VECTORS, limit=1):
         return {}
     documents = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
@@ -66,20 +66,20 @@ async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef
 
 
 class DependantMemory(NamedTuple):
-    """A memory that may rest on others."""
+    """A memory that may be based on others."""
 
     id: str
     ref: DocumentRef
     citations: frozenset[str]
     conversation: str | None = None
-    """Tag of the conversation that it was drawn from as a whole."""
+    """Tag of the conversation that it was derived from as a whole."""
     is_hidden: bool = False
-    """True if recall gives it for no time."""
+    """True if recall returns it for no time."""
     is_belief: bool = False
-    """True of a fact or skill."""
+    """True for a fact or skill."""
 
     def rests_on(self, names: Collection[str], /) -> bool:
-        """Return whether it cites one of these turns or messages, or was drawn from the conversation of one."""
+        """Return whether it cites one of these turns or messages, or was derived from the conversation of one."""
         if self.conversation is not None:
             # A name with a colon is no turn's.
             return any(transcript.tag_of(TurnId(name)) == self.conversation for name in names if ":" not in name)
@@ -87,7 +87,7 @@ class DependantMemory(NamedTuple):
 
 
 async def space_dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[DependantMemory]:
-    """Yield the memories of a space that may rest on others, in storing order."""
+    """Yield the memories of a space that may be based on others, in storage order."""
     async for document in store.scan_documents(ctx.store, space, FACTS):
         fact = Fact.from_bytes(document.body)
         cited = frozenset(fact.citations)

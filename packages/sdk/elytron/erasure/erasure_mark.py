@@ -48,7 +48,7 @@ async def erasing_places(store: Store, space: SpaceId, /) -> tuple[MemoryPlace, 
 
 
 async def is_mark_damaged(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> bool:
-    """Return whether the mark of `space` cannot be read; with `repair`, remove it."""
+    """Return whether the mark of `space` is unreadable; with `repair`, remove it."""
     ctx.spaces.forget(space)
     try:
         await ctx.spaces.settle(space)
@@ -63,7 +63,7 @@ async def is_mark_damaged(ctx: OperationContext, space: SpaceId, /, *, repair: b
 async def _commit_mark(
     store: Store, space: SpaceId, places: tuple[MemoryPlace, ...], revision: int, /, *, at: Instant
 ) -> None:
-    """Commit a mark with `places`, or none if there are no more."""
+    """Commit a mark with `places`, or remove it if there are no more."""
     change = PutChange(ERASING, UnfinishedErasure(memories=places).to_bytes(), revision)
     puts, deletes = ((change,), ()) if places else ((), (DeleteChange(ERASING, revision),))
     entries = (EntryDraft(JournalAction.MAINTENANCE, REF),)

@@ -63,7 +63,7 @@ class ErasedItem(NamedTuple):
 
 @dataclass(slots=True)
 class SpaceErasures:
-    """Erasures in one space, each with the time of the last word that was erased."""
+    """Erasures in one space, each with the time of the last erased content."""
 
     space: SpaceId
     identity: str
@@ -82,7 +82,8 @@ class SpaceErasures:
 
 
 class FileErasures:
-    """A file's erasures of each space: by its name, and by a tag of its secret, for a name may be another's."""
+    """A file's erasures of each space: by its name, and by a tag of its secret, because another space may have the
+    name."""
 
     def __init__(self) -> None:
         self._by_space: dict[tuple[SpaceId, str], SpaceErasures] = {}
@@ -102,7 +103,8 @@ class FileErasures:
 
 
 def read_erasures(path: Path, /) -> FileErasures:
-    """Return the file's erasures. Raises UnreadableFile for another kind of file, one cut off, or a wrong line."""
+    """Return the file's erasures. Raises UnreadableFile for another kind of file, a truncated one, or an invalid
+    line."""
     try:
         with path.open("rb") as file:
             return _read_erasures(path.name, file)
@@ -112,12 +114,12 @@ def read_erasures(path: Path, /) -> FileErasures:
 
 def known_erasures(path: Path, /) -> FileErasures:
     """Return the file's erasures; empty if there is no file yet. Raises UnreadableFile."""
-    # Asked of `os`, which has a no also for what may not be looked at.
+    # Checked with `os`, which also returns False for paths that may not be inspected.
     return read_erasures(path) if os.path.exists(path) else FileErasures()  # noqa: PTH110
 
 
 def write_erasures(path: Path, erasures: FileErasures, /) -> None:
-    """Leave `erasures` in a file that its owner alone may read, in place of what was there: whole, or not at all."""
+    """Write `erasures` atomically to a file that only its owner may read, replacing what was there."""
     lines = list(_erasure_lines(erasures))
     if len(lines) > ERASURES_LINES:
         raise LimitExceeded(what="lines in a file of erasures", limit=ERASURES_LINES, found=len(lines))
@@ -153,7 +155,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     current: SpaceErasures | None = None
     count = -1
     expected = 0
-    # One byte more than a line may have shows a longer one.
+    # One byte more than allowed reveals a longer line.
     while data := file.readline(ERASURES_LINE_BYTES + 1):
         count += 1
         if count > ERASURES_LINES or not data.endswith(b"\n"):
@@ -170,7 +172,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
                 _read_line(current, ErasedMemory.model_validate(fields))
         except (InvalidInput, ValueError):
             raise UnreadableFile(name=name, problem=f"has no valid erasure in line {count + 1}") from None
-    # A file may be cut just behind a line.
+    # A file may be truncated just after a line.
     if count != expected:
         raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
     return erasures
@@ -232,7 +234,7 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
     ]
     if dry_run or not (refs or revoked):
         return bool(refs or revoked)
-    # The spaces first: while their user is there, the same call finds them again.
+    # The spaces first: while their user exists, the same call finds them again.
     for space in sorted(spaces):
         whole = MemoryEraseRequest(whole_space=space)
         await erase_space(ctx, Scope(space=SpaceId(space)), whole)
@@ -284,7 +286,7 @@ def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[s
 
 
 def _moment_behind(at: Instant) -> Instant:
-    """Return the moment behind `at`: what was made at `at` had ended by then."""
+    """Return the moment after `at`: what was created at `at` had ended by then."""
     return Instant(at + 1)
 
 
@@ -325,7 +327,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, file_erasures: Fi
 async def erase_again(
     ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /, *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
-    """Erase in the space what `file_erasures` lists for it. Killed in between, the same call finishes the work."""
+    """Erase in the space what `file_erasures` lists for it. If killed, repeating the call finishes the work."""
     record = await ctx.spaces.find(scope.space)
     space_erasures = file_erasures.find(scope.space, _record_identity(record)) if record is not None else None
     if record is None or space_erasures is None:
@@ -339,7 +341,7 @@ async def erase_again(
     async for entry in store.scan_entries(ctx.store, scope.space):
         journal.add(entry)
     if space_erasures.whole_at is not None:
-        # A space that was written to since is another life of the name.
+        # A space that was written to since is a new one with the same name.
         if journal.last_at > space_erasures.whole_at:
             return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
         erasure_report = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
@@ -353,7 +355,7 @@ async def erase_again(
 
 
 class _WriteJournal:
-    """When each memory was written last, whether something of it was cut since, and when bytes were removed last."""
+    """When each memory was last written, whether part of it was cut since, and when bytes were last removed."""
 
     def __init__(self) -> None:
         self.written_at: dict[DocumentRef, Instant] = {}
@@ -380,7 +382,7 @@ class _WriteJournal:
 def _returned_ids(
     space_erasures: SpaceErasures, memories: Mapping[DocumentRef, Memory], journal: _WriteJournal
 ) -> Iterator[tuple[str, RecallPlane]]:
-    """Yield the memories that are there again, or are emptied and still to be removed."""
+    """Yield the memories that exist again, or are emptied and still to be removed."""
     for (ref, part), at in space_erasures.memories.items():
         memory = memories.get(ref)
         if memory is None or journal.written_at.get(ref, at) > at:
@@ -401,7 +403,7 @@ def _is_gone(turn: transcript.Turn, part: int) -> bool:
 
 
 async def note_gone(ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /) -> SpaceErasures:
-    """Note in `file_erasures` that the spaces of this name that are gone were erased as a whole. Raises NotFound."""
+    """Record in `file_erasures` that missing spaces of this name were erased as a whole. Raises NotFound."""
     record = await ctx.spaces.find(scope.space)
     here = _record_identity(record) if record is not None else None
     former_spaces = [
@@ -428,7 +430,7 @@ def _apply_report(
 
 
 async def gather_all(ctx: OperationContext, erasures: FileErasures, /, *, erased_ids: Collection[SpaceId]) -> None:
-    """Add to `erasures` what was erased in every space, and that those named in `erased_ids` were erased as a whole."""
+    """Add to `erasures` what was erased in every space, and that those in `erased_ids` were erased as a whole."""
     for space in erased_ids:
         await note_gone(ctx, Scope(space=space), erasures)
     async for space in store.scan_spaces(ctx.store):

@@ -61,14 +61,14 @@ from elytron_core.scope import ConversationKey, Scope
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
 _NO_NAME = "-"
-"""In place of the names of a conversation without a turn, which nothing shows."""
+"""Replaces the names of a conversation without a turn, which nothing shows."""
 _Changed = transcript.Turn | transcript.Conversation | FactSlot | AuditTrail
 """Derived forms that may stay after an erasure."""
 
 
 @dataclass(slots=True)
 class _ErasurePlan:
-    """Target of one erasure: whole documents, and messages cut out of turns that stay."""
+    """Target of one erasure: whole documents, and messages cut from remaining turns."""
 
     record: SpaceRecord
     names: dict[DocumentRef, int]
@@ -78,7 +78,7 @@ class _ErasurePlan:
     marks: dict[DocumentRef, tuple[ErasedImport, int]] = field(
         default_factory=dict[DocumentRef, tuple[ErasedImport, int]]
     )
-    """Keyed tags by which an import recognises what was erased."""
+    """Keyed tags by which an import recognises erased messages."""
     sources: set[DocumentRef] = field(default_factory=set[DocumentRef])
     """The documents that are erased or cut: tags of their texts are removed too."""
     citations: set[str] = field(default_factory=set[str])
@@ -95,10 +95,10 @@ class _ErasurePlan:
 async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Erase the memories that `request` names, each message with all its versions.
 
-    First what stays is committed without them (a turn's other messages, its conversation's count, a slot's list) and
-    turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
-    Killed in between, the same request finishes the work, or whoever comes to the space next (`finish_erasure`): what
-    was emptied is found again, and not counted out twice.
+    First the remaining data is committed without them (a turn's other messages, its conversation's count, a slot's
+    list) and turns are emptied; then the documents are physically removed with every remnant, including the index
+    checkpoint. If killed, the same request finishes the work, or the next process that uses the space
+    (`finish_erasure`): emptied turns are found again, and not subtracted twice.
     """
     with ctx.spaces.erasing(scope.space):
         report, plan = await _empty_space(ctx, scope, request)
@@ -109,9 +109,10 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
 
 
 async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
-    """Erase memories as `erase_memories` does, however many; return how many of them there were.
+    """Erase memories as `erase_memories` does, however many; return their number.
 
-    Some after the other is emptied; their bytes are removed together, for that takes its time for the whole store.
+    They are emptied one after the other, but their bytes are removed together, because that takes time for the whole
+    store.
     """
     count = 0
     for part in range(0, len(ids), _REMOVED_AT_ONCE):
@@ -128,7 +129,7 @@ async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /)
 
 
 async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
-    """End the erasures of `space` that were cut short, down to the last byte."""
+    """Finish interrupted erasures of `space`, down to the last byte."""
     places = await erasing_places(ctx.store, space)
     scope, now = Scope(space=space), ctx.clock.now()
     memories = await stored_at(ctx, scope, {DocumentRef(place.collection, place.key): None for place in places})
@@ -140,7 +141,7 @@ async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
         elif memory is not None:
             ids.append(hit_of(memory, now).id)
     await erase_many(ctx, scope, ids)
-    # The rows may have been gone already, and not their bytes.
+    # The rows may have been gone already, but not their bytes.
     await ctx.store.erase(ErasureTarget(space=space, at=now, blobs=(CHECKPOINT,)))
     await ctx.folds.settle_erasure(space)
     await end_erasing(ctx.store, space, places, at=now)
@@ -149,7 +150,7 @@ async def finish_erasure(ctx: OperationContext, space: SpaceId, /) -> None:
 async def _empty_space(
     ctx: OperationContext, scope: Scope, request: MemoryEraseRequest
 ) -> tuple[MemoryControlReport, _ErasurePlan | None]:
-    """Commit what stays without the memories of `request`; return the report, and what is still to be removed."""
+    """Commit what remains without the memories of `request`; return the report, and what is still to be removed."""
     race = LostRaces()
     while True:
         stored_memories = await find_stored(ctx, scope, request.ids)
@@ -202,7 +203,7 @@ async def _other_versions(
 async def _plan_erasure(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
 ) -> _ErasurePlan:
-    """Return what erasing `memories` takes."""
+    """Return the plan for erasing `memories`."""
     plan = _ErasurePlan(record, names=await _host_id_places(ctx, scope, record, memories))
     for memory in memories:
         plan.sources.add(memory.ref)
@@ -210,7 +211,7 @@ async def _plan_erasure(
         await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
-    # Behind the loops, since only now is known which turns go as a whole.
+    # After the loops, since only now is it known which turns go as a whole.
     messages = [memory for memory in memories if isinstance(memory, MessageMemory)]
     await _take_beside(ctx, scope, messages, plan)
     await _leave_speakers(ctx, scope, messages, plan)
@@ -227,7 +228,7 @@ async def _plan_erasure(
 async def _host_id_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
 ) -> dict[DocumentRef, int]:
-    """Return where host ids of turns among `memories` stand, with their revisions."""
+    """Return the places of host ids of turns among `memories`, with their revisions."""
     turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, MessageMemory)}
     refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
     revisions: dict[DocumentRef, int] = {}
@@ -250,7 +251,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
         counts = await _count_memories(ctx, scope)
         exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
     except (SpaceLocked, SpaceIncomplete, KeyDestroyed, StoreCorrupt):
-        counts, exists = {}, True  # what it held cannot be counted, and goes all the same
+        counts, exists = {}, True  # damaged content cannot be counted, but is erased all the same
     layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:
         erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)
@@ -281,7 +282,7 @@ def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
 
 
 async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan: _ErasurePlan) -> None:
-    """Add what erasing `memory` means to `plan`."""
+    """Add the effects of erasing `memory` to `plan`."""
     match memory:
         case SkillMemory():
             plan.refs[memory.ref] = memory.revision
@@ -312,7 +313,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
 
 
 async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan: _ErasurePlan) -> None:
-    """Add the links and attributes to `plan` that mean nothing without `memory`."""
+    """Add to `plan` the links and attributes that mean nothing without `memory`."""
     match memory:
         case FactMemory(fact=fact):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
@@ -330,7 +331,7 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
 async def _take_beside(
     ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
 ) -> None:
-    """Add documents beside removed turns, or beside those messages of turns that stay."""
+    """Add documents that accompany removed turns, or erased messages of remaining turns."""
     messages = {memory.id for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
 
@@ -348,7 +349,7 @@ async def _take_beside(
 
 
 async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _ErasurePlan) -> None:
-    """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
+    """Add to `plan` the audit trails of what goes; for a remaining turn, its other messages' share stays."""
     parts: dict[DocumentRef, list[int]] = {}
     for memory in memories:
         if isinstance(memory, MessageMemory):
@@ -369,7 +370,7 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Er
     revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
     slots = await values_at(ctx.store, scope.space, revisions, FactSlot)
     for ref, slot in slots.items():
-        # Several facts of a slot may go at once: each is taken from what the one before left.
+        # Several facts of a slot may go at once: each is removed from what the one before left.
         pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
         assert isinstance(pending, FactSlot)
         if fact.id not in pending.facts:
@@ -383,7 +384,7 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Er
 
 
 async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _ErasurePlan) -> None:
-    """Take the edges that name the subject, and let go of its soul."""
+    """Remove the edges that name the subject, and release its soul."""
     async for document in store.scan_documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
         edge = subjects.SubjectEdge.from_bytes(document.body)
         if subject.name in {edge.source, edge.target}:
@@ -394,20 +395,20 @@ async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.
 
 
 async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _ErasurePlan) -> None:
-    """Count the turn, as it was found, out of its conversation's head; its number is never given again."""
+    """Subtract the turn, as it was found, from its conversation's head; its sequence is never reused."""
     key = ConversationKey(turn.channel, turn.conversation)
     name = _name_of(plan.record, turn)
     if name is not None and name in plan.names:
         plan.refs[name] = plan.names[name]
     if turn.is_emptied:
-        return  # the erasure that emptied it has counted it out
+        return  # the erasure that emptied it has already subtracted it
     ref = DocumentRef(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
     pending = await _pending_head(ctx, scope, ref, plan)
     if pending is None:
         return
     head, revision = pending
     turn_count = head.turns - 1
-    # Without a turn nothing may be left of where it was said, by whom, about what, and when.
+    # Without a turn, nothing may remain of where, by whom, about what, and when it was said.
     nameless = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
     plan.changes[ref] = (head.model_copy(update={"turns": turn_count}) if turn_count else nameless, revision)
 
@@ -415,7 +416,7 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
 async def _leave_speakers(
     ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
 ) -> None:
-    """Take the speakers out of their conversation's head of whom no message is left there."""
+    """Remove the speakers from their conversation's head of whom no message is left there."""
     lost: dict[ConversationTag, set[str]] = {}
     for memory in memories:
         speaker = memory.turn.messages[memory.part].speaker
@@ -437,7 +438,7 @@ async def _leave_speakers(
 async def _heard_speakers(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, names: Collection[str], plan: _ErasurePlan
 ) -> set[str]:
-    """Return those of `names` who said what stays in a conversation."""
+    """Return those of `names` who said what remains in a conversation."""
     speakers: set[str] = set()
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}."):
         if document.ref in plan.refs:
@@ -462,7 +463,7 @@ async def _pending_head(
 
 
 async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> tuple[str, ...]:
-    """Return the memories that cite what goes, or tell of its conversation, and are not erased themselves."""
+    """Return the memories that cite what goes, or describe its conversation, and are not erased themselves."""
     if not plan.citations:
         return ()
     resting = space_dependants(ctx, scope.space)
@@ -476,7 +477,7 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
     for ref, (mark, revision) in plan.marks.items():
         changes.put(ref, mark, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
-    # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
+    # Only cut documents leave entries; shortened lists would fill a bounded journal.
     entries = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
     start_entry = EntryDraft(JournalAction.MAINTENANCE, REF)
     puts = (*changes.puts, await erasing_put(ctx.store, scope.space, plan.places))
@@ -488,7 +489,7 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
 async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> ErasureReceipt:
     refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
     erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
-    # They may have been embedded and linked while they were on their way out; now they cannot be any more.
+    # They may have been embedded and linked during their removal; now they cannot be any more.
     late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
     late |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
     if late:
@@ -514,10 +515,10 @@ async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]
 async def erase_origin(
     ctx: OperationContext, scope: Scope, origin: OutsideOrigin, request: MemoryEraseRequest, /
 ) -> MemoryControlReport:
-    """Erase what came through `origin`, and what rests on that alone. Raises InvalidInput for a stale token.
+    """Erase what came through `origin`, and what is based only on that. Raises InvalidInput for a stale token.
 
-    What rests on something else too stays, and the report names it in `derived`. Killed half-way, a new dry run and
-    call finish the work.
+    What is also based on something else stays, and the report names it in `derived`. If killed, a new dry run and call
+    finish the work.
     """
     record = await ctx.spaces.find(scope.space)
     if record is None:
@@ -533,7 +534,7 @@ async def erase_origin(
     removed: Counter[str] = Counter()
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
         some = ids[start : start + limits.WRITES_PER_REQUEST]
-        # For the counts alone: `erase_many` removes the bytes of all of them together.
+        # Only for the counts: `erase_many` removes the bytes of all of them together.
         report = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
         decisions += report.decisions
         removed.update(report.removed)
@@ -555,7 +556,7 @@ async def erase_origin(
 async def _resting_on(
     ctx: OperationContext, scope: Scope, origin: OutsideOrigin
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
+    """Return the memories that came through `origin` or are based only on it, and those also based on others."""
     removals: dict[str, None] = {}
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
@@ -568,14 +569,14 @@ async def _resting_on(
         async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 removals[id_of(document.ref)] = None
-    # Until nothing more rests on it: what goes may be all that another belief cites.
+    # Until nothing more is based on it: what goes may be all that another belief cites.
     while True:
         sources = removals.keys() | {origin.name}
         resting = [one for one, cited in citing.items() if one not in removals and cited and cited <= sources]
-        # A memory that was partly drawn from erased messages may repeat them, and can be drawn again.
+        # A memory that was partly derived from erased messages may repeat them, and can be derived again.
         resting += [one.id for one in derivations if one.id not in removals and one.rests_on(removals.keys())]
         if not resting:
-            # A belief may cite a whole turn and not its message.
+            # A belief may cite a whole turn instead of its message.
             all_sources = sources | {one.partition("#")[0] for one in removals}
             others = tuple(
                 one for one, cited in citing.items() if one not in removals and not cited.isdisjoint(all_sources)

@@ -16,11 +16,11 @@ _EDGE: Final = 150
 _BETWEEN: Final = 100
 _SAMPLE_CHARS: Final = 5_000
 _MINUTES: Final = 64
-"""Minutes whose messages are counted; an export is nearly in the order of time."""
+"""Minutes whose messages are counted; an export is nearly chronological."""
 
 
 def sample_messages(messages: Iterable[ImportedMessage], /) -> list[TurnDraft]:
-    """Return the first and last messages, and some in even steps between them, as they are in the file."""
+    """Return the first and last messages, and some at even steps between them, in file order."""
     first: list[TurnDraft] = []
     between: list[TurnDraft] = []
     last: deque[TurnDraft] = deque(maxlen=_EDGE)
@@ -41,15 +41,15 @@ def sample_messages(messages: Iterable[ImportedMessage], /) -> list[TurnDraft]:
 
 @dataclass(slots=True)
 class ComparedFile:
-    """One conversation of a file while it is read: where it is stored, and what was read of it so far."""
+    """One conversation of a file being read: where it is stored, and what was read of it so far."""
 
     key: ConversationKey
-    """The conversation to which it is written."""
+    """The conversation that it is written to."""
     offsets_ms: tuple[int, ...] = (0,)
     is_swapped: bool = False
-    """True if it is stored with day and month the other way round."""
+    """True if it is stored with day and month swapped."""
     after: int = 0
-    """The highest sequence that was recognised so far."""
+    """The highest sequence recognised so far."""
     _position: int = 0
     _minutes: dict[int, Counter[tuple[str, str, str]]] = field(default_factory=dict[int, Counter[tuple[str, str, str]]])
 
@@ -91,12 +91,12 @@ class ComparedFile:
         return counts[form] - 1
 
     def comparison(self, repeats: Iterable[int], /) -> ImportComparison:
-        """Return how the next messages are compared."""
+        """Return how to compare the next messages."""
         return ImportComparison(
             offsets_ms=self.offsets_ms, after=self.after, repeats=tuple(repeats), is_swapped=self.is_swapped
         )
 
     def note(self, compared: ComparedConversation, /) -> None:
-        """Go on from what was recognised of the last messages."""
+        """Continue from what was recognised of the last messages."""
         self.offsets_ms = compared.offsets_ms
         self.after = max(self.after, compared.last)

@@ -61,10 +61,10 @@ BUDGET_REACHED = "budget_reached"
 
 @admit_texts
 async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest, /) -> MemoryMaintenanceReport:
-    """Run the parts of maintenance that were asked for, in their order, and report one outcome for each.
+    """Run the requested parts of maintenance in order, and report one outcome for each.
 
-    Where the model cannot be reached or the day's budget is used up, the turns go to the durable queue and the report
-    names the job. Raises Unsupported where a model is demanded and there is none.
+    If the model cannot be reached or the day's budget is used up, the turns go to the durable queue and the report
+    names the job. Raises Unsupported if a required model is missing.
     """
     if request.extraction is ExtractionMethod.MODEL and ctx.models.language is None:
         raise Unsupported(NO_MODEL)
@@ -82,7 +82,7 @@ async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest,
     language = ctx.models.language
     is_asked = (
         request.extraction is not ExtractionMethod.OFF
-    )  # rules are for facts: a summary needs the model all the same
+    )  # rules only extract facts: a summary needs the model anyway
     work = PassWork(
         ctx=ctx,
         scope=scope,
@@ -93,7 +93,7 @@ async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
-    # Numbers without a turn were erased: noted as seen, they are not looked for again.
+    # Numbers without a turn were erased: recorded as seen, they are not looked for again.
     erased = sorted({*numbers} - {turn.turn.sequence for turn in turns})
     if erased:
         await mark_maintained(work, erased)
@@ -117,7 +117,7 @@ def uses_model(extraction: ExtractionMethod, /) -> bool:
 
 
 async def _run_parts(work: PassWork, request: MemoryMaintainRequest) -> tuple[tuple[PassOutcome, ...], JobId | None]:
-    """Run each part by itself: one that the model keeps from its work does not hold up those that need none."""
+    """Run each part independently: one blocked by the model does not delay those that need none."""
     outcomes: list[PassOutcome] = []
     job: JobId | None = None
     for of in MaintenancePass:
@@ -136,12 +136,12 @@ async def _run_parts(work: PassWork, request: MemoryMaintainRequest) -> tuple[tu
 
 
 async def _put_off(work: PassWork) -> JobId | None:
-    """Queue the turns of a run that could not be finished; None if there are none, or no room."""
+    """Queue the turns of an unfinished run; None if there are none, or no room."""
     if not work.turns:
         return None
     queued_job = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
     if queued_job is not None and not queued_job.job.state.is_active:
-        # A job over these very turns ended before and left them: it is taken up again.
+        # A job over the same turns ended before without them: it is resumed.
         now = work.ctx.clock.now()
         queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: maintenance.retry_job(job, at=now))
     return queued_job.id if queued_job is not None else None
@@ -150,7 +150,7 @@ async def _put_off(work: PassWork) -> JobId | None:
 async def unseen_turns(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int, asks: bool
 ) -> tuple[list[int], bool]:
-    """Return the numbers of the oldest unprocessed turns, up to `most`, and whether there are more.
+    """Return the sequences of the oldest unprocessed turns, up to `most`, and whether there are more.
 
     With `asks`, those that wait for a model are among them.
     """
@@ -166,7 +166,7 @@ async def unseen_turns(
 CALLS_A_ROUND = 2
 """At most one summary and one state for each round of turns."""
 Progress = Callable[[int, int], None]
-"""Called with the turns that are done, and how many there are."""
+"""Called with the number of processed turns, and the total."""
 Maintain = Callable[[MemoryMaintainRequest], Awaitable[MemoryMaintenanceReport]]
 
 
@@ -179,7 +179,7 @@ class ConversationBacklog(Value):
 
 
 class MaintenanceBacklog(Value):
-    """Backlog of a space. `calls` is the largest number of model calls, `tokens` about what they read."""
+    """Backlog of a space. `calls` is an upper bound of model calls, `tokens` an estimate of what they read."""
 
     space: str
     conversations: tuple[ConversationBacklog, ...] = ()
@@ -189,7 +189,7 @@ class MaintenanceBacklog(Value):
 
 
 class BacklogReport(Value):
-    """Result of working a backlog off. The rest is done when it is run again."""
+    """Result of processing a backlog. The rest is done by the next run."""
 
     space: str
     backlog: MaintenanceBacklog
@@ -198,14 +198,14 @@ class BacklogReport(Value):
     left: int = 0
     decisions: dict[str, int] = {}
     stopped: str = ""
-    """Why it ended before the end: a key of an error, or of a bound."""
+    """Why it stopped early: an error key, or the key of a limit."""
     changed: bool = False
     dry_run: bool = False
     spent: ModelUsage = NOTHING
 
 
 async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: ExtractionMethod) -> MaintenanceBacklog:
-    """Return what waits in every conversation of the scope's space, oldest conversation first."""
+    """Return the backlog of every conversation in the scope's space, oldest conversation first."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return MaintenanceBacklog(space=scope.space)
@@ -229,9 +229,9 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
 async def oldest_first(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, heads: Sequence[transcript.Conversation], /
 ) -> list[transcript.Conversation]:
-    """Return conversations in the order in which they began; the journal decides between those of one time."""
+    """Return conversations in the order in which they began; the journal decides between equal times."""
     start_times = {head.first_at or 0 for head in heads}
-    # The index knows the places in the journal, and is only read where times are equal.
+    # The index knows the positions in the journal, and is only read for equal times.
     index = await ctx.folds.current(space) if len(start_times) < len(heads) else None
 
     def beginning(head: transcript.Conversation) -> tuple[int, int, str, str]:
@@ -245,12 +245,12 @@ async def oldest_first(
 async def work_off(
     maintain: Maintain, request: MemoryMaintainRequest, backlog: MaintenanceBacklog, /, *, progress: Progress
 ) -> BacklogReport:
-    """Maintain each conversation of `backlog` until nothing of it is left; stop where the model cannot go on."""
+    """Maintain each conversation of `backlog` until it is processed; stop if the model cannot continue."""
     report = BacklogReport(space=backlog.space, backlog=backlog)
     for waiting in backlog.conversations:
         scope = Scope(space=backlog.space, channel=waiting.channel, conversation=waiting.conversation)
         before = report.turns
-        # New turns that come meanwhile are left to the next run.
+        # New turns that arrive meanwhile are left to the next run.
         while report.turns - before < waiting.turns:
             step = await maintain(request.model_copy(update={"scope": scope}))
             report = _add_backlog(report, step)
@@ -267,7 +267,7 @@ async def work_off(
 async def _model_cost(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /
 ) -> tuple[int, int]:
-    """Return how often a model is asked about these turns at most, and about how many tokens it reads."""
+    """Return the maximum number of model calls for these turns, and an estimate of the tokens read."""
     rounds = -(-len(numbers) // limits.MAINTAIN_TURNS)
     calls, tokens = rounds * CALLS_A_ROUND, 0
     # Pages overlap by one: a turn is judged with the one that follows it, and `calls` is an upper bound.
@@ -300,7 +300,7 @@ def _add_backlog(report: BacklogReport, step: MemoryMaintenanceReport) -> Backlo
 
 
 async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Report what the space holds, and with a `query` its projection. Raises as `ops.inspect`."""
+    """Report what the space contains, and with a `query` its projection. Raises as `ops.inspect`."""
     report = await ops.inspection.inspect_space(ctx, request)
     if similarity.is_blank(request.query):
         return report
@@ -320,9 +320,9 @@ async def finalize_turn_and_maintain(
 ) -> MemoryFinalizeTurnReport:
     """Commit the turn, durably and without any model, then maintain memory with it.
 
-    Rules read the turn at once. Where facts are to be drawn by the model, a durable job does that and all the rest of
-    maintenance; a repeat of the same turn asks for the same job. A turn whose delivery creates no evidence commits
-    nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
+    Rules read the turn at once. If a model is to extract the facts, a durable job does that and all other maintenance;
+    a repeat of the same turn requests the same job. A turn whose delivery creates no evidence commits nothing and
+    maintains nothing. Raises TurnConflict, and NotFound if the space is erased meanwhile.
     """
     return await finalize_turn(ctx, request)
 
@@ -334,7 +334,7 @@ async def finalize_turn(
     *,
     companions: Sequence[TurnCompanion] = (),
 ) -> MemoryFinalizeTurnReport:
-    """Finalize a turn whose texts are admitted already; what `companions` bring is committed with it."""
+    """Finalize a turn whose texts are already admitted; changes of `companions` are committed with it."""
     scope = await home_scope(ctx, ctx.scope_of(request))
     commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
     refused = maintenance.maintenance_refusal(request.mode_input)
@@ -410,7 +410,7 @@ async def _maintain_turn(
 
 
 def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turns: Sequence[Turn]) -> bool:
-    """Return whether a model is to draw the facts of these turns, in a job."""
+    """Return whether a model is to extract the facts of these turns, in a job."""
     if request.extraction is ExtractionMethod.MODEL:
         return True
     if ctx.models.language is None or not uses_model(request.extraction):
@@ -420,12 +420,12 @@ def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turn
 
 
 def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turn: Turn) -> ExtractionMethod:
-    """Return how facts are drawn from a turn at once: not at all, if that is left to a model."""
+    """Return how facts are extracted from a turn immediately: not at all, if that is left to a model."""
     return ExtractionMethod.OFF if _needs_model(ctx, request, (turn,)) else request.extraction
 
 
 async def _take_up(work: PassWork) -> None:
-    """Queue the oldest turns of the conversation that wait for a model, now that there is one."""
+    """Queue the conversation's oldest turns that wait for a model, now that there is one."""
     progress = await read_maintained(work.ctx, work.scope, work.record)
     waiting = tuple(islice(progress.waiting(), limits.MAINTAIN_TURNS))
     if waiting:
@@ -433,7 +433,7 @@ async def _take_up(work: PassWork) -> None:
 
 
 def _not_run_here(*, needs_model: bool, is_queued: bool) -> PassOutcome:
-    """Return what is said of the parts that do not run here."""
+    """Return the outcomes of the parts that do not run here."""
     if not needs_model:
         return skipped_outcome(MaintenancePass.SUMMARY, "left_to_maintain")
     if not is_queued:

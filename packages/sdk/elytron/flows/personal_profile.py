@@ -47,7 +47,7 @@ class _ChosenFact(NamedTuple):
 
 
 async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileReport:
-    """Return the current facts about a person. If no sentence of the model is borne by them, rules write the text."""
+    """Return the current facts about a person. If they support no sentence of the model, rules write the text."""
     scope = ctx.scope_of(request)
     report = ProfileReport(space=scope.space, person=request.person)
     facts = await _standing_facts(ctx, scope, request)
@@ -76,7 +76,7 @@ async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> Pr
 
 
 async def _standing_facts(ctx: OperationContext, scope: Scope, request: ProfileRequest) -> list[Fact]:
-    """Return the facts that hold, and were believed, at the times asked for, and count in the scope's conversation."""
+    """Return the facts that hold, and were believed, at the requested times, and apply in the scope's conversation."""
     conversation = await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     filters = RecallFilters(as_of=request.as_of, known_at=request.known_at)

@@ -40,10 +40,10 @@ BATCH_TURNS = 400
 BATCH_CHARS = 4_000_000
 HELD_TURNS = 4_000
 HELD_CHARS = 16_000_000
-"""Bound of turns in batches that are not full yet, if many conversations are mixed in one file."""
+"""Maximum turns in incomplete batches, if many conversations are mixed in one file."""
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes of the file that are committed, and how many it has."""
+"""Called with the committed bytes of the file, and its size."""
 
 
 class ImportWrites(Protocol):
@@ -51,7 +51,7 @@ class ImportWrites(Protocol):
 
     @property
     def scope(self) -> Scope | None:
-        """Return the scope of writes that name none."""
+        """Return the default scope of writes."""
         ...
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
@@ -60,18 +60,18 @@ class ImportWrites(Protocol):
 
 
 class ImportNoteKind(StrEnum):
-    """What is said of one message of a file."""
+    """Kind of note on one message of a file."""
 
     SKIPPED = "skipped"
     """It cannot be read."""
     UPDATED = "updated"
-    """Its text has changed, or its date was read wrongly: the new version is shown."""
+    """Its text has changed, or its date was misread: the new version is shown."""
     UNCHANGED = "unchanged"
-    """It has changed, but what the owner did to the stored message stands."""
+    """It has changed, but what the owner did to the stored message takes precedence."""
 
 
 class ImportNote(Value):
-    """One message of a file that was not simply stored, by its file and place; never its text."""
+    """One message of a file that was not simply stored, by its file and position; never its text."""
 
     kind: ImportNoteKind
     file: str
@@ -89,7 +89,7 @@ class FileDates(Value):
 
 
 class ResumedConversation(Value):
-    """A stored conversation that a file goes on with, and how far the file's clock is from its own."""
+    """A stored conversation that a file continues, and the difference between the file's clock and its own."""
 
     file: str
     channel: str
@@ -99,11 +99,11 @@ class ResumedConversation(Value):
 
 
 class TranscriptImportReport(Value):
-    """Result of an import: what is new, what was known, and what was not taken. `changed` is false if nothing is new.
+    """Result of an import: new, known and omitted messages. `changed` is false if nothing is new.
 
-    `left_out` counts by reason what is not stored on purpose; `deleted` is the part of it that its writers had
-    deleted. `skipped` counts records that cannot be read, `erased` messages that were erased here before and stay so.
-    `notes` names the first of those that were skipped or have changed. Of a dry run, `stored` is 0.
+    `left_out` counts by reason what is deliberately not stored; `deleted` is the part of it that its writers had
+    deleted. `skipped` counts unreadable records, `erased` messages that were erased here before and stay so. `notes`
+    names the first of those that were skipped or have changed. In a dry run, `stored` is 0.
     """
 
     space: str
@@ -126,7 +126,7 @@ class TranscriptImportReport(Value):
     first_at: Instant | None = None
     last_at: Instant | None = None
     future_claims: FutureClaims = ()
-    """Times in the future, by the conversation's name and their place in the batch."""
+    """Times in the future, by the conversation's name and their position in the batch."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0
@@ -134,7 +134,7 @@ class TranscriptImportReport(Value):
 
 @dataclass(slots=True)
 class _FileContents:
-    """What the files hold."""
+    """Contents of the files."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
@@ -144,7 +144,7 @@ class _FileContents:
     skipped: int = 0
 
     def count(self, messages: Iterable[ImportedMessage]) -> None:
-        """Count `messages` in."""
+        """Count `messages`."""
         for message in messages:
             self.messages += 1
             self.conversations.add(message.conversation)
@@ -156,20 +156,20 @@ class _FileContents:
 
 @dataclass(frozen=True, slots=True)
 class _TurnBatch:
-    """Turns of one conversation, to be committed together."""
+    """Turns of one conversation to be committed together."""
 
     conversation: ConversationKey
     turns: tuple[ImportedMessage, ...]
 
 
 class _BatchPlan(NamedTuple):
-    """What a comparison has found of one batch: which of its turns to write, and how far its times are moved."""
+    """Result of comparing one batch: which of its turns to write, and how far its times are shifted."""
 
     to_write: bytes
     offset_ms: int
     after: int
     earlier_ids: Mapping[int, str]
-    """By the place of a turn, the stored message that it replaces since its date was read wrongly."""
+    """By a turn's position, the stored message that it replaces because its date was misread."""
 
 
 async def import_transcript(
@@ -189,12 +189,11 @@ async def import_transcript(
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
     Only what is new is stored: a conversation is recognised by its ids, else by speakers, times and texts, so a longer,
-    shorter or renamed export of it can be imported again. A changed message becomes a new version; one that was erased
-    stays so without `restore_erased`. A record that cannot be read is skipped and named; with `strict`, nothing is
-    stored then, nor if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates, and corrects those
-    that were read in another order before. Messages that name no conversation go to the scope's, else to one named
-    after the file. Messages of a system or tool need `include`. `place` replaces the path. Raises UnreadableFile,
-    ScopeMissing, InvalidInput.
+    shorter or renamed export of it can be imported again. A changed message becomes a new version; an erased one stays
+    so without `restore_erased`. An unreadable record is skipped and named; with `strict`, nothing is stored then, nor
+    if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates, and corrects those read in another
+    order before. Messages that name no conversation go to the scope's, else to one named after the file. Messages of a
+    system or tool need `include`. `place` replaces the path. Raises UnreadableFile, ScopeMissing, InvalidInput.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -227,7 +226,7 @@ def _named_order(name: DateOrder | str | None) -> DateOrder | None:
 
 @dataclass(slots=True)
 class _ImportRun:
-    """One import while it goes on, transcript after transcript: each is compared, then written."""
+    """One import in progress, transcript by transcript: each is compared, then written."""
 
     memory: ImportWrites
     scope: Scope
@@ -247,7 +246,7 @@ class _ImportRun:
     read_bytes: int = 0
 
     def read_through(self) -> None:
-        """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
+        """Read every transcript once. Raises UnreadableFile if they contain no messages, or as `strict` demands."""
         contents, has_messages = self.contents, False
         contents.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
         for transcript in self.source.transcripts:
@@ -263,14 +262,14 @@ class _ImportRun:
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
-        """Yield what was said in a transcript, with how far the whole source has been read."""
+        """Yield the messages of a transcript, with how far the whole source has been read."""
         home = _home_conversation(self.scope, transcript)
         for message in transcript.messages(home, include=self.include, strict=self.strict):
             title = message.title or (_file_stem(transcript.name) if message.conversation == home else None)
             yield replace(message, title=title, done_bytes=self.read_bytes + message.done_bytes)
 
     async def compare_home(self, transcript: FoundTranscript) -> None:
-        """Search for the stored conversation that a transcript goes on with, which names none."""
+        """Search for the stored conversation that a transcript without a conversation name continues."""
         home = _home_conversation(self.scope, transcript)
         home_messages = (
             message for message in self._messages(transcript) if message.conversation == home and not message.has_own_id
@@ -289,7 +288,7 @@ class _ImportRun:
             return
         key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]
         if is_swapped and reading is not None and reading.is_ambiguous:
-            # A guess changes no times that are stored; it follows them.
+            # A guess does not change stored times; it follows them.
             transcript.date_choice = DateChoice(_OTHER_ORDER[reading.order], "the stored messages are in this order")
             is_swapped = False
         self.files[home] = ComparedFile(key, compared.offsets_ms, is_swapped=is_swapped)
@@ -307,7 +306,7 @@ class _ImportRun:
     async def _search(
         self, transcript: FoundTranscript, home: ConversationKey, sample: list[TurnDraft], *, is_swapped: bool = False
     ) -> ComparedConversation | None:
-        """Return the stored conversation that has most of a sample of the messages that name none."""
+        """Return the stored conversation with most of a sample of the messages that name none."""
         is_free = self.scope.conversation is None and self.scope.chat is None
         write = TranscriptWrite(
             turns=tuple(sample),
@@ -343,7 +342,7 @@ class _ImportRun:
         return plans
 
     def _is_wanted(self, transcript: FoundTranscript, message: ImportedMessage, decision: WriteDecision) -> bool:
-        """Return whether a turn is to be written, and count it if it is not."""
+        """Return whether a turn is to be written; count it if it is not."""
         match decision.outcome:
             case WriteOutcome.DUPLICATE:
                 self.outcomes[WriteOutcome.DUPLICATE] += 1
@@ -396,7 +395,7 @@ class _ImportRun:
                 progress(batch.turns[-1].done_bytes, self.source.size_bytes)
 
     def _file_of(self, key: ConversationKey, files: dict[ConversationKey, ComparedFile]) -> ComparedFile:
-        """Return the state of a conversation in one pass over its file."""
+        """Return the state of a conversation during one pass over its file."""
         if key not in files:
             files[key] = self.files.get(key, ComparedFile(key)).rewound()
         return files[key]
@@ -417,7 +416,7 @@ class _ImportRun:
         )
 
     def report(self, *, dry_run: bool) -> TranscriptImportReport:
-        """Return what came of the import."""
+        """Return the report of the import."""
         contents = self.contents
         transcripts, left_out = self.source.transcripts, _ordered_counts(contents.left_out)
         stored, updated = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
@@ -462,7 +461,7 @@ def _nothing_found(left_out: dict[OmissionReason, int]) -> str:
 
 
 def _home_conversation(scope: Scope, transcript: FoundTranscript) -> ConversationKey:
-    """Return the conversation of messages that name none: the scope's, else one of this very place."""
+    """Return the conversation for messages that name none: the scope's, else one for this path."""
     if scope.conversation is not None or scope.chat is not None:
         return scope.conversation_key
     place = strict_json.sha256_digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
@@ -475,7 +474,7 @@ def _file_stem(name: str) -> str | None:
 
 
 def _message_batches(messages: Iterator[ImportedMessage]) -> Iterator[_TurnBatch]:
-    """Yield the messages in batches of one conversation each, and all that wait when too much does."""
+    """Yield the messages in batches of one conversation each; all pending ones when there are too many."""
     waiting: dict[ConversationKey, list[ImportedMessage]] = {}
     chars: Counter[ConversationKey] = Counter()
     for message in messages:

@@ -43,12 +43,12 @@ INTERNAL = "internal"
 
 
 class LeaseLost(Exception):
-    """Another worker has the job now, or it was given up."""
+    """Another worker has the job now, or it was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class _HeldJob:
-    """A job that this worker has, and by which name."""
+    """A job that this worker has leased, and the name it used."""
 
     space: SpaceId
     id: JobId
@@ -56,10 +56,10 @@ class _HeldJob:
 
 
 async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunReport:
-    """Do the jobs that are due, oldest first, until none is left or `limit` were done.
+    """Run the due jobs, oldest first, until none is left or `limit` were run.
 
-    Several workers, in any number of processes, may do this at once. Each job has one holder at a time, and its work
-    is committed once, also if a worker that seemed dead goes on.
+    Several workers, in any number of processes, may do this at once. Each job has one holder at a time, and its work is
+    committed once, even if a worker that seemed dead continues.
     """
     scope = ctx.scope_of(request)
     only = JobId(request.id) if request.id is not None else None
@@ -85,10 +85,10 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
 async def run_next(
     ctx: OperationContext, space: SpaceId, /, *, only: JobId | None = None, kinds: Collection[str] | None = None
 ) -> KnownJob | None:
-    """Do the next job that is due, of `kinds` if they are given, and return its new state; None if none is due.
+    """Run the next due job, of `kinds` if given, and return its new state; None if none is due.
 
-    In a space that its user's secret closed, a grant opens it for the time of the job. Raises SpaceLocked without one:
-    the job waits, and one that a lock or a sealing broke off counts no attempt.
+    In a space that its user's secret closed, a grant opens it for the duration of the job. Raises SpaceLocked without
+    one: the job waits, and an interruption by a lock or a sealing counts as no attempt.
     """
     async with ctx.secrets.background(space):
         return await _run_next(ctx, space, only=only, kinds=kinds)
@@ -100,14 +100,14 @@ async def _run_next(
     if await ctx.spaces.find(space) is None:
         return None
     await _give_back(ctx, space)
-    # A new name for each taking: what an earlier taking still does here loses its lease too.
+    # A new name for each lease: work still running under an earlier lease loses it too.
     holder = ctx.ids.new()
     claimed_job = await claim_job(ctx, space, holder, only=only, kinds=kinds)
     if claimed_job is None:
         return None
     lease = _HeldJob(space, claimed_job.id, holder)
     if not maintenance.is_held(claimed_job.job, holder):
-        return claimed_job  # given up: it was taken too often and never ended
+        return claimed_job  # abandoned: it was leased too often and never ended
     try:
         ending = await _perform_job(ctx, lease, claimed_job.job)
     except LeaseLost:
@@ -117,7 +117,7 @@ async def _run_next(
         ctx.interrupted[space, claimed_job.id] = holder
         raise
     except asyncio.CancelledError:
-        # The runtime closes: give the job back, so that no worker has to wait for its lease to end.
+        # The runtime closes: return the job, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
             await asyncio.shield(_end_job(ctx, lease, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
         raise
@@ -129,7 +129,7 @@ async def _run_next(
 
 
 async def _give_back(ctx: OperationContext, space: SpaceId) -> None:
-    """Give the jobs back that a lock of `space` broke off, so that they are tried again as if they had not begun."""
+    """Return the jobs interrupted by a lock of `space` to the queue, as if they had not begun."""
     for (where, id_), holder in tuple(ctx.interrupted.items()):
         if where == space:
             lease = _HeldJob(space, JobId(id_), holder)
@@ -142,7 +142,7 @@ _Ending = Callable[[Job], Job]
 
 
 async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _Ending:
-    """Do what is left of the job, and return how it ended. Raises LeaseLost, StoreError."""
+    """Run the rest of the job, and return its outcome. Raises LeaseLost, StoreError."""
     try:
         if job.kind == MAINTENANCE:
             return await _maintain_held(ctx, lease, job)
@@ -163,12 +163,12 @@ async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _End
 
 
 async def _keep_lease(ctx: OperationContext, lease: _HeldJob) -> None:
-    """Count the lease from now on."""
+    """Renew the lease from now on."""
     await _change_job(ctx, lease, lambda job: maintenance.renew_job(job, at=ctx.clock.now()))
 
 
 async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _Ending:
-    """Do the passes that are left."""
+    """Run the remaining passes."""
     language = ctx.models.language
     now = ctx.clock.now()
     if language is None:
@@ -176,7 +176,7 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
     record = await ctx.spaces.find(lease.space)
     if record is None:
-        raise LeaseLost  # the space was erased, and the job with it
+        raise LeaseLost  # the space was erased, including the job
     scope = job.scope(lease.space)
     work = PassWork(
         ctx=ctx,
@@ -195,7 +195,7 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
                 continue
             before = work.spent
             try:
-                # Also of a pass that fails: its calls are to be paid for.
+                # Also after a failed pass: its calls cost too.
                 outcome = await PASSES[of](work)
             finally:
                 await _keep_cost(ctx, lease, work.spent.minus(before))
@@ -212,7 +212,7 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
 
 
 def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
-    # So that jobs which failed together are not tried again together.
+    # So that jobs that failed together are not retried together.
     jitter = ctx.ids.secret(1)[0]
     return lambda job: maintenance.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
 
@@ -224,7 +224,7 @@ async def _keep_cost(ctx: OperationContext, lease: _HeldJob, spent: ModelUsage) 
 
 
 async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:
-    """Change the job while it is held. Raises LeaseLost."""
+    """Change the job while its lease is held. Raises LeaseLost."""
     is_held = True
 
     def step(job: Job) -> Job | None:
@@ -239,7 +239,7 @@ async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[
 
 
 async def _end_job(ctx: OperationContext, lease: _HeldJob, ending: _Ending) -> KnownJob:
-    """Store how the job ended, unless another worker has it by now."""
+    """Store the job's outcome, unless another worker has it by now."""
     return await move_job(
         ctx, lease.space, lease.id, lambda job: ending(job) if maintenance.is_held(job, lease.holder) else None
     )
@@ -248,11 +248,11 @@ async def _end_job(ctx: OperationContext, lease: _HeldJob, ending: _Ending) -> K
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 30
-"""Pauses after which the store is asked for spaces with jobs that another process queued."""
+"""Intervals at which the store is asked for spaces with jobs that another process queued."""
 
 
 class JobWorker:
-    """One task that does jobs, one at a time, of `kinds` or of all. Workers of one store share its jobs."""
+    """A task that runs jobs, one at a time, of `kinds` or of all. Workers of one store share its jobs."""
 
     def __init__(
         self,
@@ -269,11 +269,11 @@ class JobWorker:
         self._background = BackgroundTask(self._work, name="elytron-worker")
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start working."""
         self._background.start()
 
     async def stop(self) -> None:
-        """End after the step under way; the job it belongs to goes back to the queue."""
+        """Stop after the current step; its job returns to the queue."""
         self._stopping.set()
         await self._background.stop()
 
@@ -288,7 +288,7 @@ class JobWorker:
                     await self._sweep()
                 was_busy = await self._work_round()
             except ElytronError as error:
-                # The store may be back later; what was held goes on when its lease ends.
+                # The store may be back later; a leased job continues when its lease ends.
                 logger.warning("the worker stopped early: %s", error.key)
             if was_busy:
                 continue
@@ -304,7 +304,7 @@ class JobWorker:
         await visit_queues(self._ctx, note)
 
     async def _work_round(self) -> bool:
-        """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
+        """Run one due job of each space, so that none waits for all of another; return whether there was any."""
         was_busy = False
         for space in self._ctx.waiting_spaces():
             if self._stopping.is_set():

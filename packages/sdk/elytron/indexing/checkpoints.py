@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 CHECKPOINT = "c0"
-"""The blob that holds a space's index checkpoint."""
+"""The blob with a space's index checkpoint."""
 PAGE = 200
-"""Entries of the journal looked at together."""
+"""Journal entries examined together."""
 
 
 class _ErasedMeanwhile(Exception):
-    """Something was erased that a checkpoint under way still holds."""
+    """Something was erased that a checkpoint being written still contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,13 @@ class IndexCheckpoint:
     frozen: "FrozenIndex"
 
     async def write(self, store: Store, space: SpaceId, /) -> bool:
-        """Leave this as the checkpoint of `space`, unless something was erased meanwhile; tell whether it is."""
+        """Store this as the checkpoint of `space`, unless something was erased meanwhile; return whether it is
+        stored."""
         try:
             await store.write_blob(space, CHECKPOINT, self._chunks(store, space))
         except _ErasedMeanwhile:
             return False
-        # Again behind its publication: an erasure just before that could not see it.
+        # Again after its publication: an erasure just before that could not see it.
         erased_at = await self._outlived(store, space)
         if erased_at is not None:
             await store.erase(ErasureTarget(space=space, at=erased_at, blobs=(CHECKPOINT,)))
@@ -50,7 +51,7 @@ class IndexCheckpoint:
 
     async def _chunks(self, store: Store, space: SpaceId) -> AsyncIterator[bytes]:
         """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
-        # Read ahead of the look at the journal, which shows that the space is still the one of the index.
+        # Read before checking the journal, which shows that the space is still the one of the index.
         owner, _ = await _owner_of(store, space)
         pieces = await asyncio.to_thread(self.frozen.pieces, owner)
         while data := await asyncio.to_thread(_next_pieces, pieces):
@@ -71,19 +72,19 @@ class IndexCheckpoint:
             if erased:
                 return erased[-1].at
             after = entries[-1].sequence
-        # Without its mark the space was erased, or was erased and began again.
+        # Without its mark the space was erased, or was erased and recreated.
         return None if after >= mark.sequence else mark.at
 
 
 async def read_checkpoint(
     store: Store, space: SpaceId, analyser: TextAnalyser, labels: str, /
 ) -> "tuple[SpaceIndex, JournalEntry] | None":
-    """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
+    """Return the index in the checkpoint of `space` and its last entry; None if it cannot be trusted.
 
-    One whose units were labelled by another version than `labels` is not; nor is one of a space of this name that was
-    erased, which a process left that died right behind publishing it: it is removed.
+    That is the case if its units were labelled by another version than `labels`, or if it belongs to an erased space of
+    this name, left by a process that died right after publishing it: that one is removed.
     """
-    # Imported now: a process that searches nothing needs no numeric library.
+    # Imported late: a process that searches nothing needs no numeric library.
     from elytron_index.space_index import ArrivingCheckpoint, SpaceIndex
 
     arriving = ArrivingCheckpoint(limits.BLOB_BYTES, labels=labels)
@@ -100,19 +101,19 @@ async def read_checkpoint(
         await remove_checkpoint(store, space, made_at)
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)
-    # A run that was compacted hides whether the last entry in the index is still the same.
+    # A compacted run hides whether the last entry in the index is still the same.
     is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
     return (index, entries[0]) if is_there else None
 
 
 async def remove_checkpoint(store: Store, space: SpaceId, at: Instant, /) -> None:
-    """Remove the checkpoint of `space`, which may hold words of what was erased, if the store can be written to."""
+    """Remove the checkpoint of `space`, which may contain erased words, if the store can be written to."""
     with suppress(ElytronError):
         await store.erase(ErasureTarget(space=space, at=at, blobs=(CHECKPOINT,)))
 
 
 async def _owner_of(store: Store, space: SpaceId) -> tuple[str, Instant]:
-    """Return what no other space has, nor one that is made under this name later, and when this one was made."""
+    """Return an identity that no other or later space of this name has, and when this one was created."""
     (document,) = await store.get(space, (DocumentRef(SPACE, KEY),))
     if document is None:
         return "", Instant(0)
@@ -121,7 +122,7 @@ async def _owner_of(store: Store, space: SpaceId) -> tuple[str, Instant]:
 
 
 def _next_pieces(pieces: Iterator[bytes]) -> bytes:
-    """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
+    """Return the next pieces, joined to a worthwhile size; empty when none is left."""
     batch: list[bytes] = []
     for piece in pieces:
         batch.append(piece)
@@ -131,19 +132,19 @@ def _next_pieces(pieces: Iterator[bytes]) -> bytes:
 
 
 WORTH_STORING = 64
-"""An index that is closed with this many entries more than its checkpoint is stored first."""
+"""A closing index with this many more entries than its checkpoint is stored first."""
 ASIDE_LEAST = 1_000
-"""An open index is stored after this many entries since its checkpoint, and no fewer than it has units
-by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
+"""An open index is stored after this many entries since its checkpoint, and at least its units divided by
+`ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
 ASIDE_UNITS = 2
 SETTLED_S = 1.0
-"""A checkpoint that an erasure removed is written again so long after it, that others may come first,"""
+"""A checkpoint that an erasure removed is rewritten after this delay, so that others may come first,"""
 RESTS = 19
-"""and so many times as long as the last one took after that: erasures add a twentieth to what else is done."""
+"""and after this multiple of the time that the last one took: erasures add a twentieth to other work."""
 
 
 class CheckpointPolicy(StrEnum):
-    """When indexes are stored: as they grow too, or only when one is let go and at the end."""
+    """When indexes are stored: also as they grow, or only when one is dropped and at the end."""
 
     AS_THEY_GROW = "as_they_grow"
     AT_THE_END = "at_the_end"
@@ -155,12 +156,12 @@ def is_due(grown: int, /, *, units: int) -> bool:
 
 
 def is_worth_it(grown: int, /) -> bool:
-    """Return whether an index that is let go is stored first."""
+    """Return whether a dropped index is stored first."""
     return grown >= WORTH_STORING
 
 
 Progress = Callable[[int, int], None]
-"""Called with how many entries of a space's journal its index holds, and how many the journal has."""
+"""Called with the number of indexed journal entries of a space, and the total."""
 
 
 class CatchingUp:
@@ -173,7 +174,7 @@ class CatchingUp:
         self._end = 0
 
     async def at(self, count: int, total: int, /, *, is_all: bool) -> None:
-        """Say that the index holds `count` entries, and that the journal has `total`, or more unless that `is_all`."""
+        """Report that the index contains `count` entries, and that the journal has `total`, or more unless `is_all`."""
         if self._progress is None or (is_all and not self._end):
             return
         if is_all:
@@ -184,7 +185,7 @@ class CatchingUp:
 
 
 async def end_of(store: Store, space: SpaceId, least: int, /) -> int:
-    """Return where the journal of `space` ends, which is at `least` or later, in few looks."""
+    """Return the end of the journal of `space`, which is at `least` or later, in few reads."""
 
     async def reaches(sequence: int) -> bool:
         return bool(await store.journal(space, after=sequence - 1, limit=1))

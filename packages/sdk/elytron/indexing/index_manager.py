@@ -62,27 +62,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 PAGE = 200
-"""Entries folded at once; between pages other tasks have their turn."""
+"""Entries folded at once; other tasks run between pages."""
 APPLIED_AT_ONCE = 16
-"""Documents that are taken into an index without a look at whether other tasks wait."""
+"""Documents added to an index without checking whether other tasks wait."""
 FED_AT_ONCE = 256
-"""Number of documents of this runtime that are folded together, without waiting for a recall."""
+"""Number of this runtime's documents that are folded together, without waiting for a recall."""
 LEAVING_AT_ONCE = 4
-"""Number of indexes that may wait to be stored, beside those in memory; beyond it, tasks that load others wait."""
+"""Maximum indexes waiting to be stored, in addition to those in memory; beyond it, tasks that load others wait."""
 
 
 @dataclass(slots=True)
 class _CachedIndex:
-    """An index with the last entry folded into it, by which a space that was erased and began again is noticed."""
+    """An index with the last entry folded into it, which reveals a space that was erased and recreated."""
 
     index: "SpaceIndex"
     mark: JournalEntry | None = None
     saved: int = 0
-    """The watermark of its checkpoint."""
+    """Watermark of its checkpoint."""
     counted_at: int = -1
-    """The watermark at which its size was counted last."""
+    """Watermark at which its size was last counted."""
     stored_at: int = 0
-    """The watermark at which it was last to be stored while it goes on."""
+    """Watermark of its last storing while in use."""
     clean: int = 0
     """The last entry up to which erased words have been removed from the index."""
     is_clean: bool = True
@@ -90,19 +90,19 @@ class _CachedIndex:
     is_loaded: bool = False
     """True until it has caught up, if it came from the checkpoint."""
     timer: asyncio.TimerHandle | None = None
-    """Until its checkpoint, which an erasure removed, is written again."""
+    """Set until its checkpoint, which an erasure removed, is rewritten."""
     rests_until: float = 0.0
-    """It is not written again before this time of the event loop."""
+    """It is not rewritten before this time of the event loop."""
 
     def cancel(self) -> None:
-        """Leave its checkpoint unwritten."""
+        """Do not write its checkpoint."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     @property
     def grown(self) -> int:
-        """By how much it has grown since its checkpoint."""
+        """Growth since its checkpoint."""
         return self.index.watermark - self.saved
 
     @property
@@ -112,7 +112,7 @@ class _CachedIndex:
 
 
 class SpaceIndexes:
-    """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
+    """The indexes of a runtime: loaded on demand, caught up before each use, bounded in bytes and number.
 
     An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
     """
@@ -136,13 +136,13 @@ class SpaceIndexes:
         self._forget = forget
         self.meet_mark: Callable[[SpaceId], None] | None = None
         self.readings = ParseCache()
-        """Of documents in these indexes; they go when an index goes."""
+        """Parsed documents of these indexes; they are dropped with their index."""
         self._analyser = TextAnalyser()
         self._statements = statements
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._indexes: dict[SpaceId, _CachedIndex] = {}
         self._fed: dict[SpaceId, WaitingCommits] = {}
-        # A lock lives as long as a caller has it, so that spaces which are not used leave none.
+        # A lock lives as long as a caller has it, so that unused spaces leave none.
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _CachedIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -150,11 +150,11 @@ class SpaceIndexes:
 
     @property
     def memory_use(self) -> tuple[int, int]:
-        """Return how many indexes are in memory, and their bytes."""
+        """Return the number of indexes in memory, and their bytes."""
         return len(self._cache), self._cache.size_bytes
 
     async def current(self, space: SpaceId, /) -> "SpaceIndex":
-        """Return the index of `space` with everything in it that was committed before this call."""
+        """Return the index of `space` with everything committed before this call."""
         cached_index = self._indexes.get(space)
         if cached_index is not None and await self._stands(space, cached_index):
             return cached_index.index
@@ -176,10 +176,10 @@ class SpaceIndexes:
         return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is entry.index
 
     def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
-        """Take note of what was just committed, so that the fold need not read it from the store again.
+        """Record what was just committed, so that the fold need not read it from the store again.
 
-        It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
-        folded at once, so that little waits.
+        It may be incomplete: what does not connect to the indexed or recorded entries is left to the journal. Much of
+        it is folded at once, so that little waits.
         """
         cached_index = self._indexes.get(space)
         waiting = self._fed.get(space)
@@ -193,7 +193,7 @@ class SpaceIndexes:
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
         if waiting.takes_long():
-            # Counted again from here, so that not each later commit starts a task.
+            # Counted again from here, so that not every later commit starts a task.
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
@@ -202,19 +202,19 @@ class SpaceIndexes:
         self._keep(space, cached_index)
 
     async def rebuild(self, space: SpaceId, /) -> "SpaceIndex":
-        """Return the index of `space` made from its journal alone, without a checkpoint."""
+        """Rebuild the index of `space` only from its journal, without a checkpoint."""
         async with self._lock(space):
             return await self._bring_up(space, _CachedIndex(self._empty()))
 
     def _forget_tokens(self, space: SpaceId | None = None) -> None:
-        """Forget the words and questions that texts and queries of any space had, and the documents read of `space`."""
+        """Clear the cached words of texts and queries of every space, and the parsed documents of `space`."""
         if space is not None:
             self.readings.forget(space)
         self._analyser.forget()
         forget_answers()
 
     def _empty(self) -> "SpaceIndex":
-        # Imported now: a process that searches nothing needs no numeric library.
+        # Imported late: a process that searches nothing needs no numeric library.
         from elytron_index.space_index import SpaceIndex
 
         return SpaceIndex(self._analyser, labels=self._statements.version)
@@ -227,7 +227,7 @@ class SpaceIndexes:
         return lock is not None and lock.locked()
 
     def _drain(self, space: SpaceId, cached_index: _CachedIndex) -> None:
-        """Fold what was fed and joins on to what is held."""
+        """Fold fed commits that connect to the indexed entries."""
         waiting = self._fed.pop(space, None)
         for run in waiting.take() if waiting is not None else ():
             if run.first == (cached_index.mark.sequence + 1 if cached_index.mark is not None else 1):
@@ -256,14 +256,14 @@ class SpaceIndexes:
                 self._start(self._store_leaving(evicted, evicted_index))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        # Whoever's call began it: it may concern another space, and returns nothing to the caller.
+        # Whichever call started it: it may concern another space, and returns nothing to the caller.
         with calling_as(SERVER):
             task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _store_leaving(self, space: SpaceId, cached_index: _CachedIndex) -> None:
-        """Store an index that is let go, unless it is used again before."""
+        """Store an index that is being dropped, unless it is used again before."""
         async with self._lock(space):
             if self._leaving.get(space) is cached_index:
                 try:
@@ -272,7 +272,7 @@ class SpaceIndexes:
                     self._leaving.pop(space, None)
 
     async def _store_aside(self, space: SpaceId, cached_index: _CachedIndex) -> None:
-        """Store an index while it answers and grows, one after the other, unless it goes before."""
+        """Store a growing index while it is in use, one at a time, unless it is dropped before."""
         async with self._aside:
             now = asyncio.get_running_loop().time
             began = now()
@@ -281,7 +281,7 @@ class SpaceIndexes:
                 cached_index.rests_until = now() + checkpoints.RESTS * (now() - began)
 
     def _store_again(self, space: SpaceId, cached_index: _CachedIndex) -> None:
-        """Have the checkpoint written again that an erasure removed, in a while and once for many erasures."""
+        """Schedule rewriting a checkpoint that an erasure removed, once for many erasures."""
         cached_index.saved = 0
         is_small = cached_index.index.units < checkpoints.ASIDE_LEAST
         if self._storing is not CheckpointPolicy.AS_THEY_GROW or cached_index.timer is not None or is_small:
@@ -297,11 +297,11 @@ class SpaceIndexes:
 
     async def _store_quietly(self, space: SpaceId, entry: _CachedIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
-            with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
+            with suppress(ElytronError):  # it only saves time when the index is needed again
                 await self._write(space, entry, checkpoint)
 
     async def _fold_in_turns(self, space: SpaceId) -> None:
-        """Fold what was fed in steps, without waiting for a recall."""
+        """Fold fed commits in steps, without waiting for a recall."""
         with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
@@ -333,7 +333,7 @@ class SpaceIndexes:
             raise
 
     def drop(self, space: SpaceId, /) -> None:
-        """Drop the index of `space`; the next use makes it again."""
+        """Drop the index of `space`; the next use rebuilds it."""
         self._forget_tokens(space)
         self._cache.drop(space)
         if (cached_index := self._indexes.pop(space, None)) is not None:
@@ -342,7 +342,8 @@ class SpaceIndexes:
         self._fed.pop(space, None)
 
     async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
-        """Store the held indexes that have grown, see `_most_grown`; return how many were, by what is under way too."""
+        """Store the indexes that have grown, see `_most_grown`; return their number, including those already being
+        stored."""
         before = {space: entry.saved for space, entry in self._indexes.items()}
         for entry in self._indexes.values():
             entry.cancel()
@@ -361,7 +362,7 @@ class SpaceIndexes:
             cached_index.saved = max(cached_index.saved, checkpoint.frozen.watermark)
 
     async def _load(self, space: SpaceId) -> _CachedIndex:
-        """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
+        """Return the index in the checkpoint, or an empty one if none can be trusted."""
         self.readings.forget(space)
         checkpoint = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
         if checkpoint is None:
@@ -370,15 +371,15 @@ class SpaceIndexes:
         return _CachedIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
 
     async def _fold(self, space: SpaceId, cached_index: _CachedIndex) -> _CachedIndex:
-        """Return `cached_index` caught up with the journal, or a new one if its space began again."""
+        """Return `cached_index` caught up with the journal, or a new one if its space was recreated."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
-            # The mark is read again: if it is another entry now, the space was erased and began again.
+            # The mark is read again: if it is another entry now, the space was erased and recreated.
             after = cached_index.mark.sequence - 1 if cached_index.mark is not None else 0
             entries = await self._store.journal(space, after=after, limit=PAGE)
             is_all = len(entries) < PAGE
             if cached_index.mark is not None:
-                # An erasure takes the digest out of the entries of what it erases.
+                # An erasure removes the digest from the entries of what it erases.
                 if not entries or entries[0] not in {cached_index.mark, replace(cached_index.mark, digest="")}:
                     self._forget(space)
                     self._forget_tokens(space)
@@ -395,7 +396,7 @@ class SpaceIndexes:
                 return cached_index
             unseen = [entry for entry in entries if entry.sequence > cached_index.clean]
             if any(entry.covers > 1 for entry in unseen):
-                # What was erased in a compacted run is named no more.
+                # A compacted run no longer names what was erased in it.
                 self._forget_tokens(space)
                 cached_index = _CachedIndex(self._empty())
                 continue
@@ -413,7 +414,7 @@ class SpaceIndexes:
 
 
 async def _cover_again(store: Store, space: SpaceId, index: "SpaceIndex") -> None:
-    """Fold all overrides again: those of what was erased have no words any more."""
+    """Fold all overrides again: those of erased memories have no words any more."""
     if index.planes().get(COVERED):
         edits = {document.ref: document async for document in scan_documents(store, space, EDITS)}
         index.apply(await _covered_changes(store, space, edits), watermark=index.watermark)
@@ -445,13 +446,13 @@ async def _fold_page(
     analyser: TextAnalyser,
     statements: StatementClassifier,
 ) -> None:
-    """Fold what a page of the journal names, as it is stored now."""
+    """Fold what a page of the journal names, in its current state."""
     sequences: dict[DocumentRef, int] = {}
     for entry in entries:
         sequences[entry.ref] = entry.sequence if is_renewed(entry.ref) else sequences.get(entry.ref, entry.sequence)
     sources = [ref for ref in sequences if ref.collection in INDEXED]
     vectors = dict.fromkeys(ref for ref in sequences if ref.collection == VECTORS)
-    # A memory that is shown again brings no vectors with it: they may have been stored long before.
+    # A memory that is shown again brings no vectors: they may have been stored long before.
     vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
     choice = [CHOICE] if CHOICE in sequences else []
     edits = [ref for ref in sequences if ref.collection == EDITS]
@@ -475,7 +476,7 @@ async def _fold_page(
         changes += await _covered_changes(store, space, {ref: documents[ref] for ref in edits})
     if take_long(changes):
         changes = await count_terms(analyser, changes, index)
-    # Each document is replaced as a whole; whatever asks for the index waits until it has all of them.
+    # Each document is replaced as a whole; whoever asks for the index waits until it has all of them.
     for start in range(0, len(changes), APPLIED_AT_ONCE):
         some = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
         index.apply(some, watermark=index.watermark)
@@ -493,7 +494,7 @@ async def _fold_page(
 async def _covered_changes(
     store: Store, space: SpaceId, edits: Mapping[DocumentRef, Document | None]
 ) -> list[DocumentChange]:
-    """Return what edits are in the index: of overrides, the words of the memories beneath them."""
+    """Return the changes for edits: for overrides, the words of the memories beneath them."""
     read = {ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None}
     places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
     documents = await _read_documents(store, space, list(dict.fromkeys(places.values())))
@@ -527,7 +528,7 @@ def _compare_chosen(index: "SpaceIndex", choice: EmbeddingChoice | None, /) -> N
 
 
 def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) -> list[EmbeddedDocument]:
-    """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
+    """Return `embedded` without vectors of another dimension than their model's first ones, which nothing compares."""
     dimensions: dict[str, int | None] = {}
     documents: list[EmbeddedDocument] = []
     for item in embedded:
@@ -544,7 +545,7 @@ def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) 
 async def _remove_late_checkpoint(
     store: Store, space: SpaceId, loaded: _CachedIndex, cached_index: _CachedIndex
 ) -> None:
-    """Remove the checkpoint `loaded` came from if it has erased words: a process died that published it too late."""
+    """Remove the checkpoint of `loaded` if it contains erased words: a process died that published it too late."""
     if loaded.is_loaded and loaded.mark is not None and (cached_index is not loaded or not cached_index.is_clean):
         with calling_as(SERVER):
             await checkpoints.remove_checkpoint(store, space, loaded.mark.at)
@@ -552,7 +553,7 @@ async def _remove_late_checkpoint(
 
 
 def _most_grown(indexes: Mapping[SpaceId, _CachedIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _CachedIndex]]:
-    """Yield those that have grown since their checkpoint, most grown first; after the first, none behind `until`."""
+    """Yield those that have grown since their checkpoint, most grown first; after the first, none after `until`."""
     grown = sorted((item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True)
     for place, item in enumerate(grown):
         if place and asyncio.get_running_loop().time() >= until:
@@ -562,12 +563,12 @@ def _most_grown(indexes: Mapping[SpaceId, _CachedIndex], /, *, until: float) -> 
 
 
 def _checkpoint_of(entry: _CachedIndex) -> IndexCheckpoint | None:
-    """Return `entry` in its current state, to be stored; None if it is empty, or has a word of erased text."""
+    """Return `entry` in its current state, to be stored; None if it is empty, or contains erased words."""
     return IndexCheckpoint(entry.mark, entry.index.freeze()) if entry.mark is not None and entry.is_clean else None
 
 
 async def _compact_index(index: "SpaceIndex") -> None:
-    """Compact `index` in another thread, while it goes on, unless that is under way or needed no more."""
+    """Compact `index` in another thread, while it stays in use, unless that is running or no longer needed."""
     compaction = index.begin_compacting() if index.is_sparse else None
     if compaction is None:
         return

@@ -43,9 +43,9 @@ READING_BYTES: Final = 8_192
 
 
 PRIVATE_TALK = "transcript.private"
-"""The plane, in the index, of messages that are private: a search sees them only if it names this one too."""
+"""The index plane of private messages: a search finds them only if it also names this one."""
 PARTS = 1_024
-"""Places in a thread's order that each turn takes; more than a turn has messages."""
+"""Positions in a thread's order per turn; more than a turn has messages."""
 
 
 def units_of(document: Document, /) -> tuple[SearchUnit, ...]:
@@ -54,12 +54,12 @@ def units_of(document: Document, /) -> tuple[SearchUnit, ...]:
 
 
 def indexed_value(document: Document, /) -> Value:
-    """Return what a document holds that is recalled."""
+    """Return the recalled content of a document."""
     return INDEXED[document.ref.collection].from_bytes(document.body)
 
 
 def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
-    """Return the units of what is stored at `ref`."""
+    """Return the units of the value stored at `ref`."""
     match value:
         case transcript.Turn():
             return _turn_units(ref, value)
@@ -74,7 +74,7 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
 def value_change(
     ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /
 ) -> DocumentChange:
-    """Return what an index is told of a document that the journal mentions at `sequence`; None is one that is gone.
+    """Return the index change for a document that the journal mentions at `sequence`; None as a value means it is gone.
 
     `beside` has the fact that it replaces, if any.
     """
@@ -95,7 +95,7 @@ def value_change(
 
 
 def replaced_fact(value: Value | None, /) -> DocumentRef | None:
-    """Return the place of the fact whose place in its slot `value` took; None if it took none."""
+    """Return the place of the fact that `value` replaced in its slot; None if it replaced none."""
     if not isinstance(value, Fact) or value.supersedes is None:
         return None
     return DocumentRef(facts.FACTS, value.supersedes)
@@ -107,24 +107,24 @@ def is_renewed(ref: DocumentRef, /) -> bool:
 
 
 def plane_of(plane: str, /) -> str:
-    """Return the plane, for callers, of units that stand under `plane` in the index."""
+    """Return the plane, as callers know it, of units stored under `plane` in the index."""
     return RecallPlane.TRANSCRIPT if plane == PRIVATE_TALK else plane
 
 
 def subject_names(subject: Subject, /) -> tuple[str, ...]:
-    """Return the names that mean `subject`; none if it has only one, or is not visible to all."""
+    """Return the names of `subject`; none if it has only one, or is not visible to all."""
     if not subject.other_names or subject.visibility is not SubjectVisibility.VISIBLE:
         return ()
     return tuple(dict.fromkeys((subject.name, *subject.other_names)))
 
 
 def embedded_text(unit: SearchUnit, /) -> str:
-    """Return what an embedder is given of `unit`: who says it, or what it is about, and the text."""
+    """Return the text of `unit` for an embedder: who says it, or what it is about, and the text."""
     return _text_to_embed(unit.speaker if unit.plane == RecallPlane.TRANSCRIPT else unit.title, unit.text)
 
 
 def embedded_passages(unit: SearchUnit, most: int, /) -> tuple[str, ...]:
-    """Return the passages that are embedded beside `unit` itself: up to `most`, none of what is no message."""
+    """Return the passages embedded in addition to `unit` itself: up to `most`, none unless it is a message."""
     if unit.plane != RecallPlane.TRANSCRIPT or most < 2:
         return ()
     pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
@@ -136,7 +136,7 @@ def _text_to_embed(head: str, text: str) -> str:
 
 
 def _text_check(head: str, text: str) -> int:
-    """Return what the index keeps of the text to embed; nothing but spaces is not embedded."""
+    """Return the index's check of the text to embed; blank texts are not embedded."""
     if similarity.is_blank(text):
         return 0
     return embedding.check_to_signed(embedding.check_of(_text_to_embed(head, text)))
@@ -155,7 +155,7 @@ def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ..
         *((name, value) for name, value in parts if value is not None),
         *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
     )
-    # Turns of earlier builds have their tags as they were given.
+    # Turns of earlier builds store their tags as given.
     tags = tag_forms(turn.tags)
     return tuple(
         SearchUnit(
@@ -228,7 +228,7 @@ def _fact_unit(
 
 
 def home_of(key: ConversationKey | None, /) -> str:
-    """Return how the index knows the only conversation that a fact counts in; everywhere is one of its own."""
+    """Return the index's key for the only conversation that a fact applies to; everywhere has a key too."""
     return "\n".join(key or ())
 
 
@@ -279,14 +279,14 @@ def _kept_units(ref: DocumentRef, value: Value) -> tuple[SearchUnit, ...]:
 
 
 def embedded_of(source: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
-    """Return the vectors that `document` has for the units of `source`; none if it is gone."""
+    """Return the vectors in `document` for the units of `source`; none if it is gone."""
     if document is None:
         return EmbeddedDocument(source, model_tag, {})
     return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
 
 
 def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
-    """Return the vectors of `value` as the index takes them."""
+    """Return the vectors of `value` in the index's form."""
     shape = struct.Struct(f"<{value.dimensions}f")
     return EmbeddedDocument(
         source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
@@ -294,7 +294,7 @@ def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.Vect
 
 
 def namespace_tag(parts: Sequence[str], /) -> str:
-    """Return the tag that the index knows the records of a namespace by, and those below it."""
+    """Return the index's tag for the records of a namespace, and those below it."""
     return json.dumps(parts)
 
 
@@ -304,17 +304,17 @@ INDEXED: dict[str, type[Value]] = {
     skills.SKILLS: skills.Skill,
     **{name: home.kind for name, home in LISTED_HOMES.items()},
 }
-"""The collections that are recalled, and the kind of their documents."""
+"""The collections that are recalled, and the type of their documents."""
 
 
 FOLDED = frozenset({*INDEXED, SUBJECTS, EDITS, VECTORS, EMBEDDING})
-"""All collections from which an index is made: an erasure names what it takes of these in the journal."""
+"""All collections from which an index is built: an erasure names in the journal what it removes of these."""
 
 
 COVERED = "covered"
 """The plane, beside those of recall."""
 SESSION = "session"
-"""The part of such a unit's scope that names the session in which the override shows."""
+"""The part of such a unit's scope that names the session in which the override applies."""
 
 
 def overridden_ref(edit: MemoryOverride, /) -> DocumentRef | None:
@@ -332,7 +332,7 @@ def overridden_ref(edit: MemoryOverride, /) -> DocumentRef | None:
 
 
 def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) -> SearchUnit | None:
-    """Return the unit of the override at `ref`: the words of what `document` holds; None where these are gone."""
+    """Return the unit of the override at `ref`: the words of `document`; None if these are gone."""
     assert ref.collection == EDITS
     scope = ((SESSION, edit.session_id),)
     if document.ref.collection == facts.FACTS:
@@ -356,7 +356,7 @@ _TRAITS: Final = {StatementLabel.STANDING: TextTrait.STANDING, StatementLabel.OC
 
 
 def label_changes(changes: Sequence[DocumentChange], statements: StatementClassifier, /) -> list[DocumentChange]:
-    """Return `changes`, whose units have the traits that `statements` says their texts have."""
+    """Return `changes` with their units' traits completed by the labels of `statements`."""
     texts = [unit.text for change in changes for unit in change.units]
     traits = map(_label_traits, statements.classify(texts))
     return [
@@ -372,7 +372,7 @@ def label_changes(changes: Sequence[DocumentChange], statements: StatementClassi
 
 
 def is_standing(statements: StatementClassifier, text: str, /) -> bool:
-    """Return whether `text` says what is to hold from now on."""
+    """Return whether `text` states something lasting."""
     (labels,) = statements.classify([text])
     return StatementLabel.STANDING in labels
 
@@ -392,12 +392,12 @@ assert len(_COLLECTIONS) == len(_KINDS)
 
 
 def vectors_prefix(source: DocumentRef, /) -> str:
-    """Return how the keys of all vectors of the document `source` begin."""
+    """Return the key prefix of all vectors of the document `source`."""
     return f"{_KINDS[source.collection]}.{source.key}."
 
 
 def vectors_ref(source: DocumentRef, model_tag: str, /) -> DocumentRef:
-    """Return where the vectors of the document `source` by one model stand."""
+    """Return the ref of the vectors of the document `source` by one model."""
     return DocumentRef(VECTORS, vectors_prefix(source) + model_tag)
 
 
@@ -412,7 +412,7 @@ def source_of(ref: DocumentRef, /) -> tuple[DocumentRef, str]:
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """A turn, and the hits and sentences of its messages that were asked for."""
+    """A turn, and the requested hits and sentences of its messages."""
 
     turn: Turn
     _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
@@ -421,8 +421,8 @@ class ReadTurn:
     def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
         """Return the hit of a message, without a score; None for one that may not be recalled.
 
-        A private one is among those that a search finds only if it asks for them. It is shared:
-        a caller that shows it gives it a score and copies its metadata.
+        A private one is among those that a search finds only on request. It is shared: a caller that shows it gives it
+        a score and copies its metadata.
         """
         try:
             return self._hits[part]
@@ -448,7 +448,7 @@ _DocumentCache = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
 
 
 class ParseCache:
-    """Stores parsed values with their bytes: changed bytes are parsed again. Lists have the state that they are of.
+    """Caches parsed values with their bytes: changed bytes are parsed again. Lists belong to one state.
 
     They have words, so a space's are to be dropped with its index.
     """
@@ -480,7 +480,7 @@ class ParseCache:
     async def listed(
         self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
     ) -> Sequence[ListedT]:
-        """Return what `make` returns; it is asked again only if the list `name` was last made of another state."""
+        """Return the result of `make`, which is called again only if the list `name` was last made of another state."""
         key = space, name
         cached = self._lists.get(key)
         if cached is not None and cached[0] == state:
@@ -488,7 +488,7 @@ class ParseCache:
             return cached[1]
         forgotten = self._forgotten
         values = await make()
-        # What was read before a space was forgotten may have words that were erased since.
+        # What was read before a space was forgotten may contain words that were erased since.
         if forgotten == self._forgotten and len(values) < self._most:
             self._lists[key] = state, values
             self._lists.move_to_end(key)
@@ -502,12 +502,12 @@ class ParseCache:
             del self._lists[key]
 
     def forget(self, space: SpaceId, /) -> None:
-        """Keep nothing of `space`."""
+        """Clear the cache for `space`."""
         self._count -= len(self._caches.pop(space, ()))
         self._forget_lists(space)
 
     def drop(self, space: SpaceId, refs: Iterable[DocumentRef], /, *, with_lists: bool) -> None:
-        """Keep nothing of some documents of `space`; with `with_lists` no list, which may have their words."""
+        """Drop some documents of `space`; with `with_lists` also all lists, which may contain their words."""
         if with_lists:
             self._forget_lists(space)
         cache = self._caches.get(space, _DocumentCache())

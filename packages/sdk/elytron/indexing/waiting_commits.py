@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 LONG_CHARS = 1 << 16
-"""A longer text is taken apart in steps, between which others have their turn."""
+"""A longer text is analysed in steps, between which other tasks run."""
 MANY_CHARS = 1 << 18
-"""So are texts that are longer than this together: what bulk writes bring at a time is not, and keeps their pace."""
+"""So are texts longer than this together; bulk writes bring less at a time, and keep their pace."""
 _TERMS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class FedCommit:
-    """A commit of this runtime, kept until it is folded: its first sequence, last entry, documents for the index, and
-    the collections of all that its entries name."""
+    """A commit of this runtime, queued until it is folded: its first sequence, last entry, documents for the index, and
+    the collections of everything its entries name."""
 
     first: int
     mark: JournalEntry
@@ -38,7 +38,7 @@ class FedCommit:
 
 
 def fed_commit(entries: Sequence[JournalEntry], documents: Mapping[DocumentRef, Value], /) -> FedCommit:
-    """Return a commit by its journal entries, with those of its documents that are for the index."""
+    """Return a commit by its journal entries, with its documents for the index."""
     touched = frozenset(entry.ref.collection for entry in entries)
     return FedCommit(entries[0].sequence, entries[-1], documents, touched)
 
@@ -61,7 +61,7 @@ class WaitingCommits:
     """Queued commits of a space that are not folded yet, in order."""
 
     fed: list[FedCommit] = field(default_factory=list[FedCommit])
-    """The latest commits, unparsed: their writers need not wait for it."""
+    """The latest commits, unparsed, so that their writers need not wait for parsing."""
     parsed: list[ParsedCommit] = field(default_factory=list[ParsedCommit])
     documents: int = 0
     chars: int = 0
@@ -71,16 +71,16 @@ class WaitingCommits:
 
     @property
     def newest(self) -> JournalEntry:
-        """The last entry of all that waits."""
+        """The last queued entry."""
         return (self.fed or self.parsed)[-1].mark
 
     def add(self, fed: FedCommit, /) -> None:
-        """Take note of what comes next."""
+        """Append the next commit."""
         self.fed.append(fed)
         self.documents += len(fed.documents)
 
     def take(self) -> Sequence[ParsedCommit]:
-        """Return what an index is to be given of all that was fed."""
+        """Return the index changes of everything queued."""
         for fed in self.fed:
             part = _take_commit(fed)
             self.parsed.append(part)
@@ -91,12 +91,12 @@ class WaitingCommits:
         return self.parsed
 
     def takes_long(self) -> bool:
-        """Return whether folding it at once would keep others waiting."""
+        """Return whether folding it at once would delay other tasks."""
         self.take()
         return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
     async def count(self, analyser: TextAnalyser, index: "SpaceIndex", /) -> None:
-        """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
+        """Count the terms of the queue, and of later commits, if that is more than `index` handles at once."""
         while self.takes_long():
             self.chars = self.longest = 0
             for part in self.parsed:
@@ -106,7 +106,7 @@ class WaitingCommits:
 
 
 def _take_commit(fed: FedCommit) -> ParsedCommit:
-    """Return what an index is to be given of `fed`."""
+    """Return the index changes of `fed`."""
     part = ParsedCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.documents.items(), fed.first):
@@ -122,7 +122,7 @@ def _take_commit(fed: FedCommit) -> ParsedCommit:
 
 
 def take_long(changes: Sequence[DocumentChange], /) -> bool:
-    """Return whether folding `changes` at once would keep others waiting."""
+    """Return whether folding `changes` at once would delay other tasks."""
     sizes = _change_sizes(changes)
     return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
 
@@ -134,7 +134,7 @@ def _change_sizes(changes: Sequence[DocumentChange]) -> list[int]:
 async def count_terms(
     analyser: TextAnalyser, changes: Sequence[DocumentChange], index: "SpaceIndex", /
 ) -> list[DocumentChange]:
-    """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
+    """Return `changes` with the terms of their texts counted, in steps between which other tasks run.
 
     The index then has the terms of long texts.
     """

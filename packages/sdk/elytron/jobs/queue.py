@@ -48,7 +48,7 @@ QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
 OVER_REF = DocumentRef(jobs.OVER, jobs.KEY)
 
 Step = Callable[[Job], Job | None]
-"""Returns the changed job, or None if it stays as it is."""
+"""Returns the changed job, or None if it is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ class _QueueState:
     over_revision: int
 
     def put(self, changes: ChangeSet, queue: JobQueue, /, *, is_noted: bool = False) -> None:
-        """Add to `changes` what makes `queue` of it."""
+        """Add the changes that store `queue` to `changes`."""
         is_there = bool(queue.active)
         if queue.over == self.queue.over and is_there and self.revision and self.over_revision:
             changes.require(OVER_REF, revision=self.over_revision)
         else:
-            # Also when the queue comes or goes: its revisions begin again, and those of this document never do.
+            # Also when the queue appears or disappears: its revisions start again, and those of this document never do.
             changes.put(OVER_REF, JobQueue(over=queue.over), expects=self.over_revision, action=None)
         if is_there:
-            # Last, as each plan for the queue writes it. Mostly without an entry: the job has one.
+            # Last, as every plan writes the queue. Usually without an entry, because the job has one.
             action = JournalAction.MAINTENANCE if is_noted else None
             changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=action)
         elif self.revision:
@@ -91,8 +91,8 @@ async def read_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
 
 
 async def next_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
-    """Return the queue of `space`, which is looked at again when one of its jobs may be due."""
-    # Before the reading, so that what is queued meanwhile is noted behind it.
+    """Return the queue of `space`, which is scheduled for another look when one of its jobs may be due."""
+    # Before reading, so that jobs queued meanwhile are recorded after it.
     ctx.put_off.pop(space, None)
     queue = await read_queue(ctx, space)
     if queue.active:
@@ -104,7 +104,7 @@ QueueHandler = Callable[[SpaceId, JobQueue], Awaitable[None]]
 
 
 async def visit_queues(ctx: OperationContext, visit: QueueHandler, /) -> None:
-    """Call `visit` for each space with unfinished jobs; a space that cannot be read holds up no other.
+    """Call `visit` for each space with unfinished jobs; an unreadable space does not delay the others.
 
     A queue that an earlier build left without a job is removed, so that its space is not looked at again.
     """
@@ -126,7 +126,7 @@ async def _plan_removal(ctx: OperationContext, space: SpaceId, record: SpaceReco
 
 
 async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId], /) -> tuple[KnownJob, ...]:
-    """Return the jobs with these ids that are there, in this order."""
+    """Return the existing jobs with these ids, in this order."""
     documents = await ctx.store.get(space, [_job_ref(job_id) for job_id in ids]) if ids else ()
     return tuple(
         KnownJob(job_id, Job.from_bytes(document.body))
@@ -136,9 +136,9 @@ async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId],
 
 
 async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) -> KnownJob | None:
-    """Return the job that maintains these turns, made now if there is none; None if the queue is full.
+    """Return the job that maintains these turns, created if there is none; None if the queue is full.
 
-    The same turns name the same job, in any state. Turns join a job of their conversation that no worker has taken
+    The same turns identify the same job, in any state. Turns join a job of their conversation that no worker has leased
     yet, so that a busy conversation is one job and not a hundred.
     """
     turn_numbers = tuple(sorted(set(turns)))
@@ -179,10 +179,10 @@ async def schedule_job(
     due_at: Instant,
     terms: JobTerms = USUAL_TERMS,
 ) -> KnownJob | None:
-    """Return the job of `kind` and `name`, made now if there is none; None where the queue is full.
+    """Return the job of `kind` and `name`, created if there is none; None if the queue is full.
 
-    From `due_at` on, one worker that has a runner of `kind` does it (see `OperationContext.runners`). The same name
-    is the same job, in any state.
+    From `due_at` on, one worker that has a runner of `kind` does it (see `OperationContext.runners`). The same name is
+    the same job, in any state.
     """
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
@@ -205,7 +205,7 @@ async def schedule_job(
 
 
 async def find_job(ctx: OperationContext, space: SpaceId, kind: str, name: str, /) -> KnownJob | None:
-    """Return the job of `kind` and `name`, in any state; None if there is none, or it was over long ago."""
+    """Return the job of `kind` and `name`, in any state; None if there is none, or it ended long ago."""
     record = await ctx.spaces.find(space)
     if record is None:
         return None
@@ -223,7 +223,7 @@ async def claim_job(
     only: JobId | None = None,
     kinds: Collection[str] | None = None,
 ) -> KnownJob | None:
-    """Return the next job that is due, or the one named, leased to `holder`; None if none is due.
+    """Return the next due job, or the named one, leased to `holder`; None if none is due.
 
     With `kinds`, only of these; else of all that this runtime can do.
 
@@ -237,7 +237,7 @@ async def claim_job(
         entry = maintenance.claimable_job(_narrow_queue(queue_state.queue, only), now, able)
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is not None and job is None:
-            # Damage took the job and left its entry, behind which no other one would be done.
+            # Damage removed the job and left its entry, which would block all later ones.
             queue, changes = maintenance.unlist_job(queue_state.queue, entry.id), ChangeSet(record)
             queue_state.put(changes, queue, is_noted=True)
             return SettledChanges(None, changes)
@@ -251,7 +251,7 @@ async def claim_job(
 
 
 async def relist_all_jobs(ctx: OperationContext, /) -> None:
-    """List the unfinished jobs that queues lack: a repair may have saved jobs without their queue."""
+    """List the unfinished jobs missing from queues: a repair may have saved jobs without their queue."""
     async for space in scan_spaces(ctx.store):
         with apart_from_others(partial(ctx.put_off.pop, space, None)):
             async with ctx.secrets.background(space):
@@ -279,7 +279,7 @@ async def _plan_relisting(
 async def _relisted_job(
     ctx: OperationContext, space: SpaceId, queue_state: _QueueState, stored_job: KnownJob, revision: int
 ) -> SettledChanges[KnownJob | None]:
-    """Return a stored job, with what lists it again if it is unfinished and the queue was lost."""
+    """Return a stored job, and its new listing if it is unfinished and the queue was lost."""
     is_listed = any(job.id == stored_job.id for job in queue_state.queue.active)
     if is_listed or not stored_job.job.state.is_active:
         return SettledChanges(stored_job)
@@ -306,7 +306,7 @@ async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: S
 
 
 async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth, dict[str, int]]:
-    """Return whether the jobs of `space` get done, and how many there are in each state."""
+    """Return the health of the jobs of `space`, and their number in each state."""
     queue = await read_queue(ctx, space)
     stored_jobs = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
     over = [job.job.state for job in stored_jobs if not job.job.state.is_active]
@@ -315,7 +315,7 @@ async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth,
 
 
 def job_view(stored_job: KnownJob, /) -> JobView:
-    """Return a job as people see it."""
+    """Return a job as shown to people."""
     job = stored_job.job
     return JobView(
         id=stored_job.id,
@@ -335,7 +335,7 @@ def job_view(stored_job: KnownJob, /) -> JobView:
 
 
 def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
-    """Return `queue` with one job of it to choose, and what may keep it from being taken."""
+    """Return `queue` reduced to one job to choose, and those that may prevent leasing it."""
     if only is None:
         return queue
     return JobQueue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
@@ -362,7 +362,7 @@ async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tup
 async def _job_changes(
     ctx: OperationContext, space: SpaceId, queue_state: _QueueState, job: KnownJob, revision: int
 ) -> ChangeSet:
-    """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
+    """Return the changes that write the job and the queue that lists it, and the long finished jobs to remove."""
     tag = queue_state.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
     entry = QueuedJob(id=job.id, conversation=tag, state=job.job.state, due_at=job.job.due_at, kind=job.job.kind)
     queue, let_go = maintenance.list_job(queue_state.queue, entry)
@@ -397,11 +397,11 @@ def _new_job(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
 
 logger = logging.getLogger(__name__)
 PAUSE_S: Final = 5.0
-"""Pause behind a fault."""
+"""Pause after a fault."""
 
 
 class BackgroundTask:
-    """Does `work` in one task, from `start` to `stop`: again after an unforeseen fault."""
+    """Runs `work` in one task, from `start` to `stop`; restarts it after an unexpected fault."""
 
     def __init__(
         self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
@@ -412,12 +412,12 @@ class BackgroundTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start working."""
         assert self._task is None
         self._task = asyncio.get_running_loop().create_task(self._keep_working(), name=self._name)
 
     async def stop(self) -> None:
-        """End where the work waits, and return when it has ended."""
+        """Stop where the work waits, and return when it has ended."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -440,7 +440,7 @@ class BackgroundTask:
 
 @contextmanager
 def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
-    """Log what fails in one space and call `drop`, so that the work goes on with the others.
+    """Log a failure in one space and call `drop`, so that the work continues with the others.
 
     What another attempt may help is raised: it is no fault of the space.
     """
@@ -459,7 +459,7 @@ def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
 
 
 def log_fault(message: str, error: Exception, /) -> None:
-    """Log a fault without its message, which may repeat what a caller gave: its type and places are enough."""
+    """Log a fault without its message, which may repeat a caller's input: its type and locations suffice."""
     logger.error("%s: %s\n%s", message, type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
 
 
@@ -474,7 +474,7 @@ class BudgetReached(Exception):
 
 @dataclass(slots=True)
 class ModelAsker:
-    """Asks one model on behalf of one space, and counts what that came to."""
+    """Calls one model on behalf of one space, and counts the usage."""
 
     ctx: OperationContext
     space: SpaceId
@@ -482,13 +482,13 @@ class ModelAsker:
     spent: ModelUsage = field(default=NOTHING)
 
     async def ask(self, prompt: Sequence[PromptMessage], /, *, schema: str | None, max_tokens: int) -> TextCompletion:
-        """Return what the model writes, counted into the day's history. Raises BudgetReached, ModelError.
+        """Return the model's answer, counted in the day's history. Raises BudgetReached, ModelError.
 
         The call is held in the history before it is made, so that workers side by side cannot overdraw together.
         """
         tokens = sum(maintenance.estimate_tokens(message.text) for message in prompt) + max_tokens
         held_at = await self._hold(tokens)
-        # A call that fails was made too, so it counts.
+        # A failed call was made too, so it counts.
         cost = ModelUsage(calls=1)
         try:
             answer = await self.model.complete(prompt, schema=schema, max_tokens=max_tokens)
@@ -504,11 +504,11 @@ class ModelAsker:
             await self._settle(held_at, tokens, cost)
 
     async def structured(self, prompt: Sequence[PromptMessage], shape: type[ValueT], /, *, max_tokens: int) -> ValueT:
-        """Return the model's answer as a `shape`. Raises ModelRefused where it gives none, even when asked once more.
+        """Return the model's answer as a `shape`. Raises ModelRefused if it gives none, even after one retry.
 
-        What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one.
+        What is nearly JSON is repaired; a truncated answer is not, because half a sentence would look like a whole one.
         """
-        # Imported now: most processes that look at a queue ask no model.
+        # Imported late: most processes that read a queue call no model.
         from elytron_core.policy.extraction.model_facts import schema_of
         from elytron_models.answer import WrittenText, correct_answer
 

@@ -32,7 +32,7 @@ EVENTS_BACKLOG: Final = 100_000
 
 
 WRITER: ContextVar[str | None] = ContextVar("elytron_writer", default=None)
-"""The caller of the operation that runs, for `CommitWaiters.writers`."""
+"""The caller of the running operation, for `CommitWaiters.writers`."""
 WRITERS_KEPT = 20_000
 
 
@@ -57,11 +57,11 @@ class CommitWaiters:
         self.writers: deque[WrittenRun] = deque(maxlen=WRITERS_KEPT)
 
     def next(self, space: SpaceId, /) -> asyncio.Event:
-        """Return what is set at the next change of `space`. Take it before reading, so that none is missed."""
+        """Return the event for the next change of `space`. Get it before reading, so that none is missed."""
         return self._waiting.setdefault(space, asyncio.Event())
 
     def note(self, space: SpaceId, first: int, last: int, at: Instant, /) -> None:
-        """Note the caller of the entries that were just committed."""
+        """Record the caller of the entries that were just committed."""
         caller = WRITER.get()
         if caller is not None:
             self.writers.append(WrittenRun(space, first, last, at, caller))
@@ -103,7 +103,7 @@ class AnnouncingStore(PassingStore):
 
 
 def inner_store(store: Store, /) -> Store:
-    """Return the engine or wrapper beneath what a runtime works with, for what only its kind can do."""
+    """Return the engine or wrapper beneath a runtime's store, for features that only its kind has."""
     while isinstance(store, AnnouncingStore | SecretStore):
         store = store.inner
     return store
@@ -114,7 +114,7 @@ Mark = JournalEntry | None
 
 
 class JournalFollower:
-    """One reader's place in a space's journal."""
+    """One reader's position in a space's journal."""
 
     def __init__(self, journals: "StoreJournals", space: SpaceId, /) -> None:
         self._journals = journals
@@ -123,16 +123,16 @@ class JournalFollower:
 
     @property
     def sequence(self) -> int:
-        """Return the sequence that the reader has come to."""
+        """Return the reader's current sequence."""
         return self._mark.sequence if self._mark is not None else 0
 
     @property
     def place(self) -> EventId:
-        """Return the id from which a reader goes on here; "0" before the first entry."""
+        """Return the id from which a reader resumes; "0" before the first entry."""
         return _entry_id(self._mark) if self._mark is not None else "0"
 
     async def begin(self, after: EventId | None, /) -> EventGap | None:
-        """Go to the place behind `after`, or to the end (None); return the gap, if any."""
+        """Move to the position after `after`, or to the end (None); return the gap, if any."""
         if after is None:
             self._mark = await self._journals.last(self._space, 0)
             return None
@@ -149,7 +149,7 @@ class JournalFollower:
         return await self._skip_backlog(sequence)
 
     async def _skip_backlog(self, sequence: int) -> EventGap | None:
-        """Go on to the oldest entry that is streamed, where the reader is further behind."""
+        """Skip to the oldest streamed entry, if the reader is further behind."""
         if not await self._journals.read(self._space, sequence + EVENTS_BACKLOG, 1):
             return None
         last = await self._journals.last(self._space, sequence + EVENTS_BACKLOG)
@@ -159,9 +159,9 @@ class JournalFollower:
         return EventGap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
 
     async def next(self) -> Sequence[JournalEvent] | EventGap:
-        """Return what comes behind the reader's place, waiting for it; or the gap that opened there."""
+        """Wait for the entries after the reader's position, and return them; or the gap that opened there."""
         while True:
-            # Taken before the read, so that a commit in between wakes this reader.
+            # Obtained before the read, so that a commit in between wakes this reader.
             changed = self._journals.commits.next(self._space)
             events = await self.read()
             if events:
@@ -169,9 +169,9 @@ class JournalFollower:
             await self._journals.wait(self._space, self._mark, changed)
 
     async def read(self) -> Sequence[JournalEvent] | EventGap:
-        """Return what comes behind the reader's place now, perhaps nothing."""
+        """Return the entries after the reader's position now, perhaps none."""
         mark = self._mark
-        # The mark is read again, which shows what was erased or compacted beneath the reader.
+        # The mark is read again, which shows what was erased or compacted meanwhile.
         page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
         if mark is not None:
             if page and page[0].covers > 1 and page[0].first <= mark.sequence and page[0] != mark:
@@ -180,7 +180,7 @@ class JournalFollower:
             if not page or (page[0].sequence, page[0].at) != (mark.sequence, mark.at):
                 self._mark = None
                 return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
-            # It may have lost its digest to an erasure; the place is the same.
+            # An erasure may have removed its digest; the position is the same.
             self._mark = page[0]
             page = page[1:]
         if page and page[0].covers > 1:
@@ -208,11 +208,11 @@ class StoreJournals:
         return JournalFollower(self, space)
 
     async def read(self, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
-        """Return up to `limit` entries behind `after`."""
+        """Return up to `limit` entries after `after`."""
         return await self._store.journal(space, after=after, limit=limit)
 
     async def last(self, space: SpaceId, after: int, /) -> Mark:
-        """Return the newest entry, which is behind `after` if any is; found in a few small reads."""
+        """Return the newest entry, which is after `after` if any is, in a few small reads."""
         newest: Mark = None
         low, step = after, 1
         while page := await self.read(space, low, 1):
@@ -230,7 +230,7 @@ class StoreJournals:
         return newest
 
     async def wait(self, space: SpaceId, mark: Mark, changed: asyncio.Event, /) -> None:
-        """Return when `space` may have grown behind `mark`."""
+        """Wait until `space` may have grown beyond `mark`."""
         marks = self._waiting.setdefault(space, [])
         marks.append(mark)
         if self._store.capabilities.following and space not in self._lookouts:
@@ -263,7 +263,7 @@ class StoreJournals:
 
 
 async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, sequence: int, /) -> None:
-    """Return once the journal of `space` has `sequence`. Raises SequenceAhead if it does not come to it in time."""
+    """Wait until the journal of `space` has `sequence`. Raises SequenceAhead if that takes too long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + MIN_SEQUENCE_WAIT_S
     while not await store.journal(space, after=sequence - 1, limit=1):
@@ -276,7 +276,7 @@ async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, s
 async def entry_pages(
     follower: JournalFollower, gap: EventGap | None, /
 ) -> AsyncIterator[Sequence[JournalEvent] | EventGap]:
-    """Yield the entries behind the place of an open reader, in order, with the gaps; `gap` opened as it began."""
+    """Yield the entries after the position of an open reader, in order, with the gaps; `gap` opened as it began."""
     if gap is not None:
         yield gap
     while True:
@@ -284,7 +284,7 @@ async def entry_pages(
 
 
 def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
-    """Return the event of `entry`."""
+    """Return `entry` as an event."""
     return JournalEvent(
         id=_entry_id(entry),
         space=space,
@@ -300,7 +300,7 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
 
 
 def _compacted_gap(space: SpaceId, run: JournalEntry, *, behind: int) -> EventGap:
-    """Return the gap of a reader at `behind` when the entries of `run` were compacted."""
+    """Return the gap of a reader at `behind` after the entries of `run` were compacted."""
     first = min(max(behind + 1, run.first), run.sequence)
     return EventGap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
 

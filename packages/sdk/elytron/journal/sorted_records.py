@@ -11,13 +11,13 @@ from weakref import finalize
 from elytron_core.errors import StoreUnavailable
 
 _AT_ONCE: Final = 16_384
-"""Number of records in memory; each further run of as many waits in the file."""
+"""Number of records in memory; each further run of as many is in the file."""
 _BLOCK: Final = 512
 """Number of records that are read back and unmasked at once, of each run."""
 
 
 class SortedRecords:
-    """Records of `size` bytes each, in order; equal ones stay apart. Beyond some they wait in a temporary file.
+    """Sorted records of `size` bytes each, with duplicates. Beyond a limit they are spilled to a temporary file.
 
     The file has no name, and is masked by a key that only this object has: a digest of a short text can be guessed.
     """

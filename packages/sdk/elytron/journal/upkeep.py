@@ -46,7 +46,7 @@ class EntrySums:
         self._content = record.chain(b"journal content", size=_SUM_BYTES)
 
     def order_of(self, entry: JournalEntry, /) -> int:
-        """Return the number for the place of `entry`; for the entry of a run, the sum of the run."""
+        """Return the number for the position of `entry`; for the entry of a run, the sum of the run."""
         run = self.run_sum(entry)
         if run is not None:
             return run
@@ -55,7 +55,7 @@ class EntrySums:
         return int.from_bytes(line.digest(), "big")
 
     def content_of(self, entry: JournalEntry, /) -> int:
-        """Return the number for the content of `entry`: 0 if it has no digest any more."""
+        """Return the number for the content of `entry`: 0 if it no longer has a digest."""
         if not entry.digest or entry.covers > 1:
             return 0
         line = self._content.copy()
@@ -63,7 +63,7 @@ class EntrySums:
         return int.from_bytes(line.digest(), "big")
 
     def run_sum(self, entry: JournalEntry, /) -> int | None:
-        """Return the sum that `entry` keeps of its run; None for any other entry, or one made without the secret."""
+        """Return the sum of its run stored in `entry`; None for any other entry, or one made without the secret."""
         if entry.covers == 1:
             return None
         text, code = entry.digest[: 2 * _SUM_BYTES], entry.digest[2 * _SUM_BYTES :]
@@ -71,7 +71,7 @@ class EntrySums:
         return int(text, 16) if hmac.compare_digest(expected.encode(), code.encode()) else None
 
     def run_of(self, entries: Sequence[JournalEntry], /) -> CompactedRun:
-        """Return `entries`, which follow each other, as the run that one entry is to replace."""
+        """Return `entries`, which are consecutive, as the run that one entry will replace."""
         first, last = entries[0].first, entries[-1].sequence
         text = f"{sum(map(self.order_of, entries)) % MODULUS:0{2 * _SUM_BYTES}x}"
         return CompactedRun(first, last, text + self._code(first, last, text))
@@ -89,9 +89,9 @@ def _entry_place(entry: JournalEntry) -> bytes:
 async def compact_space(store: Store, space: SpaceId, /) -> int:
     """Compact all spent runs in the journal of `space`; return the number of removed entries.
 
-    The last entry stays, because readers know their place by it. The journals of the product's own spaces stay whole:
-    they are the permanent record of keys that had ended. After a kill, the same call goes on. Raises Conflict if
-    another process compacted it meanwhile.
+    The last entry stays, because readers use it as their position. The journals of the product's own spaces stay whole:
+    they are the permanent record of ended keys. If killed, the same call continues. Raises Conflict if another process
+    compacted it meanwhile.
     """
     (document,) = await store.get(space, (REF,))
     if document is None or is_reserved(space):
@@ -111,7 +111,7 @@ async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIte
         if entry.covers > 1 or (not entry.digest and (entry.ref in spent or _changed_nothing(entry))):
             entries.append(entry)
             continue
-        # One entry in place of one saves nothing.
+        # Replacing one entry by one saves nothing.
         if len(entries) > 1:
             yield sums.run_of(entries)
         entries.clear()
@@ -128,7 +128,7 @@ async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEn
 
 
 async def _spent_refs(store: Store, space: SpaceId) -> set[DocumentRef]:
-    """Return the refs that are named only by entries without a digest, and hold no document."""
+    """Return the refs that are named only by entries without a digest, and contain no document."""
     digested: set[DocumentRef] = set()
     refs: dict[DocumentRef, None] = {}
     async for entry in scan_entries(store, space):
@@ -147,7 +147,7 @@ async def _spent_refs(store: Store, space: SpaceId) -> set[DocumentRef]:
 
 
 def _changed_nothing(entry: JournalEntry) -> bool:
-    """Return whether an entry changed no document that a journal covers: an event, or a document of look-ups."""
+    """Return whether an entry changed no document that a journal covers: an event, or a lookup document."""
     is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
     return is_event or entry.ref.collection in BESIDE
 
@@ -162,7 +162,7 @@ async def space_documents(
 
 
 class StateFingerprint:
-    """The digest of a space's documents: the place and body of each, not its revision; their order does not count."""
+    """The digest of a space's documents: the place and body of each, not its revision; independent of order."""
 
     def __init__(self) -> None:
         self._records = SortedRecords(hashlib.sha256().digest_size)
@@ -177,7 +177,7 @@ class StateFingerprint:
         self._records.add(hashlib.sha256(line).digest())
 
     def hexdigest(self) -> str:
-        """Return the digest; of many documents it takes a while."""
+        """Return the digest; with many documents it takes a while."""
         state = hashlib.sha256()
         for record in self._records:
             state.update(record)
@@ -191,7 +191,7 @@ class EventFingerprint:
         self._state = hashlib.sha256()
         self.count = 0
         self.sequence = 0
-        """Of the last entry."""
+        """Sequence of the last entry."""
 
     def add(self, entry: JournalEntry, /) -> None:
         line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}"
@@ -205,7 +205,7 @@ class EventFingerprint:
 
 
 class HeadChain:
-    """The head of a journal whose entries are added in order, and its state where the expected head ends."""
+    """Head of a journal whose entries are added in order, and its state at the end of the expected head."""
 
     def __init__(self, record: SpaceRecord, expected_head: JournalHead | None = None, /) -> None:
         self._record = record
@@ -218,7 +218,7 @@ class HeadChain:
         self._stand()
 
     def add(self, entry: JournalEntry, /) -> None:
-        """Go on by one entry."""
+        """Add one entry."""
         self._order = (self._order + self._sums.order_of(entry)) % MODULUS
         self._content = (self._content + self._sums.content_of(entry)) % MODULUS
         self._sequence = entry.sequence
@@ -228,7 +228,7 @@ class HeadChain:
 
     @property
     def head(self) -> JournalHead:
-        """Return the head of what was added."""
+        """Return the head of the added entries."""
         return JournalHead(
             self._sequence,
             self._public_digest(b"journal head", self._order),
@@ -237,13 +237,13 @@ class HeadChain:
 
     @property
     def standing(self) -> HeadStanding | None:
-        """Return the relation of the added entries to the kept head; None if no head was kept."""
+        """Return how the added entries relate to the recorded head; None if there is none."""
         if self._expected is None:
             return None
         return standing_of(self._expected, self.head, self._then, is_compacted=self._is_compacted)
 
     def _public_digest(self, purpose: bytes, total: int) -> str:
-        # A shown head must not disclose the sums: with them a run could be forged.
+        # A published head must not disclose the sums: with them a run could be forged.
         chain = self._record.chain(purpose, size=DIGEST_BYTES)
         chain.update(f"{self._sequence}|{total}".encode())
         return chain.hexdigest()
@@ -270,7 +270,7 @@ _NO_DIGEST: Final = _short_digest("")
 
 
 class DigestAccount:
-    """Compares the last digest that a journal has for each document with the documents that are met.
+    """Compares the last digest of each document in the journal with the documents found.
 
     Documents that only list or look up others may change without an entry, and are not judged.
     """
@@ -283,24 +283,24 @@ class DigestAccount:
         self._unproven = 0
 
     def tell(self, entry: JournalEntry, /) -> None:
-        """Take in an entry of the journal."""
+        """Add an entry of the journal."""
         if entry.covers > 1:
             self._compacted += entry.covers - 1
             self._unproven += EntrySums(self._record).run_sum(entry) is None
             return
-        # The space's record is made once: any other entry for it is an event that changed no document.
+        # The space's record is created once: any other entry for it is an event that changed no document.
         is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
-            # A repair puts documents whose entries it lost into the journal again, without digests.
+            # A repair adds documents whose entries it lost to the journal again, without digests.
             is_rescued = entry.action is JournalAction.MAINTENANCE and not entry.digest
             self._add(entry.ref, entry.sequence, _ENTRY, entry.digest, is_rescued=is_rescued)
 
     def meet(self, document: Document, /) -> None:
-        """Take in a document."""
+        """Add a document."""
         self._add(document.ref, _LAST, _DOCUMENT, self._record.digest(document.body))
 
     def retell(self, entry: JournalEntry, /) -> None:
-        """Take in an entry that was committed while documents were met: its document is not judged."""
+        """Add an entry committed while documents were read: its document is not judged."""
         self._add(entry.ref, _LAST, _LATER_ENTRY, entry.digest)
 
     def _add(self, ref: DocumentRef, sequence: int, kind: int, digest: str, *, is_rescued: bool = False) -> None:
@@ -309,7 +309,7 @@ class DigestAccount:
         self._records.add(_ACCOUNT.pack(place, sequence, kind, collection, is_rescued, _short_digest(digest)))
 
     def report(self, walked: Collection[str], /) -> JournalAccount:
-        """Return what became of the documents in the collections that were `walked`; of many it takes a while."""
+        """Return the result for documents in the `walked` collections; with many it takes a while."""
         numbers = {number for name, number in self._collections.items() if name in walked}
         document_count = altered = missing = 0
         for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
@@ -336,13 +336,13 @@ class DigestAccount:
 
 
 class VerifiedSpace(Value):
-    """One space beside the head that was kept of it."""
+    """One space with the head that was recorded of it."""
 
     space: str
     head: str
     """Its head now; empty if the space is absent."""
     standing: HeadStanding | None = None
-    """None if no head was kept."""
+    """None if no head was recorded."""
     account: JournalAccount
 
     @property
@@ -379,7 +379,7 @@ async def _verify_space(store: Store, space: SpaceId, expected_head: JournalHead
         chain.add(entry)
         account.tell(entry)
         if entry.digest:
-            collections[entry.ref.collection] = None  # the server's own space keeps keys and users
+            collections[entry.ref.collection] = None  # the server's own space contains keys and users
     async for document in space_documents(store, space, collections=collections):
         account.meet(document)
     async for entry in ports_store.scan_entries(store, space, after=chain.head.sequence):

@@ -21,7 +21,7 @@ def event_of(
     part: int | None = None,
     asked_by: str | None = None,
 ) -> AuditEvent:
-    """Return the event of a control call of this context's caller, who says that `asked_by` asked for it."""
+    """Return the event of a control call by this context's caller, on behalf of `asked_by`."""
     by = f"{ctx.caller} for {asked_by}" if asked_by is not None else ctx.caller
     return AuditEvent(action=action, at=at, by=by, reason=reason, part=part, audit_id=ctx.audit_id, source=ctx.source)
 
@@ -41,7 +41,7 @@ async def note_events(
     *,
     action: JournalAction | None = None,
 ) -> None:
-    """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
+    """Add what was done to the document at each ref to a batch; with `action`, also to the journal."""
     places = {trail_ref(record, ref): additions for ref, additions in events.items() if additions}
     documents = await documents_at(ctx.store, space, places)
     for place, additions in places.items():
@@ -74,7 +74,7 @@ async def trail_documents(
 def with_trail(
     items: Sequence[HistoryItem], trail: AuditTrail | None, /, *, memory: str, part: int | None = None
 ) -> list[HistoryItem]:
-    """Return a history with the control calls on the memory in it, in order of time."""
+    """Return a history with the control calls on the memory inserted chronologically."""
     history = {(item.event, item.at): item for item in items}
     places: dict[tuple[HistoryEvent, Instant], int] = {}
     for place, event in enumerate(trail.events if trail is not None else (), 1):

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
 
 _DESCRIBED = (transcript.CONVERSATIONS, embedding.EMBEDDING, planes_skills.SKILLS, tools.REGISTRIES, tools.EXPERIENCES)
-"""Collections of which a report says more than how many documents there are."""
+"""Collections for which a report says more than the number of documents."""
 _STEP = 1_000
-"""Number of entries that are read at once, and of entries and documents between two calls of `progress`."""
+"""Number of entries read at once, and of entries and documents between two calls of `progress`."""
 _VECTORS_AT_ONCE = 20
 
 
@@ -64,7 +64,7 @@ class SpaceReading:
     experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
 
     async def read(self, ctx: OperationContext, space: SpaceId, /) -> None:
-        """Read the space, up to damage if it is checked; one that is locked is then not read at all."""
+        """Read the space, up to damage if it is checked; a locked one is then not read at all."""
         try:
             await self._read(ctx, space)
         except (StoreCorrupt, SealBroken):
@@ -75,12 +75,12 @@ class SpaceReading:
         except (SpaceLocked, SpaceIncomplete):
             if not self.is_checked:
                 raise
-            # That is no damage: the store's own check is all that can be said.
+            # That is no damage: the store's own check is all that can be reported.
             self.exists = self.is_closed = True
 
     @property
     def by_time(self) -> Sequence[transcript.Conversation]:
-        """Return the conversations, the first first."""
+        """Return the conversations, oldest first."""
         return sorted(self.conversations, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
 
     @property
@@ -110,7 +110,7 @@ class SpaceReading:
             self._take(document)
 
     async def _read_all(self, ctx: OperationContext, space: SpaceId, record: SpaceRecord | None) -> None:
-        """Read every entry and document, in memory that does not grow with them."""
+        """Read every entry and document with constant memory."""
         chain = HeadChain(record, self.recorded_head) if record is not None else None
         account = DigestAccount(record) if record is not None and self.is_checked else None
         state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
@@ -156,11 +156,11 @@ class SpaceReading:
         self.embedded = {self.models[tag]: count for tag, count in units.items() if tag in self.models}
 
     def _take(self, document: Document) -> None:
-        """Keep what the report says more of than that there is one."""
+        """Store the documents for which the report says more than that there is one."""
         match document.ref.collection:
             case transcript.CONVERSATIONS:
                 head = transcript.Conversation.from_bytes(document.body)
-                if head.turns:  # else it keeps the count of its numbers alone
+                if head.turns:  # otherwise it only preserves its sequence
                     self.conversations.append(head)
             case embedding.EMBEDDING:
                 self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
@@ -181,7 +181,7 @@ class SpaceReading:
 
 @dataclass(slots=True)
 class _ReadingSteps:
-    """Tells the runtime's `progress` how much of a space was read."""
+    """Reports to the runtime's `progress` how much of a space was read."""
 
     progress: Progress | None
     total: int = 0
@@ -189,7 +189,7 @@ class _ReadingSteps:
 
     @classmethod
     async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
-        """Return the steps of reading `space`; of a damaged one nothing is told."""
+        """Return the steps of reading `space`; for a damaged one nothing is reported."""
         total = 0
         if ctx.progress is not None:
             with suppress(StoreError, SealError):

@@ -35,13 +35,13 @@ from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 
 _HIDINGS = frozenset((AuditAction.FORGOTTEN, AuditAction.RESTORED))
-"""Calls that change what is kept of a memory, and none of its words."""
+"""Calls that change how a memory is stored, but none of its words."""
 
 
 async def history_of(
     ctx: OperationContext, scope: Scope, memory_id: str, /, *, include_private: bool
 ) -> Sequence[HistoryItem]:
-    """Return what happened to a memory, oldest first. Raises NotFound, InvalidInput for a private memory."""
+    """Return the history of a memory, oldest first. Raises NotFound, InvalidInput for a private memory."""
     if memory_id == WHOLE_SPACE:
         return with_trail((), await _memory_trail(ctx, scope, REF), memory=WHOLE_SPACE)
     if skill_items := await _of_gone_skill(ctx, scope, memory_id):
@@ -66,7 +66,7 @@ async def history_of(
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
-    """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
+    """Return the memory with this id, including a message whose text was masked or deleted. Raises NotFound."""
     memory = await find_memory(ctx, scope, memory_id)
     if isinstance(memory, MessageMemory) and memory.turn.redaction is not transcript.TextRedaction.RAW_AVAILABLE:
         return memory
@@ -93,7 +93,7 @@ def _of_skill(memory: str, skill: skills.Skill) -> list[HistoryItem]:
 
 
 async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list[HistoryItem]:
-    """Return what was done to a runtime skill that was deleted; nothing of any other memory."""
+    """Return the history of a deleted runtime skill; empty for any other memory."""
     record = await ctx.spaces.find(scope.space)
     if record is None or not name.startswith(skills.NAME_PREFIX):
         return []
@@ -103,7 +103,7 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
 
 
 def _of_kept(memory_id: str, memory: StoredMemory, trail: AuditTrail | None) -> list[HistoryItem]:
-    """Return the last words of what is written over; a private document keeps its text to itself."""
+    """Return the latest words of a memory that is overwritten in place; a private document's text is not shown."""
     hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
     value = memory.value
@@ -125,7 +125,7 @@ async def _memory_trail(ctx: OperationContext, scope: Scope, ref: DocumentRef) -
 
 
 async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, include_private: bool) -> list[HistoryItem]:
-    """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
+    """Return the history of every version of the fact's slot, without texts that may not be shown."""
     versions = await _slot_versions(ctx, scope, fact)
     record = await ctx.spaces.find(scope.space)
     refs = {version.id: DocumentRef(FACTS, version.id) for version in versions}
@@ -138,7 +138,7 @@ async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, incl
 
 
 async def _slot_versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:
-    """Return every version of the fact's slot that is still kept, oldest first."""
+    """Return every stored version of the fact's slot, oldest first."""
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
     if record is None:
         return [fact]  # the space was erased since

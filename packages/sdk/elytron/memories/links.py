@@ -46,7 +46,7 @@ class RestingMemory:
 async def link_sources(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, resting: Sequence[RestingMemory], /
 ) -> None:
-    """Add links to a batch from each memory to the turns that it cites; existing links are left alone.
+    """Add links to a batch from each memory to the turns that it cites; existing links are unchanged.
 
     A citation that names no turn, or one that is not there, makes no link. Nothing is awaited if nothing is cited.
     """
@@ -56,7 +56,7 @@ async def link_sources(
             *citation,
         )
         for item in resting
-        # Reversed, so that of several messages of one turn the first that is cited counts.
+        # Reversed, so that of several messages of one turn the first cited one counts.
         for citation in map(cited_turn, reversed(item.citations))
         if citation is not None
     }
@@ -100,7 +100,7 @@ async def unlink_left(
     *,
     after: Sequence[str],
 ) -> None:
-    """Remove the links of a memory from `before` to turns that it cites no longer `after`."""
+    """Remove a memory's links to turns that it cited `before` but not `after`."""
     current_refs = links_of_memory(record, before.plane, before.store_key, after)
     stale_refs = [
         ref
@@ -127,7 +127,7 @@ def _evidence_source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, par
 def links_of_memory(
     record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
 ) -> list[DocumentRef]:
-    """Return where the links of a memory stand."""
+    """Return the refs of a memory's links."""
     cited = [citation[0] for citation in map(cited_turn, citations) if citation is not None]
     return [
         DocumentRef(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key)))
@@ -138,7 +138,7 @@ def links_of_memory(
 async def links_of_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[skills.Skill], /
 ) -> dict[DocumentRef, int]:
-    """Return the links of these skills that stand, with their revisions: they mean nothing without them."""
+    """Return the links of these skills, with their revisions: they mean nothing without them."""
     refs = [
         ref
         for skill in skills
@@ -148,7 +148,7 @@ async def links_of_skills(
 
 
 def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> DocumentRef | None:
-    """Return the reference of a link's memory; None if its plane has no document by that key."""
+    """Return the reference of a link's memory; None if its plane has no document with that key."""
     match ref.plane:
         case DerivedMemoryPlane.LONG_TERM | DerivedMemoryPlane.SHARED_FACT:
             return DocumentRef(facts.FACTS, ref.store_key)
@@ -211,7 +211,7 @@ async def meant_conversation(ctx: OperationContext, scope: Scope, /) -> MeantCon
 
 
 async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
-    """Return `scope` with the conversation that a turn was committed to last, if it names neither one nor a chat."""
+    """Return `scope` with the conversation of the last committed turn, if it names neither one nor a chat."""
     if scope.conversation is not None or scope.chat is not None:
         return scope
     last = ctx.last_conversations.of(scope)
@@ -230,14 +230,14 @@ async def home_scope(ctx: OperationContext, scope: Scope, /) -> Scope:
     conversation = await meant_conversation(ctx, scope)
     match conversation.trust:
         case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:
-            # A conversation that was erased may begin again.
+            # An erased conversation may start again.
             return scope.model_copy(update={"conversation": conversation.key.conversation})
         case AliasTrust.UNKNOWN_SUBJECT | AliasTrust.MISMATCHED:
             raise InvalidInput(field="chat", problem="does not belong to this subject: name the conversation as well")
 
 
 def subject_of(scope: Scope, /) -> str:
-    """Return for whom a chat is an alias."""
+    """Return the subject that a chat is an alias for."""
     return scope.agent or NO_SUBJECT
 
 

@@ -98,7 +98,7 @@ Memory = MessageMemory | FactMemory | SkillMemory | StoredMemory
 
 
 def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
-    """Return how a memory looks, with how fresh it is at `now`."""
+    """Return the hit of a memory, with its freshness at `now`."""
     match memory:
         case MessageMemory():
             return turn_hit(TurnId(memory.ref.key), memory.turn, memory.part)
@@ -111,14 +111,14 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
 
 
 def readable_hit(memory: Memory, now: Instant, /) -> RecallHit:
-    """Return the hit of a memory, without a text that may not be read."""
+    """Return the hit of a memory, without text that may not be read."""
     hit = hit_of(memory, now)
     is_closed = isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)
     return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
 async def find_memory(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
-    """Return the memory with this id, forgotten or closed ones too; None if there is none."""
+    """Return the memory with this id, including forgotten or closed ones; None if there is none."""
     return (await find_all(ctx, scope, (memory_id,)))[memory_id]
 
 
@@ -131,7 +131,7 @@ async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -
 
 
 async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
-    """Return the memory with each of `ids`, erased messages of turns that are still there among them."""
+    """Return the memory with each of `ids`, including erased messages of remaining turns."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return dict.fromkeys(ids)
@@ -144,14 +144,14 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
 
 
 async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[DocumentRef], /) -> dict[DocumentRef, Memory]:
-    """Return the memory at each of `refs` that exists; of a turn its first message."""
+    """Return the memory at each existing one of `refs`; for a turn its first message."""
     return {
         ref: _stored_memory(document) for ref, document in (await documents_at(ctx.store, scope.space, refs)).items()
     }
 
 
 def _stored_memory(document: Document) -> Memory:
-    """Return what a document holds; of a turn its first message."""
+    """Return the memory in a document; for a turn its first message."""
     ref, revision = document.ref, document.revision
     match ref.collection:
         case facts.FACTS:
@@ -171,7 +171,7 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
 
 
 def parts_of(document: Document, /) -> Sequence[Memory]:
-    """Return the memories that a document holds: of a turn its messages, in their order."""
+    """Return the memories in a document: for a turn its messages, in order."""
     memory = _stored_memory(document)
     if not isinstance(memory, MessageMemory):
         return (memory,)
@@ -179,7 +179,7 @@ def parts_of(document: Document, /) -> Sequence[Memory]:
 
 
 def is_gone(memory: Memory, now: Instant, /) -> bool:
-    """Return whether a stored memory is gone: an erased message, or one whose time to live is over."""
+    """Return whether a stored memory is gone: an erased message, or an expired one."""
     if isinstance(memory, StoredMemory):
         return is_expired(memory.value, now)
     return isinstance(memory, MessageMemory) and memory.part in memory.turn.erased
@@ -195,7 +195,7 @@ async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> M
 
 
 def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | None, int]:
-    """Return where a memory of this id would stand, and which part of the document it is."""
+    """Return where a memory of this id would be stored, and which part of the document it is."""
     if memory_id.startswith(skills.NAME_PREFIX):
         return DocumentRef(skills.SKILLS, record.skill_tag(memory_id)), 0
     if is_id(memory_id):
@@ -211,7 +211,7 @@ def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | 
 
 
 OPEN_PRIVACIES: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
-"""Planes that are disclosed unasked."""
+"""Planes that are disclosed by default."""
 _PRIVATE_PROBLEM: Final = "names a private memory: pass include_private"
 
 
@@ -221,7 +221,7 @@ def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
 
 
 def is_private(memory: Memory, /) -> bool:
-    """Return whether a memory is shown only to a caller that asks for private ones."""
+    """Return whether a memory is shown only to a caller that requests private ones."""
     match memory:
         case FactMemory(fact=fact):
             return fact.privacy is FactPrivacy.PRIVATE
@@ -234,7 +234,7 @@ def is_private(memory: Memory, /) -> bool:
 
 
 def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
-    """Raise InvalidInput for a memory that the caller did not ask for by name, and for a private document always."""
+    """Raise InvalidInput for a memory that the caller did not request by name, and for a private document always."""
     if memory.plane is RecallPlane.PRIVATE_GARDEN:
         raise InvalidInput(field="id", problem="names a private document: use read_garden")
     if not include_private and is_private(memory):
@@ -243,7 +243,7 @@ def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
 
 _STORING = frozenset({JournalAction.WRITE, JournalAction.MERGE, JournalAction.OPERATOR})
 _PAGE = 256
-"""Journal entries that are read at once."""
+"""Journal entries read at once."""
 
 
 async def latest_memories(
@@ -255,7 +255,7 @@ async def latest_memories(
     collections: Collection[str],
     limit: int,
 ) -> tuple[RecallHit, ...]:
-    """Return up to `limit` memories of `collections`, the one that was stored last first."""
+    """Return up to `limit` memories of `collections`, most recently stored first."""
     latest_hits: list[RecallHit] = []
     async for page in _journal_pages(ctx, space, collections):
         for document in await ctx.store.get(space, page):
@@ -292,17 +292,17 @@ _STORED_PAGE = 256
 
 
 class DocumentMark(NamedTuple):
-    """The place of a document in this order."""
+    """The position of a document in this order."""
 
     number: int
-    """Of a turn, its journal sequence; of a fact nothing; of others the time when they were stored."""
+    """For a turn, its journal sequence; for a fact nothing; for others the time when they were stored."""
     key: str
 
 
 async def documents_as_stored(
     ctx: OperationContext, space: SpaceId, collection: str, /, *, after: DocumentMark | None, most_often: int
 ) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
-    """Yield the documents behind `after`, and None for each lost turn: the journal knows it, the store does not.
+    """Yield the documents after `after`, and None for each lost turn, which the journal names but the store lacks.
 
     The first page is of what is `most_often` all that is looked at.
     """
@@ -334,7 +334,7 @@ async def _by_journal(
 
 
 def _stores_turn(entry: JournalEntry) -> bool:
-    """Return whether a turn was stored by `entry`, or put into the journal again by a repair, without its digest."""
+    """Return whether `entry` stored a turn, or a repair added it to the journal again, without its digest."""
     return entry.action is JournalAction.WRITE or (entry.action is JournalAction.MAINTENANCE and not entry.digest)
 
 
@@ -368,7 +368,7 @@ async def _by_time(
     places = {mark: place for place, (_, _, mark, _) in enumerate(marked)}
     start = 0
     if after is not None:
-        # Of what was stored over since, only the time is left; what shares it is given again rather than left out.
+        # For a document overwritten since, only the time is left; what shares it is repeated rather than left out.
         behind = (place for place, (at, _, _, _) in enumerate(marked) if at >= after.number)
         start = places[after] + 1 if after in places else next(behind, len(marked))
     for _, _, mark, document in marked[start:]:
@@ -390,7 +390,7 @@ READS: tuple[type[Value], ...] = (
     AgentToolRegistryGetRequest,
     RecordGetRequest,
 )
-"""Requests that read one thing, whose version may be returned beside it."""
+"""Requests that read one thing, whose version may be returned with it."""
 CHANGES: tuple[type[Value], ...] = (
     MemoryForgetRequest,
     MemoryCorrectRequest,
@@ -405,13 +405,13 @@ CHANGES: tuple[type[Value], ...] = (
     RecordPutRequest,
     RecordDeleteRequest,
 )
-"""Requests that change one thing, and may demand its version. What is forgotten or erased must be one memory alone."""
+"""Requests that change one thing, and may require its version. Forgetting or erasing must name a single memory."""
 ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """Revision of a document, 0: not there. `tag` represents it, and reveals nothing else of it."""
+    """Revision of a document, 0: absent. `tag` represents it, and reveals nothing else of it."""
 
     space: SpaceId
     ref: DocumentRef
@@ -420,7 +420,7 @@ class DocumentVersion:
 
 
 async def version_of(ctx: OperationContext, request: Value, /) -> DocumentVersion | None:
-    """Return the version of the one thing that `request` names; None where it names none, or there is no space yet."""
+    """Return the version of the one thing that `request` names; None if it names none, or there is no space yet."""
     if not is_scoped(request) or not isinstance(request, READS + CHANGES):
         return None
     space = ctx.scope_of(request).space
@@ -440,7 +440,7 @@ def tag_of(record: SpaceRecord, ref: DocumentRef, revision: int, /) -> str:
 
 
 async def demanding_context(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
-    """Return a context in which `request` changes its thing only while its version is one of `tags`.
+    """Return a context in which `request` changes its target only while its version is one of `tags`.
 
     Raises PreconditionFailed if it is another now, InvalidInput for a request that names no single thing.
     """
@@ -453,7 +453,7 @@ async def demanding_context(ctx: OperationContext, request: Value, tags: tuple[s
 
 
 class _DemandingStore(PassingStore):
-    """Lets the first commit of a space through only where a document is at its version still, in one step with it."""
+    """Allows the first commit of a space only while a document has its required version, atomically."""
 
     def __init__(self, store: Store, version: DocumentVersion, /) -> None:
         super().__init__(store)
@@ -466,7 +466,7 @@ class _DemandingStore(PassingStore):
             return await self._inner.commit(batch)
         expected = {change.ref: change.expects for change in (*batch.puts, *batch.deletes)}
         expected |= {require.ref: require.revision for require in batch.requires}
-        # The write itself may demand a revision of it already.
+        # The write itself may already require a revision of it.
         if expected.setdefault(version.ref, version.revision) != version.revision:
             raise PreconditionFailed
         if len(expected) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
@@ -474,7 +474,7 @@ class _DemandingStore(PassingStore):
         try:
             committed = await self._inner.commit(batch)
         except Conflict:
-            # It may be of another document: then the write is tried again.
+            # It may be of another document: then the write is retried.
             await self._require()
             raise
         self._is_met = True

@@ -41,14 +41,14 @@ MARK: Final = DocumentRef(TAG_LINKS, KEY)
 _ENTRIES: Final = 500
 """Journal entries that are linked together."""
 _CHANGES: Final = limits.BATCH_CHANGES - 2 * limits.TAGS - 8
-"""Changes of a batch, from which on it takes no other turn."""
+"""Number of changes from which a batch takes no further turn."""
 _SLACK: Final = 256
-"""Entries of other documents that may be behind the mark; they are read again by each search."""
+"""Maximum entries of other documents after the mark; every search rereads them."""
 _EMPTY: Final = b"{}"
 
 
 async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str], /) -> Sequence[str] | None:
-    """Return the turns that have one of `tags`, in order; links that are missing are made before.
+    """Return the turns with one of `tags`, in order; missing links are created first.
 
     None for a space without links: it is under no secret, the store takes none, or one is damaged. Raises SpaceLocked.
     """
@@ -65,12 +65,12 @@ async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str
             async for link in scan_documents(ctx.store, space, TAG_LINKS, prefix=prefix):
                 turns.add(link.ref.key.removeprefix(prefix))
     except (StoreCorrupt, SealBroken):
-        return None  # all is read instead; a repair makes links again
+        return None  # everything is read instead; a repair recreates links
     return sorted(turns)
 
 
 async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) -> dict[DocumentRef, int]:
-    """Return the references of the links of `turns`, and of the lists of them, with their revisions."""
+    """Return the references of the links of `turns`, and of their tag lists, with their revisions."""
     if not await store.scan(space, TAG_LINKS, limit=1):
         return {}
     lists = await documents_at(store, space, [DocumentRef(TAG_LINKS, turn) for turn in turns])
@@ -81,7 +81,7 @@ async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) ->
 
 
 async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | None:
-    """Return the mark once all turns are linked; None if they cannot be, as in a store that is full."""
+    """Return the mark once all turns are linked; None if they cannot be, as in a full store."""
     try:
         return await retry_lost_races(_follow_journal)(ctx, space)
     except (Conflict, SealBroken, StoreError):
@@ -89,7 +89,7 @@ async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | 
 
 
 async def _follow_journal(ctx: OperationContext, space: SpaceId) -> TagLinkMark:
-    """Link the turns behind the mark, and return it as it is then. Raises Conflict."""
+    """Link the turns after the mark, and return the new mark. Raises Conflict."""
     stored, revision = await value_at(ctx.store, space, MARK, TagLinkMark)
     mark = stored or TagLinkMark(key=ctx.ids.secret(32).hex())
     cipher, through = _cipher_of(mark), mark.through
@@ -115,7 +115,7 @@ async def _follow_journal(ctx: OperationContext, space: SpaceId) -> TagLinkMark:
 
 @dataclass(slots=True)
 class _LinkStep:
-    """The changes to the links of some turns, which a batch holds."""
+    """The changes to the links of some turns, which fit in a batch."""
 
     cipher: "TagCipher"
     puts: list[PutChange] = field(default_factory=list[PutChange])
@@ -125,7 +125,7 @@ class _LinkStep:
     has_turns: bool = False
 
     async def take(self, store: Store, space: SpaceId, entries: Sequence[JournalEntry]) -> None:
-        """Take the turns that `entries` name, until the batch is full."""
+        """Add the turns that `entries` name, until the batch is full."""
         turns = dict.fromkeys(entry.ref.key for entry in entries if entry.ref.collection == TURNS)
         refs = [DocumentRef(collection, turn) for collection in (TURNS, TAG_LINKS) for turn in turns]
         documents = await documents_at(store, space, refs)
@@ -140,7 +140,7 @@ class _LinkStep:
             self.through = entry.sequence
 
     def _change(self, turn: str, document: Document | None, listed: Document | None) -> None:
-        """Add what makes the links of a turn those of its tags."""
+        """Add the changes that make a turn's links match its tags."""
         before = frozenset(LinkedTags.from_bytes(listed.body).seals) if listed is not None else frozenset[str]()
         tags = _tags_of(Turn.from_bytes(document.body)) if document is not None else ()
         after = frozenset(map(self.cipher.seal_key, tags))
@@ -167,7 +167,7 @@ def _link_ref(seal: str, turn: str) -> DocumentRef:
 
 
 def _cipher_of(mark: TagLinkMark) -> "TagCipher":
-    # Imported now: a process that meets no secret needs no cipher library.
+    # Imported late: a process that meets no secret needs no cipher library.
     from elytron_store.sealed.cipher import TagCipher
 
     return TagCipher(bytes.fromhex(mark.key))

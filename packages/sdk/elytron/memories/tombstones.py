@@ -100,13 +100,13 @@ class ForgottenDrafts:
 
 
 Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
-"""The kind, content and citations of a draft, and the only conversation that it counts in."""
+"""The kind, content and citations of a draft, and the only conversation that it applies to."""
 
 
 async def read_forgotten(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
 ) -> ForgottenDrafts:
-    """Return what of `proposed` was forgotten before."""
+    """Return which of `proposed` were forgotten before."""
     # Most spaces have none, and their writes need not read what they cite.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return ForgottenDrafts(record, frozenset(), {})
@@ -125,7 +125,7 @@ async def read_forgotten(
 async def _tombstone_refs(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact]
 ) -> dict[DocumentRef, facts.Fact]:
-    """Return where the tombstones of `facts` stand, or would."""
+    """Return the refs of existing or possible tombstones of `facts`."""
     all_facts = list(facts)
     texts = await _cited_texts(ctx, space, {name for fact in all_facts for name in fact.citations})
     return {ref: fact for fact in all_facts for ref in places_of(record, fact, texts, fact.home)}
@@ -134,7 +134,7 @@ async def _tombstone_refs(
 def places_of(
     record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home: ConversationKey | None, /
 ) -> list[DocumentRef]:
-    """Return the places of the tombstones of a fact that counts in `home`; `texts` holds what it cites."""
+    """Return the places of the tombstones of a fact that applies in `home`; `texts` contains what it cites."""
     sentences = telling_sentences([texts[name] for name in fact.citations if name in texts], fact.content)
     return _tombstone_places(record, fact.kind, fact.content, sentences, home)
 
@@ -158,7 +158,7 @@ async def _cited_texts(ctx: OperationContext, space: SpaceId, citations: Collect
 
 
 def cited_texts(turns: Mapping[TurnId, transcript.Turn], citations: Iterable[str], /) -> dict[str, str]:
-    """Return the text of each cited message of `turns` that may still be read; of a cited turn, all its messages."""
+    """Return the text of each readable cited message of `turns`; for a cited turn, all its messages."""
     texts: dict[str, str] = {}
     for name in citations:
         place = cited_turn(name)

@@ -45,7 +45,7 @@ async def message_versions(
 async def latest_versions(
     ctx: OperationContext, scope: Scope, memories: Mapping[str, Memory | None], /
 ) -> tuple[dict[str, Memory | None], Collection[list[MessageMemory]]]:
-    """Return `memories` with each message in the version that is shown or was last, and all versions of each message.
+    """Return `memories` with each message in its shown or last version, and all versions of each message.
 
     There may be two last ones: the edit of a message, and what was said at a corrected time.
     """
@@ -60,7 +60,7 @@ async def latest_versions(
 
 
 async def _first_version(ctx: OperationContext, scope: Scope, memory: MessageMemory) -> MessageMemory:
-    """Return what was said first; a turn that claims to replace a message which is shown replaces none."""
+    """Return the original; a turn that claims to replace a message that is still shown replaces none."""
     while isinstance(name := memory.turn.metadata.get(EDIT_OF), str) and name < memory.ref.key:
         earlier = (await find_stored(ctx, scope, (name,)))[name]
         if not isinstance(earlier, MessageMemory) or earlier.part not in earlier.turn.forgotten:

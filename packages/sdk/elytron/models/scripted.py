@@ -21,7 +21,7 @@ Script = Sequence[Answer] | Callable[[Sequence[PromptMessage]], Answer]
 class ScriptedModel:
     """Answers from a list, one answer per call, or from a function of the prompt; an exception is raised.
 
-    `prompts` keeps what it was asked. Raises ModelRefused where the list is used up.
+    `prompts` records its inputs. Raises ModelRefused if the list is used up.
     """
 
     def __init__(self, script: Script, /, *, name: str = "scripted") -> None:
@@ -41,7 +41,7 @@ class ScriptedModel:
         schema: str | None = None,  # noqa: ARG002  (the port's signature)
         max_tokens: int,  # noqa: ARG002  (the port's signature)
     ) -> TextCompletion:
-        """Return the next answer; one given as text costs a token for every four characters."""
+        """Return the next answer; one given as text costs a token per four characters."""
         self.prompts.append(tuple(prompt))
         answer = self._next(prompt)
         if isinstance(answer, Exception):
@@ -63,7 +63,7 @@ FORMAT = "elytron.cassette"
 
 
 class RecordedCall(Value):
-    """One call's answer, under the digest of what was asked. `about` is for people who read the file."""
+    """One call's answer, under the digest of its input. `about` is for people who read the file."""
 
     key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     about: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
@@ -115,7 +115,7 @@ class RecordedModel:
         schema: str | None = None,
         max_tokens: int,  # noqa: ARG002  (the port's signature)
     ) -> TextCompletion:
-        """Return what was recorded. Raises ModelRefused for a call that was not."""
+        """Return the recorded answer. Raises ModelRefused for an unrecorded call."""
         key = call_key(self._name, prompt, schema)
         call = self._calls.get(key)
         if call is None:
@@ -124,7 +124,7 @@ class RecordedModel:
 
 
 class RecordingModel:
-    """Asks another model and keeps its answers; what is on the cassette already is not asked again."""
+    """Calls another model and records its answers; recorded calls are not repeated."""
 
     def __init__(self, model: LanguageModel, /, *, cassette: ModelCassette | None = None) -> None:
         self._model = model

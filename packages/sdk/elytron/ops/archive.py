@@ -42,7 +42,7 @@ ATTEMPTS = 3
 
 
 async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
-    """Write the parts of the space that may be exported, or all if `include_private`, in the state of one moment.
+    """Write the exportable parts of the space, or all with `include_private`, as a consistent snapshot.
 
     Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
     """
@@ -59,7 +59,7 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
 
 
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
-    """Read an archive into the space. Raises UnreadableFile; SpaceInUse where a full restore finds memories."""
+    """Import an archive into the space. Raises UnreadableFile; SpaceInUse if a full restore finds memories."""
     scope = ctx.scope_of(request)
     reader = await asyncio.to_thread(ArchiveReader, Path(request.path))
     with reader:
@@ -126,7 +126,7 @@ async def _write_archive(
 
 
 async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: ArchiveWriter) -> int:
-    """Write the bytes beside a document; return 0 if it has none, else 1."""
+    """Write the bytes of a document's blob; return 0 if it has none, else 1."""
     chunks = ctx.store.read_blob(scope.space, key)
     try:
         first = await anext(chunks, b"")
@@ -140,7 +140,7 @@ async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: Arc
 
 
 async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepRequest, /) -> MemoryErasuresKeepReport:
-    """Add the space's erasures to a file, and leave its others. Raises NotFound, UnreadableFile."""
+    """Add the space's erasures to a file without changing others. Raises NotFound, UnreadableFile."""
     scope = ctx.scope_of(request)
     if request.whole_space is not None and request.whole_space != scope.space:
         raise InvalidInput(field="whole_space", problem="does not match the space of the scope: repeat its name")
@@ -164,7 +164,7 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
 
 
 async def apply_erasures(ctx: OperationContext, request: MemoryErasuresApplyRequest, /) -> MemoryErasuresApplyReport:
-    """Erase again what the file lists as erased in the space and is there. Raises UnreadableFile."""
+    """Erase again what the file lists as erased in the space and exists. Raises UnreadableFile."""
     scope = ctx.scope_of(request)
     erasures = await asyncio.to_thread(read_erasures, Path(request.path))
     return await erase_again(ctx, scope, erasures, dry_run=request.dry_run)

@@ -87,7 +87,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
 
 
 async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
-    """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
+    """Return the continuity of the scope's conversation as a snapshot; read-only."""
     scope, documents = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
     now = ctx.clock.now()
@@ -122,7 +122,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
     """
     scope = await home_scope(ctx, ctx.scope_of(request))
     layers = request.snapshot.layers
-    # Checked before texts are blacked out, which changes the fingerprint.
+    # Checked before texts are redacted, which changes the fingerprint.
     if layers_fingerprint(layers) != request.snapshot.manifest.fingerprint:
         raise InvalidInput(field="snapshot", problem="is damaged: its layers do not match its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
@@ -162,7 +162,7 @@ class _ContinuityDocuments:
 
 
 async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _ContinuityDocuments]:
-    """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
+    """Return `scope` with its resolved conversation and what is stored there: nothing if its chat is another's."""
     conversation = await meant_conversation(ctx, scope)
     within = conversation.within(scope)
     return within, await _read_continuity(ctx, within) if conversation.is_trusted else _ContinuityDocuments()
@@ -209,7 +209,7 @@ async def _message_count(
     """Return how many messages the conversation has, for a summary's due date."""
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
-    # A summary is due from this count of turns on, so that no more is read.
+    # A summary is due from this number of turns on, so no more are read.
     documents = await ctx.store.scan(
         scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintenance.SUMMARY_FROM
     )
@@ -218,7 +218,7 @@ async def _message_count(
 
 
 def _whole_layers(documents: _ContinuityDocuments, layers: SnapshotLayers) -> SnapshotLayers:
-    """Return the layers with all that a conversation goes on with."""
+    """Return the layers with everything needed to continue the conversation."""
     capsules = [
         capsule
         for capsule in sorted(documents.capsules, key=lambda one: (one.updated_at, one.id))
@@ -252,7 +252,7 @@ async def _take_layers(
     *,
     mode: SnapshotMode,
 ) -> list[LayerDecision]:
-    """Add the news of each layer to `changes` and return the decision on each layer."""
+    """Add the new parts of each layer to `changes` and return the decision on each layer."""
     own = await _read_continuity(ctx, scope)
     now = ctx.clock.now()
     here = [fact for fact in own.facts if fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
@@ -285,7 +285,7 @@ async def _take_layers(
 
 
 def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
-    """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
+    """Return the facts that are new here: importing the same again is no evidence."""
     contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
     slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
@@ -307,7 +307,7 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
 def _decide_layer(
     layer: SnapshotLayer, planned: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
 ) -> LayerDecision:
-    """Add `planned`, made of the `news` among the `offered` items, to `changes`; return the decision on the layer."""
+    """Add `planned`, made from the `news` among the `offered` items, to `changes`; return the decision on the layer."""
     if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
     if planned is None:

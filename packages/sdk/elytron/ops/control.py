@@ -82,7 +82,7 @@ async def forget_memories(ctx: OperationContext, request: MemoryForgetRequest, /
 
 
 async def retire_memories(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
-    """Hide memories that are out of date; they may be learned again."""
+    """Hide outdated memories; they may be learned again."""
     return await _hide_memories(ctx, request, buries=False)
 
 
@@ -94,7 +94,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
         now = ctx.clock.now()
         changed: dict[DocumentRef, tuple[Value, int]] = {}
         slots = await _fact_slots(ctx, scope, record, targets.values())
-        # In order: each decision sees what those before it have changed.
+        # In order: each decision sees the changes of earlier ones.
         decisions = [
             _hide_memory(memory_id, memory, request, changed, now)
             if not request.undo or not _is_taken(memory, slots, changed)
@@ -116,7 +116,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
         facts = [memory.fact for memory in targets.values() if isinstance(memory, FactMemory) and memory.ref in changed]
         if request.undo:
             await remove_tombstones(ctx, scope.space, record, changes, facts)
-            # A slot gets another revision: a write that was judged without its fact is judged again.
+            # The slot gets a new revision, so that a write that was judged without its fact is judged again.
             for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
                 slot.put(changes)
         elif buries:
@@ -129,7 +129,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
 
 @admit_texts
 async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
-    """Put a new content in the place of a fact or message; history has both. Raises NotFound, InvalidInput."""
+    """Replace the content of a fact or message; history has both. Raises NotFound, InvalidInput."""
     scope = ctx.scope_of(request)
     if isinstance(await must_find(ctx, scope, request.id), MessageMemory):
         report, edited = await edit_message(ctx, scope, request)
@@ -150,7 +150,7 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
 
 @admit_texts
 async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
-    """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
+    """Remove memories, or the whole space, so that no byte of them remains in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
     selectors = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
     field, *others = [name for name, value in selectors.items() if value] or ["ids"]
@@ -171,7 +171,7 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 async def _derived_memories(
     ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed: Collection[DocumentRef]
 ) -> tuple[str, ...]:
-    """Return the memories that rest on `messages`, which are hidden now, and are recalled still."""
+    """Return the recalled memories that are based on `messages`, which are hidden now."""
     names = {message.id for message in messages}
     if not names:
         return ()
@@ -247,7 +247,7 @@ def _is_taken(
     slots: Mapping[DocumentRef, _HeldSlot],
     changed: Mapping[DocumentRef, tuple[Value, int]],
 ) -> TypeGuard[FactMemory]:
-    """Return whether a forgotten fact's slot has another value for its time by now, or will have with `changed`."""
+    """Return whether a forgotten fact's slot now has another value for its time, or will have with `changed`."""
     if not isinstance(memory, FactMemory) or memory.fact.state is not FactState.FORGOTTEN:
         return False
     pending = [value for value, _ in changed.values() if isinstance(value, Fact)]
@@ -265,7 +265,7 @@ def _with_remaining(
     slots: Mapping[DocumentRef, _HeldSlot],
     changed: Mapping[DocumentRef, object],
 ) -> list[ControlDecision]:
-    """Return the decisions on facts with the versions that recall still gives for other times."""
+    """Return the decisions on facts with the versions that recall still returns for other times."""
     hidden_keys = {ref.key for ref in changed}
     return [
         decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=hidden_keys)})
@@ -278,7 +278,7 @@ def _with_remaining(
 def _hidden_value(
     memory: Memory, request: MemoryForgetRequest, changed: dict[DocumentRef, tuple[Value, int]], now: Instant
 ) -> Value | None:
-    """Return the document with the memory hidden, None if it is already."""
+    """Return the document with the memory hidden, None if it already is."""
     match memory:
         case MessageMemory():
             return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
@@ -315,7 +315,7 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
 def _with_forgotten(
     memory: MessageMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
 ) -> Value:
-    """Return the turn with this message's mark set, upon what the same request did to its other messages."""
+    """Return the turn with this message's mark set, in addition to the same request's changes to its other messages."""
     pending, _ = changed.get(memory.ref, (memory.turn, 0))
     assert isinstance(pending, transcript.Turn)
     forgotten = {part: at for part, at in pending.forgotten.items() if part != memory.part}
@@ -345,7 +345,7 @@ async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> Rec
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
-    """Return the page of memories behind the cursor that pass the filters."""
+    """Return the page of memories after the cursor that pass the filters."""
     space = ctx.scope_of(request).space
     report = await (latest_page if request.order is ListOrder.LATEST else stored_page)(ctx, space, request)
     losses_of = ctx.losses.of if report.items else ctx.losses.fresh

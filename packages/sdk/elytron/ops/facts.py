@@ -117,7 +117,7 @@ _CURSOR = CursorForm(ID, "a list report")
 
 
 async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> FactListReport:
-    """Return the page of facts behind the cursor, and what is not learned."""
+    """Return the page of facts after the cursor, and the learning rules."""
     scope = ctx.scope_of(request)
     start = _CURSOR.key(request.cursor)
     record = await ctx.spaces.find(scope.space)
@@ -153,7 +153,7 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
 
 
 async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> FactDetailReport:
-    """Return one fact in full. Raises NotFound, InvalidInput for a private one that was not asked for by name."""
+    """Return one fact in full. Raises NotFound, InvalidInput for a private one that was not requested by name."""
     scope = ctx.scope_of(request)
     memory = await must_find(ctx, scope, request.id)
     record = await ctx.spaces.find(scope.space)
@@ -180,7 +180,7 @@ async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> F
 
 @admit_texts
 async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> FactForgetReport:
-    """Forget what a dry run of the same query named. Raises PreconditionFailed if other facts match by now."""
+    """Forget what a dry run of the same query listed. Raises PreconditionFailed if other facts match by now."""
     scope = ctx.scope_of(request)
     if similarity.is_blank(similarity.normalise_text(request.query)):
         raise InvalidInput(field="query", problem="has no words: name what to forget")
@@ -271,7 +271,7 @@ async def _plan_learning(
     stones: dict[DocumentRef, Document] = {}
     if request.action is LearningAction.ALLOW and request.topic is not None:
         stones = await stones_of_topic(ctx, scope.space, record, request.topic)
-        # The rules get another revision, so that a write which was judged with the tombstones is judged again.
+        # The rules get a new revision, so that a write that was judged with the tombstones is judged again.
         if stones and rules == before:
             rules = with_event(before, event)
     for ref, document in stones.items():
@@ -309,7 +309,7 @@ MISSING_FACT = "one of the two facts no longer exists"
 
 
 async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
-    """Return the page of candidates behind the cursor, of the states and targets asked for."""
+    """Return the page of candidates after the cursor, of the requested states and targets."""
     scope = ctx.scope_of(request)
     after = _CANDIDATE_CURSOR.key(request.cursor)
     items: list[Candidate] = []
@@ -336,7 +336,7 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
 
 @admit_texts
 async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequest, /) -> CandidateResolveReport:
-    """Decide on a candidate that waits: what is accepted becomes a belief in the same batch. Raises NotFound."""
+    """Decide on a pending candidate: an accepted one becomes a belief in the same batch. Raises NotFound."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[CandidateResolveReport]:
@@ -366,7 +366,7 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
 
 
 async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> MemoryMergeReport:
-    """Fold facts that say nearly the same, or bring folded ones back; all in one batch."""
+    """Merge facts that say nearly the same, or restore merged ones; all in one batch."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[MemoryMergeReport]:
@@ -451,13 +451,13 @@ async def _unfold_pair(
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=MISSING_FACT)
     target, back = unfold_facts(into[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
-    # Pairs before this one may have filled the slot within this batch.
+    # Earlier pairs may have filled the slot within this batch.
     pending = [
         value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
     ]
     if is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
-    # The slot gets another revision: a write that was judged without this fact is judged again.
+    # The slot gets a new revision, so that a write that was judged without this fact is judged again.
     slot.put(changes)
     changes.put(DocumentRef(planes_facts.FACTS, target.id), target, expects=into[1], action=JournalAction.OPERATOR)
     changes.put(DocumentRef(planes_facts.FACTS, back.id), back, expects=revision, action=JournalAction.OPERATOR)

@@ -81,11 +81,11 @@ _NEEDS: dict[DistributionPart, tuple[str, ...]] = {
     DistributionPart.REPLAY: ("elytron_replay",),
     DistributionPart.EVOLVE: ("elytron_replay.evolve",),
 }
-"""The packages that each part is made of; a part that is not listed is in no distribution yet."""
+"""The packages of each part; an unlisted part is in no distribution yet."""
 
 
 def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
-    """Return everything that might be done, and whether it can be here and now."""
+    """Return all capabilities, and whether each is available here and now."""
     return capability_catalog(
         CatalogSources(
             profile=ctx.profile,
@@ -109,11 +109,11 @@ def _is_built_in(package: str) -> bool:
 
 
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
-    """Read every byte of the store; with `repair`, move damage aside. Only operators see other spaces' names."""
+    """Read every byte of the store; with `repair`, quarantine damage. Only operators see other spaces' names."""
     report = await ctx.store.repair() if repair else await ctx.store.check()
     if repair:
         await relist_all_jobs(ctx)
-    # Checked again, since a repair says only what it found.
+    # Checked again, because a repair only reports what it found.
     repaired = repair and (report.ok or (await ctx.store.check()).ok)
     losses = len(await ctx.losses.read())
     store_check = shown_check(report, space, repaired=repaired, losses=losses, names_spaces=not ctx.is_bound)
@@ -128,7 +128,7 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
 def shown_check(
     report: CheckReport, space: SpaceId, /, *, repaired: bool, losses: int = 0, names_spaces: bool = True
 ) -> StoreCheck:
-    """Return a store's report for `space`; with a loss that stands it is not `ok`.
+    """Return a store's report for `space`; with an unacknowledged loss it is not `ok`.
 
     An operator sees which other spaces are damaged; others, without `names_spaces`, that there is one.
     """
@@ -157,12 +157,11 @@ _CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this
 
 
 async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Say what the space holds; a space never written to is reported as such.
+    """Report what the space contains; a space never written to is reported as such.
 
-    With `check`, `fingerprints` or `head` the whole space is read. What is damaged of what is read raises StoreCorrupt
-    or SealBroken; with `check` the report says so instead, counts what could be read and leaves the fingerprints
-    empty. So it does of a space that its user's secret closed, which is no damage; without `check` that raises
-    SpaceLocked.
+    With `check`, `fingerprints` or `head` the whole space is read. Damage raises StoreCorrupt or SealBroken; with
+    `check` the report lists it instead, counts what could be read and leaves the fingerprints empty. The same applies
+    to a space that its user's secret closed, which is no damage; without `check` that raises SpaceLocked.
     """
     scope = ctx.scope_of(request)
     _require_fitting(request)
@@ -230,7 +229,7 @@ def _summary_of(head: transcript.Conversation) -> ConversationSummary:
 
 
 async def _work_of(ctx: OperationContext, space: SpaceId, reading: SpaceReading) -> tuple[WorkHealth, dict[str, int]]:
-    """Return the health of the space's jobs and their number by state; of jobs that are damaged, none if checked."""
+    """Return the health of the space's jobs and their number by state; with a check, none if jobs are damaged."""
     try:
         return (WorkHealth.IDLE, {}) if reading.is_closed or not reading.exists else await work_of(ctx, space)
     except (StoreCorrupt, SealBroken):
@@ -240,7 +239,7 @@ async def _work_of(ctx: OperationContext, space: SpaceId, reading: SpaceReading)
 
 
 async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tuple[SpaceLoss, ...], int]:
-    """Acknowledge the losses of the space; return those that were, and their number."""
+    """Acknowledge the losses of the space; return them, and their number."""
     losses = losses_of(space, await ctx.losses.read(is_logged=False))
     # Up to the latest of those listed, by the clock that recorded it: one that grows meanwhile is later, and stays.
     count = await ctx.losses.acknowledge(space, at=max(loss.at for loss in losses)) if losses else 0
@@ -251,7 +250,7 @@ async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tu
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
-    """Return a page of a conversation's turns, in order; reading changes nothing.
+    """Return a page of a conversation's turns, in order; read-only.
 
     Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
     """
@@ -287,7 +286,7 @@ async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -
 async def _turn_page(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
 ) -> tuple[list[Document], bool]:
-    """Return the turns that `request` asks for, and whether there are more."""
+    """Return the requested turns, and whether there are more."""
     most, cursor = request.limit + 1, request.cursor
     match request.order:
         case LedgerOrder.LATEST:
@@ -304,7 +303,7 @@ async def _turn_page(
 async def _last_before(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
 ) -> list[Document]:
-    """Return the last turns of a conversation before the one at `end`, in order, also where others are missing."""
+    """Return the last turns of a conversation before the one at `end`, in order, even if others are missing."""
     documents: list[Document] = []
     while end > 1 and len(documents) < most:
         start = max(1, end - most)
@@ -346,7 +345,7 @@ def _ledger_turn(document: Document) -> LedgerTurn:
 
 
 async def list_capabilities(ctx: OperationContext, request: MemoryCapabilitiesRequest, /) -> MemoryCapabilityCatalog:  # noqa: ARG001 - every operation takes both, and is awaited
-    """Return what can be done here, by profile, by what is installed and by what is set up."""
+    """Return what is possible here, by profile, by what is installed and by what is configured."""
     return catalog_of(ctx)
 
 
@@ -377,7 +376,7 @@ async def recover_store(ctx: OperationContext, request: MemoryRecoverRequest, /)
 
 
 async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRecoverRequest) -> None:
-    """Store who requested a recovery. A store too damaged or full for that is recovered too."""
+    """Record who requested a recovery. A store too damaged or full for that is recovered too."""
 
     async def plan(record: SpaceRecord) -> SettledChanges[None]:
         changes = ChangeSet(record)
@@ -401,7 +400,7 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     ctx.closing.append(request.reason)
     time = asyncio.get_running_loop().time
     until = time() + limits.CLOSE_WAIT_S
-    # First, since work in the background writes to the store.
+    # First, since background work writes to the store.
     for stop in ctx.closers:
         await stop()
     await ctx.encoders.close()
@@ -409,7 +408,7 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     try:
         checkpoint_count = await ctx.folds.checkpoint(within_s=until - time())
     except (StoreError, SealError):
-        # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
+        # A checkpoint only saves time at the next opening; closing must not fail for lack of one.
         checkpoint_count = 0
     finally:
         await ctx.store.close()
@@ -439,7 +438,7 @@ async def _space_summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
     return SpaceSummary(
         space=space,
         conversations=len(heads),
-        # Damage may take heads and leave their turns.
+        # Damage may remove heads and leave their turns.
         turns=await ctx.store.count(space, transcript.TURNS),
         first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
         last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),

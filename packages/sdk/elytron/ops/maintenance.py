@@ -31,7 +31,7 @@ from elytron_core.ports.store import EntryDraft, JournalAction, PutChange, Requi
 
 
 async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
-    """Return the jobs of the space, whether they get done, and what models may still cost today."""
+    """Return the jobs of the space, their health, and what models may still cost today."""
     scope = ctx.scope_of(request)
     queue = await read_queue(ctx, scope.space)
     health, counts = await work_of(ctx, scope.space)
@@ -53,7 +53,7 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
 
 
 async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobReport:
-    """Let the job be tried again at once; one that is being worked on or has succeeded stays. Raises NotFound."""
+    """Make the job due immediately; a running or finished one is unchanged. Raises NotFound."""
     stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
 
     def step(job: Job) -> Job | None:
@@ -63,7 +63,7 @@ async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobRe
 
 
 async def cancel_job(ctx: OperationContext, request: JobCancelRequest, /) -> JobReport:
-    """Give the job up; one that is over stays. Raises NotFound."""
+    """Cancel the job; a finished one is unchanged. Raises NotFound."""
 
     def step(job: Job) -> Job | None:
         return maintenance.cancel_job(job, at=ctx.clock.now()) if job.state.is_active else None
@@ -85,9 +85,9 @@ async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step
 
 
 async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
-    """Leave one journal entry for each run without content. Raises Conflict if another call compacts it meanwhile."""
+    """Replace each run of entries without content by one. Raises Conflict if another call compacts it meanwhile."""
     space = ctx.scope_of(request).space
-    # An index that has not read what is compacted would be made again from the start.
+    # An index that has not read the compacted entries would be rebuilt from the start.
     await ctx.folds.settle_erasure(space)
     removed = await compact_space(ctx.store, space)
     record = await ctx.spaces.find(space)
@@ -96,7 +96,7 @@ async def compact_journal(ctx: OperationContext, request: JournalCompactRequest,
 
 
 async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
-    """Make vectors of what has none of the model that recall compares."""
+    """Create vectors for whatever lacks one of the model that recall compares."""
     space = ctx.scope_of(request).space
     if ctx.encoders.current is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
@@ -117,7 +117,8 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
 
 
 async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) -> MemoryEmbedReport:
-    """Make vectors by the runtime's embedder beside those compared now; when none is missing, compare these alone."""
+    """Create vectors with the runtime's embedder in addition to the compared ones; once none is missing, compare only
+    these."""
     space = ctx.scope_of(request).space
     embedder = ctx.encoders.current
     if embedder is None:
@@ -133,7 +134,7 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
     if progress.is_done and not failed:
         dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
     outcome = _embedding_outcome(progress, failed)
-    # The bound was reached, so that others may be left.
+    # The limit was reached, so others may be left.
     if dropped == request.texts:
         outcome = EmbeddingOutcome.MORE
     report = await _embed_report(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
@@ -144,7 +145,7 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
 async def _embed_missing(
     ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: EmbedProgress, texts: int
 ) -> str:
-    """Embed what is missing; return what kept the embedder from it, if anything did."""
+    """Embed what is missing; return why the embedder could not, if so."""
     await ctx.encoders.settled(space)
     try:
         await embed_some(ctx, space, embedder, progress, texts=texts)
@@ -160,7 +161,7 @@ def _embedding_outcome(progress: EmbedProgress, failed: str) -> EmbeddingOutcome
 
 
 async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> tuple[bool, str]:
-    """Make recall compare the vectors of `embedder` alone, in one commit, if it can be tried.
+    """Make recall compare only the vectors of `embedder`, in one commit, if it can be measured.
 
     Return whether recall did not before, and what kept the embedder from its trial, if anything did.
     """

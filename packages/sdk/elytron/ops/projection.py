@@ -52,11 +52,11 @@ from elytron_core.text.similarity import distinct_places, plain_text
 MARK_BYTES = 12
 _RECALLED = VouchedMaker(RecalledItem, *RecalledItem.model_fields)
 SHORT_CHARS = 80
-"""A short message with who said it when."""
+"""A short message with its speaker and time."""
 
 
 async def build_projection(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
-    """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
+    """Build the block for the query: standing facts, skills, the latest messages, and recalled memories."""
     scope = await with_last(ctx, ctx.scope_of(request))
     mode = request.mode_input
     if mode is not None and not host.is_admitted(ModeAction.PROJECT, mode):
@@ -70,7 +70,7 @@ async def build_projection(ctx: OperationContext, request: MemoryProjectionReque
 
 
 async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjectionReport) -> None:
-    """Leave in the journal that a block was built: a keyed digest and no content.
+    """Record in the journal that a block was built: a keyed digest and no content.
 
     A projection is never refused over it: where the store takes no write now, none is left.
     """
@@ -178,7 +178,7 @@ def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _length_bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[ReportClip, ...]]:
-    """Return the smallest of the request's, the profile's and the provider's bound, and which of them cut."""
+    """Return the smallest of the request's, the profile's and the provider's limit, and which of them cut."""
     max_len, by_profile = rendered_chars(ctx.profile, request.max_chars)
     provider = request.provider_max_len
     if provider is None or provider >= max_len:
@@ -224,7 +224,7 @@ async def _gather_recalled(
     *,
     room: int,
 ) -> GatheredHits:
-    """Return what is recalled, `count` if there are that many: memories in the block already are not recalled twice."""
+    """Return the recalled memories, up to `count`: those already in the block are not recalled twice."""
     hit_query = HitQuery(
         request.query,
         request.filters,
@@ -238,7 +238,7 @@ async def _gather_recalled(
 
 
 def _is_shown(hit: RecallHit, scope: Scope, request: MemoryProjectionRequest) -> bool:
-    """Return whether the model has a memory already."""
+    """Return whether the model has already been shown a memory."""
     is_own = request.without_conversation and scope.conversation is not None and hit.conversation == scope.conversation
     return is_own or hit.id in request.shown_ids
 
@@ -252,7 +252,7 @@ def _first_places(hits: Iterable[RecallHit]) -> Iterable[int]:
 
 
 def _fitting_count(max_len: int) -> int:
-    """Return how many memories there may be room for."""
+    """Return how many memories may fit."""
     return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
 
 
@@ -267,7 +267,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int, limit: int) -> b
 
 
 async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[RecalledItem, ...]:
-    """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
+    """Return the hits that may fit, and a few more; for long messages the passage that answers best."""
     items: list[RecalledItem] = []
     if gathered.verdict.answered < limits.PROJECTED_SCORE:
         return ()
@@ -278,7 +278,7 @@ async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[Recalled
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:
-            # To look through one takes milliseconds: others have their turn before each.
+            # Searching one takes milliseconds: other tasks run before each.
             await asyncio.sleep(0)
         items.append(
             _RECALLED.make(
@@ -296,7 +296,7 @@ async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[Recalled
             )
         )
         room -= min(len(hit.text), most)
-        # A few more, since those that are in the block already are left out.
+        # A few more, since those already in the block are left out.
         if room < -RECALLED_SPARE:
             break
     return tuple(items)

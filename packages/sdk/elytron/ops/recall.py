@@ -42,7 +42,7 @@ _REPORTS = VouchedMaker(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
 
 async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /) -> MemoryRecallReport:
-    """Find what answers the query; say what a bound cut off."""
+    """Find what answers the query; report what a limit cut off."""
     scope = await with_last(ctx, ctx.scope_of(request))
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
@@ -103,12 +103,12 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
 
 
 class _PageExtent(NamedTuple):
-    """Bounds of the hits of a recall, and their order."""
+    """Limits of a recall's hits, and their order."""
 
     is_open: bool
-    """True if as many are returned as there is room for."""
+    """True if as many are returned as fit."""
     places: Mapping[str, int] | None
-    """The places of the hits in the order of time, if they are to be in that order."""
+    """The chronological positions of the hits, if they are to be in that order."""
     max_tokens: int | None
 
     def page(self, hits: Sequence[RecallHit], count: int, /) -> Sequence[RecallHit]:
@@ -117,7 +117,7 @@ class _PageExtent(NamedTuple):
 
     def ordered(self, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
         """Return `hits` in the order in which they are returned."""
-        # Text from outside comes behind all else.
+        # Text from outside comes after everything else.
         return (
             tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, places.get(hit.id, 0))))
             if (places := self.places) is not None
@@ -148,7 +148,7 @@ async def _nearby_hits(
 
 
 def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
-    """Return whether one of the best hits answers; why not, if none does."""
+    """Return whether one of the best hits answers, and why not otherwise."""
     if gathered.verdict.reason is not None:
         return RecallOutcome.NOTHING, gathered.verdict.reason
     if not has_hits:
@@ -166,7 +166,7 @@ def _clip_hits(
     beyond: int,
     max_tokens: int | None,
 ) -> Iterator[ReportClip]:
-    """Yield what the bounds left out: of the `beyond` memories behind the page, and of the page itself."""
+    """Yield what the limits left out: of the `beyond` memories after the page, and of the page itself."""
     if beyond > 0 and len(page) == request.limit:
         yield ReportClip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
     if max_tokens is not None and (dropped := len(page) - len(hits)):
@@ -174,7 +174,7 @@ def _clip_hits(
 
 
 def _hits_within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:
-    """Return the longest beginning of `hits` whose texts fit."""
+    """Return the longest prefix of `hits` whose texts fit."""
     spent = 0
     for count, hit in enumerate(hits):
         spent += estimate_tokens(hit.text)
@@ -227,7 +227,7 @@ async def _unplaced_reason(
     memory = await find_memory(ctx, scope, memory_id)
     if memory is None or (isinstance(memory, MessageMemory) and not memory.turn.is_readable(memory.part)):
         return AbsenceReason.UNKNOWN
-    # The answer for a private memory is that for a missing one.
+    # A private memory is reported like a missing one.
     if is_private(memory) and not include_private:
         return AbsenceReason.UNKNOWN
     now = ctx.clock.now()

@@ -45,7 +45,7 @@ _PRIVATE = "names a private record: pass include_private"
 
 @admit_texts
 async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> RecordPutReport:
-    """Store a value, in the place of the one of its name; what is there already is left as it is.
+    """Store a value, replacing the one of its name; an equal one is left unchanged.
 
     Raises PreconditionFailed if the record has another version than the expected one, PermissionRefused for a namespace
     of the runtime's own, Unsupported for a time to live in a profile that cannot keep it.
@@ -99,7 +99,7 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
 
 
 async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
-    """Return the records that pass, best first for a query, else by namespace and key."""
+    """Return the matching records, best first for a query, else by namespace and key."""
     scope = ctx.scope_of(request)
     page = await (_list_page if similarity.is_blank(request.query) else _query_page)(ctx, scope, request)
     return RecordSearchReport(space=scope.space, items=tuple(page[: request.limit]), has_more=len(page) > request.limit)
@@ -108,7 +108,7 @@ async def search_records(ctx: OperationContext, request: RecordSearchRequest, /)
 async def list_record_namespaces(
     ctx: OperationContext, request: RecordNamespaceListRequest, /
 ) -> RecordNamespaceListReport:
-    """Return the namespaces that hold records, each with how many."""
+    """Return the namespaces with records, each with their number."""
     scope, now = ctx.scope_of(request), ctx.clock.now()
     counts: Counter[tuple[str, ...]] = Counter()
     async for _, record in records_below(ctx, scope.space, request.prefix):
@@ -134,7 +134,7 @@ async def record_history(ctx: OperationContext, request: RecordHistoryRequest, /
 async def _must_find(
     ctx: OperationContext, scope: Scope, request: RecordGetRequest | RecordHistoryRequest
 ) -> tuple[DocumentRef, Record]:
-    """Return the record of this name, a deleted one too. Raises NotFound, InvalidInput for a private one."""
+    """Return the record of this name, even a deleted one. Raises NotFound, InvalidInput for a private one."""
     space = await ctx.spaces.find(scope.space)
     if space is not None:
         ref = record_ref(space, request.namespace, request.key)
@@ -147,7 +147,7 @@ async def _must_find(
 
 
 def _require_open(namespace: tuple[str, ...]) -> None:
-    """Raise PermissionRefused for a namespace that the runtime keeps for itself."""
+    """Raise PermissionRefused for a namespace reserved for the runtime."""
     if is_reserved(namespace):
         prefixes = " or ".join(map(repr, RESERVED_NAMESPACES))
         raise PermissionRefused(f"namespaces that begin with {prefixes} are reserved for the runtime: choose another")
@@ -162,17 +162,17 @@ class _NamedRecord(NamedTuple):
 
 
 async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
-    """Return a page of the records that pass, by namespace and key, and one more if there is one."""
+    """Return a page of the matching records, by namespace and key, and one more if there is one."""
     now, end = ctx.clock.now(), request.offset + request.limit + 1
     first: list[_NamedRecord] = []
     async for document, record in records_below(ctx, scope.space, request.namespace):
         if _passes_filters(record, request, now):
             first.append(_NamedRecord(record.namespace, record.key, document.ref))
-        # At twice the size, so that sorting is seldom.
+        # At twice the size, so that sorting is rare.
         if len(first) >= 2 * end:
             first = sorted(first)[:end]
     page = [entry.ref for entry in sorted(first)[request.offset : end]]
-    # Read again, since a record may have changed behind the walk.
+    # Read again, since a record may have changed after the walk passed it.
     current_records = await values_at(ctx.store, scope.space, page, Record)
     return [item_of(ref, record) for ref, record in current_records.items() if _passes_filters(record, request, now)]
 

@@ -53,7 +53,7 @@ _REFUSALS = {
 
 
 async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRequest, /) -> RuntimeSkillListReport:
-    """Return the skills that are asked for: those in use first, then by quality."""
+    """Return the requested skills: those in use first, then by quality."""
     scope = ctx.scope_of(request)
     record = await ctx.spaces.find(scope.space)
     skills = list(await read_all_skills(ctx, scope.space, record)) if record is not None else []
@@ -114,7 +114,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
     def edited(skill: Skill, repository: SkillRepository) -> Skill | SkillRefusal:
         now = ctx.clock.now()
         new = skill.model_copy(update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False})
-        # First, so that an old skill which is saved unchanged is not refused.
+        # First, so that an old skill that is saved unchanged is not rejected.
         if new.content == skill.content:
             return skill
         if similarity.is_blank(new.topic) or similarity.is_blank(new.title):
@@ -131,7 +131,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
 async def set_runtime_skill_enabled(
     ctx: OperationContext, request: RuntimeSkillSetEnabledRequest, /
 ) -> RuntimeSkillMutationReport:
-    """Switch a skill on or off for recall; on also brings a retired one back. Raises NotFound."""
+    """Enable or disable a skill in recall; enabling also restores a retired one. Raises NotFound."""
 
     def switched(skill: Skill, _: SkillRepository) -> Skill:
         if not request.enabled:
@@ -209,12 +209,12 @@ async def govern_runtime_skills(
 
 
 async def add_agent_skill_dir(ctx: OperationContext, request: AgentSkillDirAddRequest, /) -> AgentSkillDirectoryReport:
-    """Read one more directory of agent skills, and say what all of them hold."""
+    """Add a directory of agent skills, and return the contents of all of them."""
     return await ctx.skill_dirs.add(request.path, at=ctx.clock.now())
 
 
 def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
-    """Return `skill` in brief, in its state at `at`."""
+    """Return a summary of `skill`, in its state at `at`."""
     return RuntimeSkillSummary(
         name=skill.name,
         topic=skill.topic,
@@ -241,7 +241,7 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
 
 
 def _matches_query(skill: Skill, query: str | None) -> bool:
-    """Return whether every word of the query begins a word of the skill's texts."""
+    """Return whether every word of the query is the prefix of a word in the skill's texts."""
     text = similarity.normalise_text(f"{skill.name} {skill.content}")
     return all(similarity.has_term(text, word) for word in similarity.normalise_text(query or "").split())
 
@@ -262,7 +262,7 @@ async def _mutate_skill(
     action: AuditAction | None = None,
     reason: str = "",
 ) -> RuntimeSkillMutationReport:
-    """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
+    """Commit the result of `change` for the skill called `name`, unless it is unchanged. Raises NotFound."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:

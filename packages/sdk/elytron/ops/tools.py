@@ -38,16 +38,16 @@ _REASONS = {
 async def upsert_agent_tool_registry(
     ctx: OperationContext, request: AgentToolRegistryUpsertRequest, /
 ) -> AgentToolRegistryUpsertReport:
-    """Check a snapshot against itself and register it, in the place of the one that had its id.
+    """Check a snapshot for consistency and register it, replacing the one with its id.
 
-    The same snapshot again changes nothing. Credentials in its names and tags are blacked out; the fingerprints stay
-    those of the snapshot that was given. What is refused leaves everything as it was.
+    The same snapshot again changes nothing. Credentials in its names and tags are redacted; the fingerprints stay those
+    of the given snapshot. A rejected one leaves everything unchanged.
     """
     scope = ctx.scope_of(request)
     snapshot = request.snapshot
     fingerprint = tools.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
-    # Checked as it was given, since texts that are blacked out have another fingerprint.
+    # Checked as given, because redacted texts have another fingerprint.
     untrue = forbidden or registry_refusal(snapshot)
     clean_snapshot, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
 
@@ -56,7 +56,7 @@ async def upsert_agent_tool_registry(
         stored, revision = await value_at(ctx.store, scope.space, ref, StoredRegistry)
         current = stored.snapshot if stored is not None else None
         refused = untrue
-        # Of a new one alone, since one that is replaced takes no room.
+        # Only for a new one, since a replacement takes no room.
         if current is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
         changes = ChangeSet(record)
@@ -81,7 +81,7 @@ async def upsert_agent_tool_registry(
 
 
 async def register_all(ctx: OperationContext, snapshots: Iterable[AgentToolRegistrySnapshot], /) -> None:
-    """Register each snapshot in the runtime's own space. Raises InvalidInput for one that is refused."""
+    """Register each snapshot in the runtime's own space. Raises InvalidInput for a rejected one."""
     for snapshot in snapshots:
         report = await upsert_agent_tool_registry(ctx, AgentToolRegistryUpsertRequest(snapshot=snapshot))
         if not report.accepted:
@@ -92,7 +92,7 @@ async def register_all(ctx: OperationContext, snapshots: Iterable[AgentToolRegis
 async def list_agent_tool_registries(
     ctx: OperationContext, request: AgentToolRegistryListRequest, /
 ) -> AgentToolRegistryListReport:
-    """Return every registry of the space, by id, and how much is known of tools."""
+    """Return every registry of the space, by id, and the counts of known tools."""
     scope = ctx.scope_of(request)
     tools = await tools_of(ctx.store, scope.space)
     return AgentToolRegistryListReport(
@@ -121,7 +121,7 @@ async def get_agent_tool_registry(
 async def delete_agent_tool_registry(
     ctx: OperationContext, request: AgentToolRegistryDeleteRequest, /
 ) -> AgentToolRegistryDeleteReport:
-    """Remove a registry; if there is none, nothing changes. Experiences stay and give no hints meanwhile."""
+    """Remove a registry; if there is none, nothing changes. Experiences stay but give no hints meanwhile."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryDeleteReport]:

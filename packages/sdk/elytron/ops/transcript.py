@@ -64,7 +64,7 @@ from elytron_core.scope import Scope
 async def commit_transcript(
     ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
 ) -> MemoryTranscriptCommitReport:
-    """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would get another sequence than demanded."""
+    """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would not get the required sequence."""
     return await commit_turn(ctx, request)
 
 
@@ -75,7 +75,7 @@ async def commit_turn(
     *,
     companions: Sequence[TurnCompanion] = (),
 ) -> MemoryTranscriptCommitReport:
-    """Commit one turn, whose texts are admitted already, and in the same batch what `companions` bring."""
+    """Commit one turn, whose texts are already admitted, with the changes of `companions` in the same batch."""
     assert not companions or request.idempotency_key is None
     scope = await home_scope(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
@@ -111,7 +111,8 @@ async def commit_turn(
 async def replay_transcript(
     ctx: OperationContext, request: MemoryTranscriptReplayRequest, /
 ) -> MemoryTranscriptReplayReport:
-    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report gave."""
+    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report
+    returned."""
     return await read_page(ctx, request, request.view, MemoryTranscriptReplayReport)
 
 
@@ -126,20 +127,21 @@ async def export_transcript(
 async def request_transcript_lifecycle(
     ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, /
 ) -> MemoryTranscriptLifecycleReport:
-    """Archive, restore, mask or delete the raw text of turns, or review what that would touch."""
+    """Archive, restore, mask or delete the raw text of turns, or preview what that would affect."""
     return await turn_lives(ctx, ctx.scope_of(request), request)
 
 
 async def repair_transcript(
     ctx: OperationContext, request: MemoryTranscriptRepairRequest, /
 ) -> MemoryTranscriptRepairReport:
-    """Say which links of the conversation are broken; nothing is changed."""
+    """Report the broken links of the conversation; nothing is changed."""
     return await inspect_links(ctx, ctx.scope_of(request))
 
 
 @admit_texts
 async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-    """Admit what the request holds and commit it as one batch; what cites a message that is not there is refused."""
+    """Admit the contents of the request and commit them as one batch; items that cite a missing message are
+    rejected."""
     scope = await home_scope(ctx, ctx.scope_of(request))
     comparison = request.write.comparison if isinstance(request.write, TranscriptWrite) else None
     if comparison is not None and not request.dry_run:
@@ -160,7 +162,7 @@ async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) ->
 
 
 def _plan_of(ctx: OperationContext, scope: Scope, write: MemoryWrite) -> Plan:
-    """Return how `write` is planned once the space's record is known."""
+    """Return the function that plans `write` once the space's record is known."""
     match write:
         case TranscriptWrite():
             is_import = write.origin is TurnOrigin.IMPORTED

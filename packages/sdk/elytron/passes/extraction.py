@@ -67,10 +67,10 @@ LEARNING_PAUSED: Final = "learning_paused"
 
 
 async def extract_facts(work: PassWork, /) -> PassOutcome:
-    """Propose what the turns hold, each turn once; a turn that the model would not answer for is read by rules.
+    """Propose the facts of the turns, each turn once; rules read a turn that the model would not answer for.
 
-    Each turn's candidates are committed under a key of that turn, so that a run that was broken off, or two workers
-    that both thought they had the job, commit them once.
+    Each turn's candidates are committed under a key of that turn, so that an interrupted run, or two workers that both
+    believed they had the job, commit them once.
     """
     if work.extraction is ExtractionMethod.OFF:
         return skipped_outcome(MaintenancePass.EXTRACTION, "off")
@@ -78,7 +78,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
         return skipped_outcome(MaintenancePass.EXTRACTION, NEEDS_MODEL)
     learning, _ = await read_learning(work.ctx, work.space)
     if is_paused(learning):
-        # Marked all the same: what was said in the pause is not learned later.
+        # Marked nevertheless: what was said during the pause is not learned later.
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
         return skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
     counts: Counter[str] = Counter()
@@ -90,7 +90,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
-        # Left open, a turn that the model refused is tried again.
+        # Left open, a turn that the model refused is retried.
         if counts["refused"] == before or not work.leaves_refused:
             await mark_maintained(
                 work, (turn.turn.sequence,), waits=_waits_for_model(work.ctx, work.extraction, turn.turn)
@@ -103,7 +103,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
 
 @dataclass(slots=True)
 class TurnReading:
-    """Reading of a new turn by rules, before its commit. A turn that has nothing to propose is marked by that commit.
+    """Reads a new turn by rules before its commit. A turn with nothing to propose is marked by that commit.
 
     It is a companion of the turn's commit (see `TurnCompanion`). `outcome` is None if more is to be done after that.
     """
@@ -115,7 +115,7 @@ class TurnReading:
     outcome: PassOutcome | None = None
 
     def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:
-        """Return where it stands which turns are processed, and whether learning is paused."""
+        """Return the refs of the processed turns' document, and of the learning rules."""
         return LEARNING, DocumentRef(MAINTAINED, record.conversation_tag(self.scope.conversation_key))
 
     def changes(
@@ -152,7 +152,7 @@ class TurnReading:
 
 
 async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
-    """Propose what one turn holds; tell whether that changed anything."""
+    """Propose the facts of one turn; return whether that changed anything."""
     uses_model = _asks_model(work)
     gate = await _model_gate(work, turn) if uses_model else model_facts.gate_for_rules(turn.turn)
     if (
@@ -160,7 +160,7 @@ async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) ->
         and gate in {ReadingGate.ONE_SIDED, ReadingGate.PRESSURE}
         and work.extraction is ExtractionMethod.AUTO
     ):
-        # Not worth the time of a model now, so that rules read it.
+        # Not worth the time of a model now, so rules read it.
         uses_model, gate = False, model_facts.gate_for_rules(turn.turn)
     if gate is not ReadingGate.OPEN:
         counts[gate.value] += 1
@@ -181,7 +181,7 @@ def _asks_model(work: PassWork) -> bool:
 
 
 def _waits_for_model(ctx: OperationContext, extraction: ExtractionMethod, turn: transcript.Turn) -> bool:
-    """Return whether a turn that rules have read is left to a model, because this runtime has none."""
+    """Return whether a turn read by rules is left to a model, because this runtime has none."""
     if ctx.models.language is not None or extraction is not ExtractionMethod.AUTO:
         return False
     return model_facts.gate_for_model(turn, is_pressed=False) in {ReadingGate.OPEN, ReadingGate.ONE_SIDED}
@@ -220,7 +220,7 @@ async def _propose_drafts(work: PassWork, key: str, drafts: tuple[CandidateDraft
     try:
         report = await work.write(CandidatesWrite(candidates=drafts), key=key)
     except IdempotencyConflict:
-        report = None  # the turn was read before; a model that now words it otherwise adds nothing
+        report = None  # the turn was read before; a model that now words it differently adds nothing
     if report is None or report.duplicated:
         counts["read_before"] += 1
         return False
@@ -229,7 +229,7 @@ async def _propose_drafts(work: PassWork, key: str, drafts: tuple[CandidateDraft
 
 
 async def _messages_before(work: PassWork, turn: KnownTurn) -> tuple[transcript.Message, ...]:
-    """Return what was said just before a turn."""
+    """Return the messages just before a turn."""
     numbers = [number for number in (turn.turn.sequence - 2, turn.turn.sequence - 1) if number > 0]
     earlier = await read_turns(work.ctx, work.scope, work.record, numbers)
     messages = [
@@ -270,7 +270,7 @@ async def learn_procedure(work: PassWork, /) -> PassOutcome:
 
 
 async def encapsulate_work(work: PassWork, /) -> PassOutcome:
-    """Write the capsule of the conversation's work, over the one of the same matter."""
+    """Write the capsule of the conversation's work, replacing the one of the same matter."""
     state = await work.state()
     if state is None:
         return skipped_outcome(MaintenancePass.CAPSULES, "no_execution_state")
@@ -302,7 +302,7 @@ class StateAnswer(Value, extra="ignore"):
 
 
 async def keep_state(work: PassWork, /) -> PassOutcome:
-    """Renew the conversation's execution state where its turns may have moved the work."""
+    """Update the conversation's execution state if its turns may have changed the work."""
     if work.asker is None:
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, NEEDS_MODEL)
     state = await work.state()
@@ -336,7 +336,7 @@ def _answer_text(text: str) -> str:
 
 
 def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last items that say anything: what was done last is worth more than what was done first."""
+    """Return the last non-empty items: what was done last is worth more than what was done first."""
     texts = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
     return tuple(dict.fromkeys(texts))[-limits.EXECUTION_ITEMS :]
 
@@ -351,7 +351,7 @@ class SummaryAnswer(Value, extra="ignore"):
 
 
 async def sum_up(work: PassWork, /) -> PassOutcome:
-    """Renew the conversation's summary if it is due: from 40 messages on, then for every 20 new ones."""
+    """Update the conversation's summary if it is due: from 40 messages on, then every 20 new ones."""
     if work.asker is None:
         return skipped_outcome(MaintenancePass.SUMMARY, NEEDS_MODEL)
     ref = DocumentRef(continuity.SUMMARIES, work.tag)
@@ -361,7 +361,7 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
     messages = (summary.messages if summary is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
     if not maintenance.is_summary_due(messages, summary):
         return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
-    # A forgotten summary must not come back by the next one.
+    # A forgotten summary must not come back through the next one.
     earlier = summary.text if summary is not None and summary.forgotten_at is None else ""
     data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
     answer = await work.ask(SUMMARY, data, SummaryAnswer)

@@ -67,7 +67,7 @@ async def _no_cancel() -> None:
 
 @dataclass(slots=True)
 class PassWork:
-    """One run of maintenance over some turns of a conversation; every decision on a candidate is kept."""
+    """One run of maintenance over some turns of a conversation; it collects every decision on a candidate."""
 
     ctx: OperationContext
     scope: Scope
@@ -78,9 +78,9 @@ class PassWork:
     reuse: SkillReuse | None = None
     pressure: MemoryPressure = MemoryPressure.NORMAL
     leaves_refused: bool = False
-    """True if a turn that the model refused counts as unprocessed: its job can be tried again."""
+    """True if a turn that the model refused counts as unprocessed: its job can be retried."""
     beat: Callable[[], Awaitable[None]] = _no_cancel
-    """Called before long work, so that a lease is kept."""
+    """Called before long work, to renew a lease."""
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class PassWork:
 
     @property
     def chars(self) -> int:
-        """Return how many characters of what was said a model may be shown at once."""
+        """Return how many characters of messages a model may be shown at once."""
         return self.ctx.profile.budget.maintenance_chars
 
     @property
@@ -104,14 +104,14 @@ class PassWork:
         return self.asker.spent if self.asker is not None else NOTHING
 
     async def ask(self, instruction: str, data: str, shape: type[ValueT], /) -> ValueT:
-        """Return what the model makes of `data`. Raises BudgetReached, ModelError."""
+        """Return the model's result for `data`. Raises BudgetReached, ModelError."""
         assert self.asker is not None
         await self.beat()
         prompt = (PromptMessage(PromptRole.SYSTEM, instruction), PromptMessage(PromptRole.USER, data))
         return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
 
     async def write(self, write: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
-        """Write to the conversation, and keep the decisions; what was written under `key` before brings none."""
+        """Write to the conversation, and collect the decisions; what was already written under `key` gives none."""
         request = MemoryWriteRequest(scope=self.scope, write=write, idempotency_key=key)
         report = await write_memory(self.ctx, request)
         if not report.duplicated:
@@ -125,7 +125,7 @@ class PassWork:
         return state if state is not None and state.forgotten_at is None else None
 
     async def current_facts(self) -> list[Fact]:
-        """Return the space's facts that stand, newest first."""
+        """Return the space's current facts, newest first."""
         documents = await self.ctx.store.scan(self.space, FACTS, limit=limits.SCAN_MAX, descending=True)
         facts = [Fact.from_bytes(document.body) for document in documents]
         now = self.ctx.clock.now()
@@ -135,7 +135,7 @@ class PassWork:
 async def read_turns(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: Sequence[int], /
 ) -> tuple[KnownTurn, ...]:
-    """Return the turns of the scope's conversation with these numbers; what was erased is left out."""
+    """Return the turns of the scope's conversation with these sequences, except erased ones."""
     tag = record.conversation_tag(scope.conversation_key)
     ids = [transcript.turn_id(tag, number) for number in numbers]
     refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in ids]
@@ -162,7 +162,7 @@ async def mark_maintained(work: PassWork, numbers: Sequence[int], /, *, waits: b
 
 
 async def mark_noted(work: PassWork, through: int, /) -> None:
-    """Store that notes of days have been drawn from the turns up to `through`."""
+    """Store that daily notes were written from the turns up to `through`."""
     await _change_maintained(work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, through)}))
 
 
@@ -185,7 +185,7 @@ def skipped_outcome(of: MaintenancePass, reason: str, /) -> PassOutcome:
 
 
 def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
-    """Return the outcome of a part that ran; counts of nothing are left out."""
+    """Return the outcome of a part that ran; zero counts are left out."""
     totals = {name: count for name, count in counts.items() if count}
     return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=totals)
 
@@ -195,7 +195,7 @@ IN_THE_MONTH = "the month's note includes it"
 
 
 async def govern_space(work: PassWork, /) -> PassOutcome:
-    """Hide tasks and projects that are out of date, reversibly, and count what is beyond budget."""
+    """Hide outdated tasks and projects, reversibly, and count what exceeds the budget."""
     await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
     stale_ids = maintenance.outlived_facts(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
@@ -216,7 +216,8 @@ async def note_reuse(work: PassWork, /) -> PassOutcome:
 
 
 async def maintain_space(work: PassWork, /) -> PassOutcome:
-    """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
+    """Write notes of old days, roll them into months, merge near duplicates, trim, remove expired records, govern
+    skills, index."""
     note_count = await _draw_notes(work)
     rollup_count = await _roll_up(work)
     merge_count = await _reconcile_facts(work)
@@ -242,7 +243,7 @@ async def maintain_space(work: PassWork, /) -> PassOutcome:
 
 
 async def _roll_up(work: PassWork) -> int:
-    """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
+    """Roll daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
     documents = await work.ctx.store.scan(work.space, continuity.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
     notes = [continuity.DailyNote.from_bytes(document.body) for document in documents]
     visible_notes = [note for note in notes if note.forgotten_at is None]
@@ -263,7 +264,7 @@ async def _roll_up(work: PassWork) -> int:
             text=maintenance.rolled_up(fitting[period], month),
             citations=tuple(dict.fromkeys(cited)),
         )
-        # The month first: broken off in between, the days are still shown.
+        # The month first: if interrupted in between, the days are still shown.
         await work.write(NotesWrite(notes=(draft,)))
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
         await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
@@ -272,13 +273,13 @@ async def _roll_up(work: PassWork) -> int:
 
 
 async def _reconcile_facts(work: PassWork) -> int:
-    """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
+    """Merge up to six pairs of facts that say nearly the same; merging can be undone."""
     report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=maintenance.RECONCILES))
     return sum(pair.changed for pair in report.pairs)
 
 
 async def _trim_evidence(work: PassWork) -> int:
-    """Cut the citations of the space's facts at what a fact keeps, with their links; return how many facts had more."""
+    """Cut the citations of the space's facts to the limit, with their links; return how many facts had more."""
 
     async def plan(record: SpaceRecord) -> SettledChanges[int]:
         changes = ChangeSet(record)
@@ -300,7 +301,7 @@ async def _trim_evidence(work: PassWork) -> int:
 
 
 async def _remove_expired(work: PassWork) -> int:
-    """Erase up to `limits.WRITES_PER_REQUEST` records of the space whose time to live is over; return how many."""
+    """Erase up to `limits.WRITES_PER_REQUEST` expired records of the space; return their number."""
     now = work.ctx.clock.now()
     expired: list[str] = []
     async for document, record in records_below(work.ctx, work.space, ()):
@@ -312,7 +313,7 @@ async def _remove_expired(work: PassWork) -> int:
 
 
 async def _remove_expired_own(work: PassWork, now: Instant) -> int:
-    """Erase the runtime's own records of the space whose time to live is over; return how many."""
+    """Erase the runtime's own expired records of the space; return their number."""
     records = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
     expired = [document.ref async for document, record in records if record.is_expired(now)][
         : limits.WRITES_PER_REQUEST
@@ -323,7 +324,7 @@ async def _remove_expired_own(work: PassWork, now: Instant) -> int:
 
 
 async def _draw_notes(work: PassWork) -> int:
-    """Note up to four days older than a week without a note; return how many notes were drawn, or drawn again.
+    """Write notes of up to four days older than a week; return how many notes were written or rewritten.
 
     Broken off before the last turn is written down, the days are read again and have their notes.
     """

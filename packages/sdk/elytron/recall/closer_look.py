@@ -27,7 +27,7 @@ class SearchedSpace:
     query: IndexQuery
     results: FoundCandidates
     has_passages: bool
-    """True if the query's vector is to be compared with those of passages too."""
+    """True if the query's vector is also to be compared with those of passages."""
 
     @property
     def is_assisted(self) -> bool:
@@ -36,11 +36,11 @@ class SearchedSpace:
 
 
 CLOSER: Final = 24
-"""Number of the best that are read, for any limit, so that a page continues the one before it."""
+"""Number of best hits that are read, for any limit, so that a page continues the one before it."""
 
 
 async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> FoundCandidates:
-    """Return the messages found, the best in the order that a closer look gives them, the others behind them.
+    """Return the messages found, the best reordered by a closer look, the others after them.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
@@ -62,7 +62,7 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
 async def _by_sentences(
     ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `best`, the first of those found, with what the nearest sentence of each long message says.
+    """Return `best`, the first of those found, rescored by the nearest sentence of each long message.
 
     Where people talk with assistants, only messages of those whose words the query is after are read.
     """
@@ -94,7 +94,7 @@ def _nearest_sentence(item: UnitCandidate, sentence: NearestSentence, weights: S
 async def by_passages(
     ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `best`, some of those found, each as like the query as its whole and its nearest passage together.
+    """Return `best`, some of those found, rescored by the similarity of their whole and their nearest passage.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
@@ -124,8 +124,8 @@ async def by_passages(
 
 
 def _nearest_passage(vector_set: VectorSet, check: int, query_vector: Vector) -> float | None:
-    """Return the highest cosine of a text's passages; None if it has none to compare."""
-    # Vectors of another dimension, from a model before, compare with nothing.
+    """Return the highest cosine of a text's passages; None if there are none to compare."""
+    # Vectors of another dimension, from an earlier model, compare with nothing.
     halves = vector_set.halves_of_passages(check_to_hex(check)) if vector_set.dimensions == len(query_vector) else b""
     passages = np.frombuffer(halves, "<f2").reshape(-1, vector_set.dimensions).astype(np.float32)
     return float((passages @ query_vector).max()) if len(passages) else None

@@ -25,7 +25,7 @@ _UNASKED = tuple(plane for plane in RecallPlane if plane not in PLANES_IF_NAMED)
 
 
 def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
-    """Return whether `filters` leave anything of `plane`."""
+    """Return whether `filters` allow anything of `plane`."""
     is_unasked = (
         plane in PLANES_IF_NAMED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
     )
@@ -50,7 +50,7 @@ def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
 
 
 def asked_planes(filters: RecallFilters, /) -> tuple[RecallPlane, ...]:
-    """Return the planes that `filters` name, else all but those that are read only if they are named."""
+    """Return the planes that `filters` name, by default all except those that are read only if named."""
     if not filters.namespace:
         return filters.planes or _UNASKED
     return tuple(plane for plane in filters.planes or PLANES_IF_NAMED if plane is RecallPlane.RECORDS)
@@ -65,7 +65,7 @@ def index_filters(
     *,
     include_private: bool = False,
 ) -> UnitFilters:
-    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
+    """Return the index filters: `filters` for one plane, by default what holds and is believed now.
 
     `key` is the conversation that it is for, None where it cannot be trusted.
     """
@@ -102,7 +102,7 @@ def index_filters(
 
 
 def passes_filters(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
-    """Return whether a memory may be shown under `filters`, if it is not private or its caller asks for what is."""
+    """Return whether a memory may be shown under `filters`; a private one only if the caller requests private ones."""
     match memory:
         case MessageMemory():
             return message_passes(memory.turn, memory.part, filters, include_private=True)
@@ -158,13 +158,13 @@ def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) 
 def _tags_pass(turn: transcript.Turn, filters: RecallFilters) -> bool:
     if not filters.tags_any and not filters.tags_all:
         return True
-    # Turns of earlier builds have their tags as they were given.
+    # Turns of earlier builds store their tags as given.
     tags = set(tag_forms(turn.tags))
     return tags.issuperset(filters.tags_all) and (not filters.tags_any or not tags.isdisjoint(filters.tags_any))
 
 
 def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bool:
-    """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
+    """Return whether a fact holds, and was believed, at the times in `filters` (default: now)."""
     if fact.state is facts.FactState.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
     as_of = filters.as_of if filters.as_of is not None else now

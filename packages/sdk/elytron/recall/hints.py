@@ -41,7 +41,7 @@ class StandingHints:
 
 
 async def hints_beside(ctx: OperationContext, reader: SpaceReader | None, request: Asking, /) -> StandingHints:
-    """Return the agent skills that fit the query, and what is known of the tools it names."""
+    """Return the agent skills that match the query, and the experience with the tools it names."""
     tools = await reader.tools() if reader is not None else NO_TOOLS
     refs = request.tool_registry_refs
     selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()

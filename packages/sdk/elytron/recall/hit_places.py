@@ -23,7 +23,7 @@ from elytron_index.space_index import SpaceIndex
 async def with_neighbours(
     ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int, include_private: bool = False
 ) -> tuple[RecallHit, ...]:
-    """Return the hits, each message with up to `count` recallable ones before it and after it, in order."""
+    """Return the hits, each message with up to `count` recallable ones before and after it, in order."""
     if not count or not any(hit.plane is RecallPlane.TRANSCRIPT for hit in hits):
         return tuple(hits)
     index = await ctx.folds.current(scope.space)
@@ -55,7 +55,7 @@ def _refs_of(hit: RecallHit) -> tuple[DocumentRef, ...]:
 
 
 def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, int]:
-    """Return the place of each hit in the order of time, by its id; the journal decides between equal times."""
+    """Return the chronological position of each hit, by its id; the journal decides between equal times."""
 
     def moment(hit: RecallHit) -> tuple[int, int, int]:
         stored_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)

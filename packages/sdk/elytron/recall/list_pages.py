@@ -43,7 +43,7 @@ _CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(
 
 
 async def stored_page(ctx: OperationContext, space: SpaceId, request: MemoryListRequest, /) -> MemoryListReport:
-    """Return the memories behind the cursor in the order of their planes, and how many of them are lost."""
+    """Return the memories after the cursor in the order of their planes, and how many of them are lost."""
     items: list[RecallHit] = []
     cursors: list[str] = []
     lost = lost_before = 0
@@ -56,7 +56,7 @@ async def stored_page(ctx: OperationContext, space: SpaceId, request: MemoryList
             return page.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
         items.append(cited_hit(hit, space))
         cursors.append(cursor)
-        # Lost ones behind the last item are counted by the next page.
+        # Lost ones after the last item are counted by the next page.
         lost_before = lost
     return MemoryListReport(space=space, items=tuple(items), lost=lost)
 
@@ -78,7 +78,7 @@ async def latest_page(ctx: OperationContext, space: SpaceId, request: MemoryList
 
 
 def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
-    """Return the memories of a document that `request` asks for, each with its part."""
+    """Return the requested memories of a document, each with its part."""
     matches = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
     hits = [(part, readable_hit(memory, now)) for part, memory in matches]
     if request.include_private:
@@ -99,14 +99,14 @@ def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
 async def _walk_memories(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit | None]]:
-    """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
+    """Yield each matching memory, with the cursor that continues after it; None is a lost one."""
     started, after, part_after = _parse_cursor(request.cursor)
     now = ctx.clock.now()
     for place, (plane, collection) in enumerate(_ORDER):
         if place < started or not wants_plane(request.filters, plane):
             continue
         mark, parts = (after, part_after) if place == started else (None, -1)
-        # The page before may have ended inside a document: its other parts come first.
+        # The previous page may have ended inside a document: its other parts come first.
         if mark is not None:
             (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
             for part, hit in _document_hits(document, request, now) if document is not None else ():

@@ -45,7 +45,7 @@ _ANALYSER: Final = TextAnalyser()
 
 
 def answer_scores(candidates: FoundCandidates, /) -> list[float]:
-    """Return the score of each candidate, in their order; none is above the one before it."""
+    """Return the score of each candidate, in order; scores never increase."""
     return [round(score, 6) for score in weights.hit_scores(signs_of(candidates), encoder=encoder_of(candidates))]
 
 
@@ -77,7 +77,7 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
     unshared, lacks_value = 0.0, False
-    # Most questions among many memories need neither, and to read a hit takes as long as a tenth of a recall.
+    # Most questions among many memories need neither, and reading a hit takes as long as a tenth of a recall.
     if candidates.few or outcome.value_kind(query) is not None:
         parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
         lacks_value = outcome.lacks_value(query, parts[1]) and is_english(text[: outcome.READ_CHARS])
@@ -107,13 +107,13 @@ def answer_estimates(
 
 
 def _possible_ids(item: UnitCandidate) -> tuple[str, str]:
-    """Return the ids of the hit that `item` becomes, if it is a message and if it is none."""
+    """Return the ids of the hit that `item` becomes, if it is a message and if it is not."""
     key = item.unit.ref.key
     return transcript.message_id(TurnId(key), item.unit.part), key
 
 
 def gate_signs(candidates: FoundCandidates, /) -> GateSigns:
-    """Return what the search says of whether its memories are wanted unasked."""
+    """Return the search's signals on whether its memories are wanted unasked."""
     return GateSigns(
         evidence=signs_of(candidates).evidence,
         searched=candidates.searched,
@@ -123,14 +123,14 @@ def gate_signs(candidates: FoundCandidates, /) -> GateSigns:
 
 
 def encoder_of(candidates: FoundCandidates, /) -> ModelReach | None:
-    """Return which kind of encoder had a say in what was found, if any."""
+    """Return which kind of encoder contributed to the results, if any."""
     if candidates.highs.vector <= 0.0:
         return None
     return ModelReach.ENGLISH if candidates.is_english else ModelReach.MANY
 
 
 EVIDENCE_SHARE = 0.5
-"""Share of the best score from which on evidence comes first, if the query asks for it."""
+"""Share of the best score from which evidence comes first, if the query asks for it."""
 _EVIDENCE = frozenset({RecallPlane.TRANSCRIPT, RecallPlane.ARCHIVE})
 
 
@@ -144,7 +144,7 @@ class PlacedMemory:
 
 
 class RankedMemory(NamedTuple):
-    """A memory with its place in the order; the hit of a turn or fact is made when it is known to be shown."""
+    """A memory with its position; the hit of a turn or fact is made once it is known to be shown."""
 
     score: float
     at: int
@@ -159,13 +159,13 @@ _new: Callable[..., Any] = tuple[Any, ...].__new__
 in_place: Callable[[tuple[float, int, int, str, int, UnitCandidate | ScoredFact, RecallPlane]], RankedMemory] = partial(
     _new, RankedMemory
 )
-"""Makes a `RankedMemory` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
+"""Makes a `RankedMemory` from its parts, in fewer steps than the class itself: a recall does it for every result."""
 
 
 def ranked_facts(
     facts: Sequence[ScoredFact], estimates: Mapping[str, float], sequences: Mapping[str, int], /
 ) -> list[RankedMemory]:
-    """Return facts in their places, each worth its points or the estimate of the search, whichever is more."""
+    """Return ranked facts, each with its points or the search's estimate, whichever is higher."""
     return [
         in_place(
             (
@@ -201,7 +201,7 @@ def turns_of(candidates: FoundCandidates, /) -> list[RankedMemory]:
 
 
 def in_own_order(ranked: Sequence[RankedMemory], /) -> list[RankedMemory]:
-    """Return memories of one plane, best first; of equal ones the latest first."""
+    """Return memories of one plane, best first, and the latest first among equals."""
     return sorted(ranked, key=_rank_key)
 
 
@@ -211,7 +211,7 @@ def _rank_key(item: RankedMemory) -> tuple[float, int, int, str, int]:
 
 
 def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> list[RankedMemory]:
-    """Return memories of all planes in one order, each with its plane's bonus; the slot that the query names, alone.
+    """Return memories of all planes in one order, each with its plane's bonus; if the query names a slot, only that.
 
     Where scores are equal, the order of `ranked` stays. If the query asks who said something, messages come first.
     """
@@ -237,7 +237,8 @@ def _slot_of(item: RankedMemory) -> str | None:
 
 
 def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
-    """Return the evidence that is at least half as good as the best, then the others; scores stay with the places."""
+    """Return the evidence that is at least half as good as the best, then the others; scores stay with the
+    positions."""
     if not ordered:
         return ordered
     least = ordered[0].score * EVIDENCE_SHARE
@@ -276,7 +277,7 @@ async def hits_of(
     now: Instant,
     signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place.
+    """Return the hits of the best `limit`; the next one replaces any that vanished since it was indexed.
 
     With `signed`, only the first so many of those that are made here have signals.
     """
@@ -320,7 +321,7 @@ def _ranked_hit(
 
 
 def placed_memory(item: RankedMemory, /) -> PlacedMemory:
-    """Return the explanation of a memory in the order."""
+    """Return the explanation of a memory's position."""
     score = round(item.score, 6)
     match item.match:
         case RecallHit():
@@ -332,7 +333,7 @@ def placed_memory(item: RankedMemory, /) -> PlacedMemory:
 
 
 def signals_of(candidate: UnitCandidate, /) -> dict[str, float]:
-    """Return the signals that spoke for a unit, to four places."""
+    """Return the signals that support a unit, to four places."""
     return four_each(UnitSignals._fields, candidate.signals)
 
 
@@ -361,14 +362,14 @@ async def shown_hits(
     """
     limit, room = bounds
     hit_count = max(limit, WINDOW)
-    # Text from outside has its share of all hits, so that these must be known.
+    # The share of text from outside is relative to all hits, so these must be known.
     if room is not None and not any(map(_is_from_outside, ranked[:hit_count])):
         count = max(_count_fitting(ranked[:hit_count], room), WINDOW)
         return await _best_hits(ctx, scope, ranked, count=count, now=now, signed=WINDOW)
     hits = await _best_hits(ctx, scope, ranked, count=hit_count, now=now)
     if search is None or not is_crowded(hits, limit=limit):
         return hits
-    # The same for any limit: pages of one recall agree on the order.
+    # The same for any limit, so that pages of one recall agree on the order.
     least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
     return share_hits(hits, await _inside_hits(ctx, scope, ranked, own, now=now))
@@ -385,7 +386,7 @@ def _is_from_outside(item: RankedMemory) -> bool:
 
 
 def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
-    """Return how many of `ranked` a block may have room for, whatever the order in which it shows them."""
+    """Return how many of `ranked` may fit into a block, in whatever order it shows them."""
     remaining = room + RECALLED_SPARE
     for count, item in enumerate(ranked, 1):
         match item.match:
@@ -411,7 +412,7 @@ async def _best_hits(
     now: Instant,
     signed: int | None = None,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `count`; a repetition of text from outside is left out for the next.
+    """Return the hits of the best `count`; a repetition of text from outside is skipped.
 
     With `signed`, only so many have signals.
     """
@@ -427,7 +428,7 @@ async def _best_hits(
 async def _inside_hits(
     ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], own: FoundCandidates, /, *, now: Instant
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of messages that do not come from outside, and with them all that is no message."""
+    """Return the hits of messages that do not come from outside, and of everything that is no message."""
     others = [item for item in ranked if not isinstance(item.match, UnitCandidate)]
     best = sorted((*turns_of(own), *others), key=lambda item: item.score, reverse=True)
     return await hits_of(ctx, scope, best, limit=len(best), now=now)
@@ -466,15 +467,16 @@ async def rerank_hits(
 
 _FOUR = 10_000.0
 _EXACT = 100_000.0
-"""Below this, the product of a number and `_FOUR` is off by far less than the distance kept from a tie."""
+"""Below this, the rounding error of a number times `_FOUR` is far less than the distance kept from a tie."""
 _TIE = 0.4999
 _WHOLE = 3 * 2.0**51
-"""Added, it leaves a number of that size no room for a fraction; taken off again, the nearest whole number is left."""
+"""Adding it leaves a number of that size no room for a fraction; subtracting it gives the nearest whole number."""
 
 
 def four_each(names: Iterable[str], numbers: Collection[float], /) -> dict[str, float]:
-    """Return the numbers that are not 0 by their names, each as `round(number, 4)` gives it."""
-    # Both parts of a quotient are whole numbers that a float holds exactly, so it is the float nearest to the decimal.
+    """Return the non-zero numbers by their names, each as `round(number, 4)` gives it."""
+    # Both parts of a quotient are whole numbers that a float represents exactly, so it is the float nearest to the
+    # decimal.
     return {
         name: whole / _FOUR
         if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := scaled + _WHOLE - _WHOLE) < _TIE

@@ -6,7 +6,7 @@ from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
 
 RUN = 2
-"""In each run of this many places, the last is for text that is not from outside."""
+"""In each run of this many positions, the last is for text that is not from outside."""
 
 
 def is_outside(hit: RecallHit, /) -> bool:
@@ -15,7 +15,7 @@ def is_outside(hit: RecallHit, /) -> bool:
 
 
 def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
-    """Return the hits without those from outside whose text one from outside before them has.
+    """Return the hits without those from outside that repeat an earlier one from outside.
 
     A fact with a message's text is shown beside it.
     """
@@ -32,7 +32,7 @@ def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
 
 
 def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
-    """Return whether text from outside takes more than its share of `hits`, or places are left beside it."""
+    """Return whether text from outside takes more than its share of `hits`, or leaves positions free."""
     if len(hits) < limit and any(map(is_outside, hits)):
         return True
     outside = 0
@@ -45,7 +45,7 @@ def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
 
 
 def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
-    """Return the hits, text from outside within its share; scores stay with the places.
+    """Return the hits, text from outside within its share; scores stay with the positions.
 
     Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
     """
@@ -69,7 +69,7 @@ def _allowed_outside(place: int) -> int:
 
 
 def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
-    """Yield the hits with the scores of their places; behind those, none above the one before it."""
+    """Yield the hits with the scores of their positions; after those, scores never increase."""
     least = 1.0
     for place, hit in enumerate(ordered):
         least = scores[place] if place < len(scores) else min(least, hit.score)

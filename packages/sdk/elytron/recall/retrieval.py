@@ -75,14 +75,14 @@ FACTS_SCORED = 96
 SKILLS_SCORED = 48
 KEPT_SCORED = 16
 HELD_SCORE = 0.6
-"""The least score of a text with a title that together hold all words of the query; less in proportion."""
+"""Minimum score of a text with a title that together contain all words of the query; less in proportion."""
 WITHHELD = (FactPrivacy.PRIVATE.value,)
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
 
 class HitQuery(NamedTuple):
-    """What a recall is after: up to `limit` hits that `gate` lets through, and `depth` of the order beside them.
+    """What a recall searches for: up to `limit` hits that `gate` admits, and `depth` further positions of the order.
 
     `room` is the size of the block that they are for; None: they are for none.
     """
@@ -121,12 +121,12 @@ class QueryReading(NamedTuple):
 
     @property
     def wants_several(self) -> bool:
-        """True if the answer is likely to be in several places."""
+        """True if the answer is probably in several places."""
         return self.question is not None and self.question.wants_several
 
     @property
     def retells(self) -> bool:
-        """True if an account of what was said is asked for, so that memories belong in the order of time."""
+        """True if an account of what was said is requested, so that memories belong in chronological order."""
         return self.question is not None and self.question.retells
 
 
@@ -137,14 +137,14 @@ class HitRanking(NamedTuple):
     order: tuple[PlacedMemory, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
     places: Mapping[str, int] = MappingProxyType({})
-    """The place of each hit in the order of time, by its id, if an account is asked for."""
+    """The chronological position of each hit, by its id, if an account is requested."""
 
 
 class HitVerdict(NamedTuple):
     """What was decided about the hits."""
 
     reason: NothingReason | None
-    """Why nothing was found, if nothing was."""
+    """Why nothing was found, if so."""
     answered: float = 0.0
     """The estimate that one of the best hits answers."""
     first: float = 0.0
@@ -154,7 +154,7 @@ class HitVerdict(NamedTuple):
 
     @property
     def outcome(self) -> RecallOutcome:
-        """Whether one of the best hits answers, in words."""
+        """Whether one of the best hits answers."""
         return recall_outcome(self.answered, self.first)
 
 
@@ -179,7 +179,7 @@ class _AskedQuery(NamedTuple):
     grounding: str
     """The recent talk, if the query is too short to stand alone."""
     facts: int
-    """The largest number of facts that are taken, spread over kinds and topics if more match."""
+    """Maximum number of facts, spread over kinds and topics if more match."""
 
     def of_beliefs(self, search: FoundCandidates, /) -> FactQuery:
         """Return the query with the terms that the index made of it."""
@@ -190,7 +190,7 @@ class _AskedQuery(NamedTuple):
 async def gather_hits(
     ctx: OperationContext, reader: SpaceReader | None, scope: Scope, hit_query: HitQuery, /
 ) -> GatheredHits:
-    """Return the hits for what is hit_query, and how they were found."""
+    """Return the hits for `hit_query`, and how they were found."""
     if reader is None:
         return GatheredHits(HitVerdict(NothingReason.EMPTY_SPACE))
     record, index, query, limit = reader.record, reader.index, hit_query.text, hit_query.limit
@@ -206,14 +206,14 @@ async def gather_hits(
     route, spread = weights.query_route(query), limit if hit_query.diversity is HitDiversity.WIDE else FACTS_SCORED
     query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
-    # Repeats are left out of a list, so that it may have room for any number.
+    # Repeats are removed from a list, so any number may have to be read.
     fitting = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
     is_gated = hit_query.gate is not RecallGate.OFF
     numbers = _gate_numbers(ctx, query, ranked, candidates, route) if is_gated else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
-    # Hits from within that take the places of those from outside pass as well.
+    # Hits from within that replace those from outside count as well.
     visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
     estimates = answer_estimates(candidates, hits, query)
@@ -252,7 +252,7 @@ def _gate_numbers(
     candidates: Mapping[RecallPlane, FoundCandidates],
     route: weights.PlaneRoute,
 ) -> tuple[RecallGateNumbers, ...]:
-    """Return what the gate decides about each plane; a fact that the query names by its slot may always be shown."""
+    """Return the gate's decision about each plane; a fact that the query names by its slot may always be shown."""
     best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, candidates.values())], default=0.0)
     return injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in candidates.items()},
@@ -263,7 +263,7 @@ def _gate_numbers(
 
 
 def _prompt_margin(ctx: OperationContext, query: str) -> float:
-    """Return the margin of the classifier; a host's own that fails holds memories back, and no prompt fails over it."""
+    """Return the classifier's margin; if a host's own fails, memories are withheld, but no prompt fails."""
     try:
         return float(ctx.models.asks.margin(query))
     except Exception as error:  # noqa: BLE001 - a host's code may raise anything
@@ -306,7 +306,7 @@ def _plane_searches(
     now: Instant,
     grounding: str,
 ) -> dict[RecallPlane, IndexQuery]:
-    """Return the search of each plane that is asked."""
+    """Return the search of each plane to read."""
     limit = max(hit_query.limit, hit_query.depth)
     return {
         plane: asked_of_index(
@@ -329,7 +329,7 @@ async def _found_candidates(
     searches: Mapping[RecallPlane, IndexQuery],
     /,
 ) -> Mapping[RecallPlane, FoundCandidates]:
-    """Return what was found in each plane, messages in the order of a closer look, if one is worth it."""
+    """Return the results of each plane, messages in the order of a closer look, if one is worthwhile."""
     by_plane = {plane: index.search(search) for plane, search in searches.items()}
     message_candidates = by_plane.get(RecallPlane.TRANSCRIPT)
     if message_candidates is None:
@@ -348,14 +348,14 @@ def _reach_of(index: SpaceIndex, vector: tuple[str, bytes] | None) -> ModelReach
 
 
 def _ground_question(question: query_question.ReadQuestion, grounding: str) -> query_question.ReadQuestion:
-    """Return `question` with the recent talk behind it, if it says nothing by itself."""
+    """Return `question` followed by the recent talk, if it says nothing by itself."""
     if not grounding or not analyser.ENGLISH.issuperset(similarity.normalise_text(question.text).split()):
         return question
     return question._replace(text=f"{question.text} {grounding}"[: limits.QUERY_CHARS])
 
 
 def _count_unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
-    """Return how many units have no vector yet, and have those made."""
+    """Return the number of units without a vector, and schedule those vectors."""
     count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
     if count:
         nudge_embedding(ctx, scope.space)
@@ -398,7 +398,7 @@ def asked_of_index(
     diversity: HitDiversity,
     encoder: ModelReach | None = None,
 ) -> IndexQuery:
-    """Return the search for what `question` is after, in the plane that `filters` name."""
+    """Return the index search for `question`, in the plane that `filters` name."""
     return IndexQuery(
         text=question.text,
         limit=limit,
@@ -422,7 +422,7 @@ async def _rank_candidates(
     *,
     route: weights.PlaneRoute,
 ) -> list[RankedMemory]:
-    """Return all candidates in one order; equal scores are in the order of the route's planes."""
+    """Return all candidates in one order; equal scores follow the order of the route's planes."""
     ranked: list[RankedMemory] = []
     for plane in sorted(candidates, key=route.place):
         match plane:
@@ -462,7 +462,7 @@ async def _rank_facts(
     ranked = ranked_facts(diversify_facts(matching, query.facts), estimates, sequences)
     others = {item.fact.id for item in matching}
     signals = {item.unit.ref.key: item for item in search.candidates}
-    # Without a word in common: found by the index alone, whose score they keep.
+    # Without a common word: found only by the index, whose score they keep.
     hits = [
         fact_hit(entry.fact, now=query.now, score=estimates[entry.fact.id], signals=signals_of(signals[entry.fact.id]))
         for entry in facts
@@ -496,7 +496,7 @@ async def _rank_skills(
         for item in scored
     }
     topics = {topic_key(item.skill.topic) for item in scored}
-    # Found by the index alone. Of a topic that was scored, the scored skill is enough.
+    # Found only by the index. Of a topic that was scored, the scored skill is enough.
     hits |= {
         skill.id: skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
         for skill in skills
@@ -508,7 +508,7 @@ async def _rank_skills(
 
 
 async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidates, now: Instant) -> list[RankedMemory]:
-    """Return what conversations keep, each with its score."""
+    """Return conversations' continuity documents, each with its score."""
     documents = await _read_candidates(ctx, scope, search)
     terms = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
     ranked: list[RankedMemory] = []
@@ -525,7 +525,7 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidate
 
 
 async def _read_candidates(ctx: OperationContext, scope: Scope, search: FoundCandidates) -> dict[DocumentRef, Document]:
-    """Return the documents of candidates; those that vanished since they were indexed are left out."""
+    """Return the documents of candidates, without those that vanished since they were indexed."""
     return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in search.candidates))
 
 

@@ -40,7 +40,7 @@ class SpaceReader:
         read: Callable[[], Awaitable[Sequence[ListedT]]],
         /,
     ) -> Sequence[ListedT]:
-        """Return what `read` makes of documents of these collections, read again only after one of them changed."""
+        """Return the result of `read` for documents of these collections, read again only after one of them changed."""
         versions = tuple(map(self.index.version_of, collections))
         return await self.ctx.folds.readings.listed(self.space, name, versions, read)
 
@@ -54,7 +54,7 @@ class SpaceReader:
         return next(iter(await self.listed(ref, (ref.collection,), read)), None)
 
     async def tools(self) -> ToolState:
-        """Return what the space knows of tools."""
+        """Return the experience with tools in the space."""
 
         async def read() -> list[ToolState]:
             return [await tools_of(self.ctx.store, self.space)]

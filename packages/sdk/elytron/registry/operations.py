@@ -39,22 +39,22 @@ class CallerRole(StrEnum):
     MEMBER = "member"
     """Callers that may use the space."""
     OPERATOR = "operator"
-    """The machine's operator: it reads or writes its files, or ends the runtime."""
+    """The machine's operator, who may read or write its files, or end the runtime."""
 
 
 class RepeatGuard(StrEnum):
-    """Mechanism that keeps a repeated call, under one idempotency key, from acting twice."""
+    """Mechanism that prevents a repeated call under one idempotency key from acting twice."""
 
     HARMLESS = "harmless"
-    """Nothing has to: it changes no memory."""
+    """None is needed: it changes no memory."""
     STORE = "store"
-    """The store: the key travels with the request into its commit."""
+    """The store: the key is part of the commit."""
     RECEIPT = "receipt"
     """A receipt, written after the effect."""
 
 
 class CallGravity(StrEnum):
-    """Why a model is not to call an operation unasked."""
+    """Why a model must not call an operation unasked."""
 
     REMOVES = "permanently removes data"
     TAKES_OUT = "exports the memory"
@@ -66,15 +66,15 @@ class Operation(Generic[RequestT, ReportT]):
     """One operation: its request, its report, the function that performs it, and its description.
 
     `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
-    only an operator may ask for; `private_values` are those that ask for private memories. A model may not make
-    a `grave` call unasked: any, or if there are `grave_values` one whose field has such a value. One that `is_local`
-    acts on the runtime of its own process and is called there alone: no transport over a wire has it.
+    only an operator may use; `private_values` are those that request private memories. A model may not make a `grave`
+    call unasked: any, or if there are `grave_values` one whose field has such a value. One that `is_local` acts on the
+    runtime of its own process and is only called there: no transport over a wire has it.
     """
 
     name: str
     request: type[RequestT]
     performer: Callable[[], Callable[["OperationContext", RequestT], Awaitable[ReportT]]]
-    """Gives the function that performs it, whose module is loaded then: who calls one operation loads no other."""
+    """Returns the function that performs it; its module is loaded then, so that one operation loads no other."""
     summary: str
     mutates: bool = False
     role: CallerRole = CallerRole.MEMBER
@@ -86,14 +86,15 @@ class Operation(Generic[RequestT, ReportT]):
     grave: CallGravity | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     report: type[ReportT] = field(init=False)
-    """The report that the request was declared with."""
+    """The report type that the request declares."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "report", report_type(self.request))
 
     @property
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
-        """Return the function that performs it, behind the erasures that were cut short; some look at damage itself."""
+        """Return the function that performs it, after finishing interrupted erasures; some inspect damage
+        themselves."""
         performed = self.performer()
 
         @wraps(performed)
@@ -105,7 +106,7 @@ class Operation(Generic[RequestT, ReportT]):
         return perform
 
     def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
-        """Return what of `request` only an operator may ask for."""
+        """Return the parts of `request` that only an operator may use."""
         fields = [name for name in self.operator_fields if getattr(request, name)]
         values = [
             f"{name} {getattr(request, name)}"
@@ -115,13 +116,13 @@ class Operation(Generic[RequestT, ReportT]):
         return tuple(sorted((*fields, *values)))
 
     def asks_private(self, request: RequestT, /) -> bool:
-        """Return whether `request` asks for what a model is shown only if its host wants that."""
+        """Return whether `request` asks for something that a model sees only if its host allows it."""
         field_values = {"private_context": frozenset({"allowed"}), **self.private_values}
         by_value = any(getattr(request, name, None) in values for name, values in field_values.items())
         return by_value or getattr(request, "include_private", False) is True
 
     def is_grave(self, arguments: Mapping[str, object], /) -> bool:
-        """Return whether a request with these JSON `arguments` is not to be made unasked."""
+        """Return whether a request with these JSON `arguments` must not be made unasked."""
         if self.grave is None or arguments.get("dry_run") is True:
             return False
         pairs = [(arguments.get(name), grave) for name, grave in self.grave_values.items()]
@@ -183,7 +184,7 @@ _EVERYDAY: Family = (
               "Close the runtime.", mutates=True,
               role=CallerRole.OPERATOR, is_local=True),
 )
-"""The operations that every host uses: write, recall, project, control, look, move, end."""
+"""The operations that every host uses: write, recall, project, control, inspect, transfer, end."""
 _GOVERNING: Family = (
     Operation("list_candidates", facts.CandidateListRequest, lambda: ops.facts.list_candidates,
               "List proposed beliefs that await a decision."),
@@ -313,7 +314,7 @@ _MAINTAINING: Family = (
               "Compact the journal: replace each run of outdated entries with one entry.", mutates=True,
               role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )
-"""The operations after a reply: finalize, maintain, and the queue of what was put off."""
+"""The operations after a reply: finalize, maintain, and the queue of deferred jobs."""
 # fmt: on
 
 FAMILIES: dict[str, Family] = {
@@ -329,7 +330,7 @@ FAMILIES: dict[str, Family] = {
 }
 OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for family in FAMILIES.values() for operation in family)
 WIRE_OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for operation in OPERATIONS if not operation.is_local)
-"""The operations that transports over a wire show."""
+"""The operations offered by transports over a wire."""
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
 _FAMILY_OF = {operation.name: name for name, family in FAMILIES.items() for operation in family}

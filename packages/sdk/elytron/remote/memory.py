@@ -67,18 +67,18 @@ REMOTE_BACKOFF_MAX_S: Final = 5.0
 
 
 _PASSED_OVER = frozenset({"unreachable", "store_unavailable", "overloaded"})
-"""Errors of one node, which another may not have."""
+"""Errors of one node that another may not have."""
 FindNodes = Callable[[], Awaitable[Sequence[ServerAddress]]]
 
 
 def rank_nodes(name: str, urls: Sequence[str], /) -> list[str]:
-    """Return `urls` in the order in which they are asked for the space `name`; its own node comes first."""
+    """Return `urls` in the order of preference for the space `name`; its own node comes first."""
     # By digests of both names, so that a node that goes away moves no space of another.
     return sorted(urls, key=lambda url: blake2b(f"{name}\0{url}".encode(), digest_size=8).digest(), reverse=True)
 
 
 async def resolve_nodes(address: ServerAddress, /) -> Sequence[ServerAddress]:
-    """Return an address for each that the name in `address` has. Raises Unreachable for a name without any."""
+    """Return an address for each IP of the name in `address`. Raises Unreachable for a name without any."""
     parts = urlsplit(address.url)
     port = parts.port or 80
     try:
@@ -106,7 +106,7 @@ class NodesTransport:
         self._timeout_s = timeout_s
         self._nodes = {address.url: HttpTransport(address, timeout_s=timeout_s) for address in addresses}
         self._former_nodes: list[tuple[float, HttpTransport]] = []
-        """Nodes that are none any more, whose calls may be under way."""
+        """Former nodes, whose calls may still be running."""
         self._silent_until: dict[str, float] = {}
         self._find: FindNodes | None = {"dns": self._resolve_nodes, "leased": self._leased}.get(source)
         self._find_at = 0.0
@@ -117,7 +117,7 @@ class NodesTransport:
     async def call(self, call: RemoteCall, /) -> bytes:
         await self._look_for_nodes()
         remaining = self._ordered(call.space)
-        # A copy, since nodes may be found again meanwhile.
+        # A copy, since nodes may be rediscovered meanwhile.
         nodes = dict(self._nodes)
         under_way: dict[asyncio.Task[bytes], str] = {}
         latest, failure = remaining[0], None
@@ -128,7 +128,7 @@ class NodesTransport:
                     under_way[asyncio.create_task(nodes[latest].call(call))] = latest
                 pass_s = REMOTE_PASS_S if remaining and call.may_repeat else None
                 tasks, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
-                # Its call stays under way, for the first answer counts.
+                # Its call keeps running, because the first answer counts.
                 if not tasks:
                     self._note_silent(latest)
                 for task in tasks:
@@ -166,7 +166,7 @@ class NodesTransport:
             await node.close()
 
     async def _look_for_nodes(self) -> None:
-        """Find the nodes: before the first call, which waits for that, and again beside later ones."""
+        """Find the nodes: before the first call, which waits for that, and again concurrently with later ones."""
         now = asyncio.get_running_loop().time()
         if self._find is None or now < self._find_at:
             return
@@ -177,7 +177,7 @@ class NodesTransport:
         try:
             await self._take_nodes(await self._find())
         except BaseException:
-            # Not found, so that the next call looks again.
+            # Not found, so that the next call tries again.
             self._find_at = 0.0
             raise
 
@@ -189,7 +189,7 @@ class NodesTransport:
         return await resolve_nodes(self._addresses[0])
 
     async def _leased(self) -> Sequence[ServerAddress]:
-        """Return the nodes that their database lists, asked of those that are known and of the first ones.
+        """Return the nodes that their database lists, asking the known ones and the first ones.
 
         Raises Unsupported if they keep no list, Unreachable if none answers.
         """
@@ -200,7 +200,7 @@ class NodesTransport:
             address = replace(first, url=url, scheme=url.partition(":")[0])
             node = self._nodes.get(url) or HttpTransport(address, timeout_s=self._timeout_s)
             try:
-                # The last has all the time of a call.
+                # The last one has the whole time of a call.
                 async with asyncio.timeout(REMOTE_PASS_S if urls else None):
                     listing = await node.read("/v1/nodes", ServerNodes)
                 if listing.nodes:
@@ -221,7 +221,7 @@ class NodesTransport:
         raise failure
 
     async def _take_nodes(self, addresses: Sequence[ServerAddress]) -> None:
-        """Let `addresses` be the nodes; connections to others are closed once no call can be under way there."""
+        """Make `addresses` the nodes; connections to others are closed once no call can be running there."""
         now = asyncio.get_running_loop().time()
         addresses_by_url = {address.url: address for address in addresses}
         for url in [url for url in self._nodes if url not in addresses_by_url]:
@@ -237,7 +237,7 @@ class NodesTransport:
             await node.close()
 
     def _ordered(self, space: str | None) -> list[str]:
-        """Return the nodes in the order in which they are asked: those that were silent lately come last."""
+        """Return the nodes in the order of use: those that recently did not answer come last."""
         ranked = rank_nodes(space or self._own, [*self._nodes])
         now = asyncio.get_running_loop().time()
         return sorted(ranked, key=lambda url: self._silent_until.get(url, 0.0) > now)
@@ -249,7 +249,7 @@ class NodesTransport:
 
 
 def _require_passing(error: BaseException, call: RemoteCall) -> ElytronError:
-    """Return `error` if another node may be asked behind it. Raises it if not."""
+    """Return `error` if another node may be tried after it. Raises it otherwise."""
     if isinstance(error, NotConnected):
         return error
     if isinstance(error, ElytronError) and call.may_repeat and error.key in _PASSED_OVER:
@@ -268,13 +268,13 @@ WAITED_FOR = frozenset(
         "model_unavailable",
     }
 )
-"""Errors that pass by themselves. A conflict does not: its caller must read again."""
+"""Transient errors. A conflict is not one: its caller must read again."""
 
 
 def pause_s(
     error: ElytronError, /, *, attempt: int, may_repeat: bool, jitter: float, attempts: int = REMOTE_ATTEMPTS
 ) -> float | None:
-    """Return how long to wait before attempt `attempt + 1`, or None where `error` is the answer.
+    """Return how long to wait before attempt `attempt + 1`, or None if `error` is final.
 
     `attempt` counts from 1, up to `attempts`; `jitter` (0 to 1) spreads callers that failed together. A server that
     names a time is given it, up to the bound.
@@ -288,10 +288,10 @@ def pause_s(
 
 
 class RemoteMemory(MemoryFace):
-    """Calls a server's memory. Made by `elytron.connect`; many calls may run at once.
+    """Calls a server's memory. Created by `elytron.connect`; many calls may run concurrently.
 
-    Reads, and writes under an idempotency key, are sent again where the server cannot be reached or asks for patience;
-    other writes are sent once. What stays out of reach raises Unreachable. Without a scope, a call is about the space
+    Reads, and writes under an idempotency key, are repeated if the server cannot be reached or asks to wait; other
+    writes are sent once. If it stays unreachable, Unreachable is raised. Without a scope, a call is about the space
     that the credential opens.
     """
 
@@ -310,14 +310,14 @@ class RemoteMemory(MemoryFace):
 
     @property
     def scope(self) -> Scope | None:
-        """Return the scope of calls that name none."""
+        """Return the default scope of calls."""
         return self._scope
 
     async def operate(self, request: OperationRequest[ReportT], /, *, idempotency_key: str | None = None) -> ReportT:
-        """Perform the operation that takes `request` on the server and return what it reports.
+        """Perform the operation that takes `request` on the server and return its report.
 
-        With `idempotency_key`, a change that takes one may be sent again and is done once. To close is to let go of
-        the connection: a server is not ended by a call.
+        With `idempotency_key`, a change that takes one may be resent and is done once. Closing only releases the
+        connection: no call ends a server.
         """
         operation = by_request(request)
         if isinstance(request, MemoryCloseRequest):
@@ -336,10 +336,10 @@ class RemoteMemory(MemoryFace):
     async def events(
         self, *, after: EventId | int | None = None, scope: Scope | None = None
     ) -> AsyncGenerator[JournalEvent | EventGap]:
-        """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
+        """Yield the entries of the space's journal after `after` (None: from now on), until the caller stops.
 
-        In order and at least once; a broken connection is made again, though the server be away for a minute, and goes
-        on behind the last entry. Entries that cannot be sent again come as a Gap.
+        In order and at least once; a broken connection is reopened, even if the server is away for a minute, and
+        continues after the last entry. Entries that cannot be resent come as an EventGap.
 
         >>> async def first_entry():
         ...     async with elytron.connect(address) as remote, aclosing(remote.events(after=0)) as entries:
@@ -363,10 +363,11 @@ class RemoteMemory(MemoryFace):
                 await self._pause(error, failures, attempts)
 
     async def watch(self, request: OperationRequest[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
-        """Yield the report of a projection, inspection or replay, again each time its space has grown beyond `after`.
+        """Yield the report of a projection, inspection or replay, and again whenever its space has grown beyond
+        `after`.
 
-        Needs a ws:// or wss:// address. A broken connection is made again: the report comes again, a replay goes on
-        behind the last turn.
+        Needs a ws:// or wss:// address. A broken connection is reopened: the report is repeated, a replay continues
+        after the last turn.
 
         >>> request = elytron.MemoryInspectionRequest()
         >>> async def first_report():
@@ -394,7 +395,7 @@ class RemoteMemory(MemoryFace):
                 await self._pause(error, failures, attempts)
 
     async def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
-        """Let go of the connection; the server and its memory go on. A second close does nothing."""
+        """Release the connection; the server and its memory are unaffected. A second close does nothing."""
         self._is_closed = True
         await self._transport.close()
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason if request is not None else "")
@@ -422,7 +423,7 @@ class RemoteMemory(MemoryFace):
 
 
 def _stream_place(item: JournalEvent | EventGap | BegunStream) -> str:
-    """Return the place from which a stream goes on."""
+    """Return the position from which a stream continues."""
     match item:
         case JournalEvent():
             return item.id
@@ -435,21 +436,21 @@ def _stream_place(item: JournalEvent | EventGap | BegunStream) -> str:
 
 
 def _next_request(request: RequestT, report: Value) -> RequestT:
-    """Return the next request of a stream that is opened again: a replay goes on behind the last turn that came."""
+    """Return the next request of a reopened stream: a replay continues after the last received turn."""
     if isinstance(report, MemoryReplayReport) and report.turns:
         return request.model_copy(update={"cursor": report.turns[-1].id, "order": LedgerOrder.FIRST})
     return request
 
 
 class SyncRemoteMemory(BlockingMemory[RemoteMemory]):
-    """A RemoteMemory whose calls wait for their answer."""
+    """A RemoteMemory with blocking calls."""
 
 
 class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
-    """A memory on a server, about to be used.
+    """A memory on a server, not used yet.
 
-    `async with` (or `await`) gives a RemoteMemory, `with` (or `.sync()`) a SyncRemoteMemory; leaving the block lets go
-    of the connection. Nothing is sent before the first call.
+    `async with` (or `await`) gives a RemoteMemory, `with` (or `.sync()`) a SyncRemoteMemory; leaving the block releases
+    the connection. Nothing is sent before the first call.
     """
 
     def __init__(
@@ -507,13 +508,12 @@ def connect(
 ) -> RemoteConnecting:
     """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
 
-    Several addresses, with commas between, are nodes of one store: each space has its own node, and a call goes past
-    one that does not answer. With `nodes="dns"` each address of the name in `url` is a node, with `nodes="leased"` the
-    servers at `url` say which there are, as their database lists them. Calls that name no scope use `scope`, else the
-    space `space`, else the space that `api_key` opens. `timeout_s` bounds the wait for an answer; `proxy` is the HTTP
-    proxy to go by, and no other is.
-    Raises InvalidInput for a wrong address, MissingExtra without the extra "client"; calls raise what they raise in
-    process, and Unreachable if no server answers.
+    Several addresses, separated by commas, are nodes of one store: each space has its own node, and a call skips one
+    that does not answer. With `nodes="dns"` each address of the name in `url` is a node, with `nodes="leased"` the
+    servers at `url` report the nodes that their database lists. Calls that name no scope use `scope`, else the space
+    `space`, else the space that `api_key` opens. `timeout_s` limits the wait for an answer; `proxy` is the HTTP proxy
+    to use; no other is. Raises InvalidInput for an invalid address, MissingExtra without the extra "client"; calls
+    raise what they raise in process, and Unreachable if no server answers.
 
     >>> with elytron.connect(address) as remote:  # of a server, such as "http://127.0.0.1:8080"
     ...     remote.recall("where is the boat key?")[0].text
@@ -527,7 +527,7 @@ def connect(
 
 
 async def shut_down(address: ServerAddress, /, *, reason: str = "") -> ShutdownReport:
-    """End the server at `address` and return which process that is; it finishes what it accepted.
+    """Shut down the server at `address` and return its process; it finishes accepted work.
 
     Raises PermissionRefused for a caller who is no operator on that machine, Unreachable if no server answers.
     """

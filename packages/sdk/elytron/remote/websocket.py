@@ -43,7 +43,7 @@ _KINDS = {
     "capabilities": StreamKind.CAPABILITY,
 }
 _FRAME: TypeAdapter[OutFrame] = TypeAdapter(OutFrame)
-# At its finest, the library's log shows headers, and with them the key.
+# At its most detailed level, the library's log shows headers, and with them the key.
 _quiet = logging.getLogger("elytron.remote.websocket")
 _quiet.setLevel(logging.INFO)
 
@@ -60,7 +60,7 @@ class _ReportFrame:
 
 
 class WebSocketTransport:
-    """Keeps one socket to the server for calls, made when it is needed and made again when it broke."""
+    """One socket to the server for calls, opened on demand and reopened when it breaks."""
 
     def __init__(self, address: ServerAddress, /, *, timeout_s: float) -> None:
         try:
@@ -149,7 +149,7 @@ class WebSocketTransport:
             raise unreachable_server(self._address.url, type(error).__name__) from None
 
     async def _subscribed(self, frame: str) -> AsyncGenerator["_ReportFrame | LifecycleEvent"]:
-        """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
+        """Yield what a subscription on a separate socket sends, until the connection ends, with Unreachable."""
         from websockets.exceptions import ConnectionClosed
 
         socket = await self._open()
@@ -170,7 +170,7 @@ class WebSocketTransport:
 
 
 class _SocketLine:
-    """A socket, the calls that wait for their answers on it, and the task that brings them."""
+    """A socket, the calls that wait for their answers on it, and the task that receives them."""
 
     def __init__(self, socket: "ClientConnection", address: ServerAddress, /) -> None:
         self._socket = socket
@@ -181,7 +181,7 @@ class _SocketLine:
         self._reading = asyncio.create_task(self._read())
 
     async def ask(self, kind: str, call: RemoteCall, /) -> bytes:
-        """Send `call` and return its report. Raises what the server says, or Unreachable where the socket breaks."""
+        """Send `call` and return its report. Raises the server's error, or Unreachable if the socket breaks."""
         from websockets.exceptions import ConnectionClosed
 
         call_id = str(next(self._ids))
@@ -202,7 +202,7 @@ class _SocketLine:
         await self._reading
 
     async def _read(self) -> None:
-        """Bring answers until the socket ends; then each open call gets an error."""
+        """Receive answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
         ended: ElytronError = unreachable_server(self._address.url, "the connection was closed")
@@ -213,7 +213,7 @@ class _SocketLine:
             ended = _closed_error(error, self._address)
         except Unsupported as error:
             ended = error
-        # First, so that a caller which tries again at once gets a new socket.
+        # First, so that a caller that retries at once gets a new socket.
         self.is_broken = True
         for answer in self._waiting.values():
             if not answer.done():
@@ -246,7 +246,7 @@ def _encode_frame(kind: str, frame_id: str, call: RemoteCall, /, *, after: int |
 
 def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
     """Return the frame in `data`; a report stays JSON, so that its own type reads it."""
-    # No part of a report's frame before its report holds an object or a quote: the first mark is the frame's own.
+    # No part of a report's frame before its report contains an object or a quote, so the first mark is the frame's own.
     head, mark, report = data.partition(_MARK)
     try:
         if mark and head.startswith(_BEGINS):
@@ -261,7 +261,7 @@ def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
 
 
 def _closed_error(error: "ConnectionClosed", address: ServerAddress) -> ElytronError:
-    """Return what a closed socket means: a credential that ended, or a server that is to be tried again."""
+    """Return the meaning of a closed socket: an expired credential, or a server to be retried."""
     code = error.rcvd.code if error.rcvd is not None else None
     if code == CloseCode.UNAUTHORIZED:
         return Unauthorized()

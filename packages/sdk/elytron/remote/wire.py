@@ -45,28 +45,28 @@ class RemoteCall:
 
 @dataclass(frozen=True, slots=True)
 class BegunStream:
-    """A stream is open and has begun at `place`: from there it goes on, should it break before anything came."""
+    """A stream is open and has begun at `place`, from which it resumes if it breaks before the first item."""
 
     place: EventId
 
 
 class RemoteTransport(Protocol):
-    """Carries calls to one server and their answers back. Many may be under way at once."""
+    """Sends calls to one server and receives their answers. Many may run concurrently."""
 
     async def call(self, call: RemoteCall, /) -> bytes:
-        """Send `call` once and return its report as JSON. Raises what the server says, or Unreachable."""
+        """Send `call` once and return its report as JSON. Raises the server's error, or Unreachable."""
         ...
 
     def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
-        """Yield what is committed behind `after` (None: from now on) until the connection ends, with Unreachable."""
+        """Yield what is committed after `after` (None: from now on) until the connection ends, with Unreachable."""
         ...
 
     def watch(self, call: RemoteCall, after: int, /) -> AsyncGenerator[bytes]:
-        """Yield the report of `call` each time its space has grown. Raises Unsupported where this wire cannot."""
+        """Yield the report of `call` each time its space has grown. Raises Unsupported if this wire cannot."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connections; a second close does nothing."""
+        """Release the connections; a second close does nothing."""
         ...
 
 
@@ -81,7 +81,7 @@ class RemoteProblem(Value):
 
 
 def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> RemoteCall:
-    """Return `request` as a call. A change may be repeated where the request or the call names an idempotency key."""
+    """Return `request` as a call. A change may be repeated if the request or the call has an idempotency key."""
     within: Any = getattr(request, "idempotency_key", None)
     scope = space_of(request, None)
     return RemoteCall(
@@ -138,7 +138,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,500}")
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """A server's address without a slash at its end, and the proxy on the way there.
+    """A server's address without a trailing slash, and the proxy to use.
 
     `headers` hold the credential, `proxy` perhaps another one: neither is shown.
     """
@@ -154,7 +154,8 @@ class ServerAddress:
 
 
 def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) -> ServerAddress:
-    """Return the address that `url` names. Raises InvalidInput, which repeats neither the key nor what may hold one."""
+    """Return the address in `url`. Raises InvalidInput, which repeats neither the key nor anything that may contain
+    one."""
     try:
         parts = urlsplit(url)
         has_host = parts.hostname is not None and (parts.port is None or parts.port > 0)
@@ -171,7 +172,7 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
 
 
 def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None) -> tuple[ServerAddress, ...]:
-    """Return the addresses in `urls`, one or several with commas between. Raises InvalidInput as `address_of` does."""
+    """Return the addresses in `urls`, one or several separated by commas. Raises InvalidInput as `address_of` does."""
     addresses = tuple(address_of(url.strip(), api_key=api_key, proxy=proxy) for url in urls.split(","))
     if len(addresses) > 1 and any(address.is_websocket for address in addresses):
         raise InvalidInput(field="url", problem="lists several servers, which requires http:// or https://")
@@ -179,11 +180,11 @@ def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None)
 
 
 NodeSource = Literal["listed", "dns", "leased"]
-"""Source of the nodes of a store: their addresses are given, a name has them, or their database lists them."""
+"""Source of a store's nodes: given addresses, DNS, or the list in their database."""
 
 
 def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) -> None:
-    """Raise InvalidInput unless nodes can be found so from `addresses`."""
+    """Raise InvalidInput unless nodes can be found that way from `addresses`."""
     if source not in get_args(NodeSource):
         raise InvalidInput(field="nodes", problem=f"must be one of {', '.join(get_args(NodeSource))}")
     if source != "listed" and any(address.is_websocket for address in addresses):
@@ -195,7 +196,8 @@ def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) ->
 
 
 def proxy_of(proxy: str | None, /) -> str | None:
-    """Return `proxy`, None: no proxy. Raises InvalidInput for what is no HTTP proxy's address, without repeating it."""
+    """Return `proxy`, None: no proxy. Raises InvalidInput, without repeating it, unless it is an HTTP proxy's
+    address."""
     if proxy is None:
         return None
     try:
@@ -212,7 +214,7 @@ _ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)
 
 
 async def stream_items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | BegunStream]:
-    """Yield the entries and gaps in `lines`, and an id that comes alone; comments are heartbeats.
+    """Yield the entries and gaps in `lines`, and a separate id; comments are heartbeats.
 
     Raises the error of an `error` event.
     """
@@ -247,7 +249,7 @@ def _stream_item(name: str, data: bytes) -> StreamItem:
 
 
 _DONE_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
-"""Done; or done so far, and the report names the job that does the rest."""
+"""Done; or partly done, and the report names the job for the rest."""
 _GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
 
@@ -277,15 +279,15 @@ class HttpTransport:
         return await self._posted(f"/v1/{call.operation.name}", call.payload, keyed)
 
     async def post(self, path: str, request: Value, report: type[ReportT], /) -> ReportT:
-        """Post `request` to a path that is no operation's and return what is reported."""
+        """Post `request` to a path outside the operations and return the answer."""
         return report_of(await self._posted(path, request.model_dump_json().encode(), {}), report)
 
     async def read(self, path: str, report: type[ReportT], /) -> ReportT:
-        """Return what is reported at a path that is no operation's."""
+        """Read from a path outside the operations."""
         return report_of(await self._send("GET", path, b"", {}), report)
 
     async def remove(self, path: str, report: type[ReportT], /) -> ReportT:
-        """Delete what is at a path that is no operation's and return what is reported."""
+        """Delete at a path outside the operations and return the answer."""
         return report_of(await self._send("DELETE", path, b"", {}), report)
 
     async def _posted(self, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
@@ -326,13 +328,13 @@ class HttpTransport:
 
     async def watch(self, call: RemoteCall, after: int, /) -> AsyncGenerator[bytes]:  # noqa: ARG002 - the protocol's
         raise Unsupported(f"reports of {call.operation.name!r} are streamed over WebSocket: connect to a ws:// address")
-        yield b""  # makes this the iterator that the protocol names
+        yield b""  # makes this the iterator that the protocol requires
 
     async def close(self) -> None:
         await self._client.aclose()
 
     def _error_of(self, response: "httpx.Response", data: bytes) -> ElytronError:
-        """Return what the server says went wrong, or a proxy before it."""
+        """Return the error that the server, or a proxy in front of it, reports."""
         error = told_of(data)
         if error is None and response.status_code in _GATEWAY:
             error = unreachable_server(self._address.url, f"status {response.status_code}")

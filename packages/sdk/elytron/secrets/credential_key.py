@@ -10,7 +10,7 @@ from elytron_core.ports.store import Store
 from elytron_core.strict_json import keyed_tag
 
 SECRET_CHARS: Final = 32
-"""Characters of a secret, at least."""
+"""Minimum characters of a secret."""
 WAY_OUT: Final = (
     f"set ELYTRON_GATEWAY_SECRET to at least {SECRET_CHARS} random characters (`credential_secret=` of "
     "`open`), or seal the store"
@@ -19,10 +19,10 @@ _KEY_BYTES: Final = 64
 
 
 class CredentialKey:
-    """Gives the key for the credentials of a space, if there is one that a copy of the store does not hold.
+    """Provides the key for a space's credentials, if there is one that a copy of the store does not contain.
 
-    It is the secret that the runtime was opened with. Without one, the space's own secret serves where nobody can copy
-    it: in a store that is sealed, or that is in memory only. Raises InvalidInput for a short secret.
+    It is the secret that the runtime was opened with. Without one, the space's own secret is used where nobody can copy
+    it: in a store that is sealed, or only in memory. Raises InvalidInput for a short secret.
     """
 
     def __init__(self, store: Store, secret: str | None = None, /) -> None:
@@ -34,7 +34,7 @@ class CredentialKey:
 
     @property
     def is_store_readable(self) -> bool:
-        """True if who copies the store reads the secrets of its spaces."""
+        """True if anyone with a copy of the store can read the secrets of its spaces."""
         return self._store.capabilities.durable and not self._store.capabilities.sealed
 
     def find(self, record: SpaceRecord, /) -> bytes | None:
@@ -44,7 +44,8 @@ class CredentialKey:
         return None if self.is_store_readable else bytes.fromhex(record.secret)
 
     def require(self, record: SpaceRecord, /, *, needed_for: str, is_own: bool = False) -> bytes:
-        """Return the key, of this space only if it `is_own`. Raises Unsupported, which names the ways to have one."""
+        """Return the key, the space's own only if it `is_own`. Raises Unsupported, which names the ways to provide
+        one."""
         key = self.find(record)
         if is_own and self._own_key is not None:
             return bytes.fromhex(keyed_tag(self._own_key, "space", record.secret, size=2 * _KEY_BYTES))
@@ -59,5 +60,5 @@ def _fit_key(secret: bytes, /) -> bytes:
 
 
 def derived_token(key: bytes, purpose: str, /, *parts: str) -> str:
-    """Return the token of `parts` under a key: 64 hex digits, which redaction knows."""
+    """Return the token of `parts` under a key: 64 hex digits, which redaction recognises."""
     return issued_token(bytes.fromhex(keyed_tag(key, purpose, *parts, size=2 * TOKEN_BYTES)))

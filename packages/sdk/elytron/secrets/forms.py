@@ -25,7 +25,7 @@ GRANT_MINUTES: Final = SECRET_GRANT_MS // _MINUTE_MS
 
 
 class SecretState(StrEnum):
-    """State of a space towards its user's secret, for this caller in this process."""
+    """State of a space with respect to its user's secret, for this caller in this process."""
 
     PLAIN = "plain"
     MAKING = "making"
@@ -41,25 +41,25 @@ class SecretStatus(Value):
     kind: str = ""
     """`words` or `passphrase`; empty for a plain space."""
     derivation: str = ""
-    """Function by which the user's key is made."""
+    """Function that derives the user's key."""
     made_at: Instant | None = None
     until: Instant | None = None
-    """When this process locks the space by itself."""
+    """When this process locks the space automatically."""
     grant_until: Instant | None = None
-    """When work in the background can no longer open it; None without a grant."""
+    """When background work can no longer open it; None without a grant."""
     spaces: dict[str, SecretState] = {}
     """All spaces of a user who has several, with their states. One that is plain while the user has a secret is sealed
     by the next unlock."""
 
 
 class SecretWords(Value):
-    """Twelve fresh words, which are kept nowhere."""
+    """Twelve new words, which are stored nowhere."""
 
     words: Annotated[str, Field(max_length=SECRET_CHARS, repr=False)]
 
 
 class SecretRequest(Value):
-    """A user's words or passphrase, and the number of minutes for which it unlocks the space in this process."""
+    """A user's words or passphrase, and for how many minutes it unlocks the space in this process."""
 
     words: SecretText | None = None
     passphrase: SecretText | None = None

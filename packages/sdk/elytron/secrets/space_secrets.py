@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
-"""Time between two looks at the open spaces: one that was locked elsewhere, or whose time is over, is let go."""
+"""Interval between checks of open spaces: one locked elsewhere, or expired, is closed."""
 _LOOKS_AFTER: Final = 3
-"""Looks after a space was closed in which what was under way is forgotten too."""
+"""Checks after a space was closed in which running calls' caches are cleared too."""
 _MINUTE_MS: Final = 60_000
 Secret = SecretStr | str
 
 
 class SecretParts(NamedTuple):
-    """What needs the cipher library. `shared` is there for the processes of one server."""
+    """The parts that need the cipher library. `shared` is set for the processes of one server."""
 
     keeper: "SecretKeeper"
     grants: "GrantService"
@@ -58,7 +58,7 @@ class SecretParts(NamedTuple):
 
 
 class UserSecretSlots:
-    """The slots of a user's spaces, and their states towards the caller of a task."""
+    """The slots of a user's spaces, and their states for the caller of a task."""
 
     def __init__(
         self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None, is_elsewhere: bool = False
@@ -110,7 +110,7 @@ class UserSecretSlots:
     async def _keyed(
         self, place: SpaceId, secret: "UserSecret"
     ) -> AsyncIterator[tuple[SpaceId, SecretSlot | None, "UserKey"]]:
-        """Yield the spaces of the user of `place` with their slots and the key that `secret` makes for each.
+        """Yield the spaces of the user of `place` with their slots and the key that `secret` gives for each.
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
         """
@@ -120,7 +120,7 @@ class UserSecretSlots:
         async for space, slot in self._secret_slots(place):
             terms = first.terms if slot is None or slot.terms is None else slot.terms
             key = next((key for key in keys if key.terms == terms), None)
-            if key is None:  # of a space that was sealed by itself, or of a change that was cut short
+            if key is None:  # of a space that was sealed separately, or of an interrupted change
                 key = await keeper.key_of(secret, terms)
                 keys.append(key)
             yield space, slot, key
@@ -133,7 +133,7 @@ class UserSecretSlots:
         return spaces
 
     async def status(self, space: str, /) -> SecretStatus:
-        """Return the state of a user's spaces towards the caller, which needs no secret."""
+        """Return the state of a user's spaces for the caller, which needs no secret."""
         place = _usable_space(space)
         states = [(each, slot, await self._state(each, slot)) async for each, slot in self._secret_slots(place)]
         status = await self._status(*states[0])
@@ -145,7 +145,7 @@ class UserSecretSlots:
             self.store.slots.require(space, entry[0])
 
     def opened_at(self, space: SpaceId, /) -> Instant:
-        """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
+        """Return since when `space` is open for this task; 0 for a plain or a locked one."""
         session = self.store.sessions.of(space)
         return session.since if session is not None else Instant(0)
 
@@ -156,7 +156,7 @@ class UserSecretSlots:
         return Instant(self.store.clock.now() + duration_minutes * _MINUTE_MS)
 
     def _opened_parts(self) -> "SecretParts":
-        # Imported now: a process that meets no secret needs no cipher library.
+        # Imported late: a process that meets no secret needs no cipher library.
         if self._is_elsewhere:
             raise Unsupported("this store belongs to a server: call its routes /v1/secret")
         if self._parts is None:
@@ -207,7 +207,7 @@ class SpaceSecrets(UserSecretSlots):
 
     @staticmethod
     def fresh_words() -> SecretStr:
-        """Return twelve new words. They are kept nowhere: seal a space with them once its user has them."""
+        """Return twelve new words. They are stored nowhere: seal a space with them once its user has them."""
         from elytron_core.text.recovery_words import ENTROPY_BYTES, words_of
 
         return SecretStr(words_of(os.urandom(ENTROPY_BYTES)))
@@ -221,10 +221,10 @@ class SpaceSecrets(UserSecretSlots):
         passphrase: Secret | None = None,
         minutes: int | None = None,
     ) -> SecretStatus:
-        """Put a user's spaces under words or a passphrase, with all that they hold; they are then open to the caller.
+        """Put a user's spaces with all their contents under words or a passphrase; they are then open to the caller.
 
-        Cut short, each space is plain as before or sealed, and a repeat seals the rest. Raises Conflict if all are
-        under a secret, SecretRefused if the user has another one, WordsInvalid, InvalidInput, SpaceInUse if others
+        If interrupted, each space is either still plain or sealed, and a repeat seals the rest. Raises Conflict if all
+        are under a secret, SecretRefused if the user has another one, WordsInvalid, InvalidInput, SpaceInUse if others
         write too much meanwhile.
         """
         place = _usable_space(space)
@@ -239,7 +239,7 @@ class SpaceSecrets(UserSecretSlots):
             key = await keeper.proven_key(place, secret)
             await keeper.unlock(place, key, until=until)
         await self._note_open(place)
-        # Listed behind that: a space that the user enters from here on is sealed at its first write.
+        # Listed after that: a space that the user enters from here on is sealed at its first write.
         async for each, slot in self._secret_slots(place):
             if slot is None:
                 await keeper.seal(each, key, until=until, copy=self._copy)
@@ -255,10 +255,10 @@ class SpaceSecrets(UserSecretSlots):
         passphrase: Secret | None = None,
         minutes: int | None = None,
     ) -> SecretStatus:
-        """Open a user's spaces to the caller in this process for some minutes; those that are still plain are sealed.
+        """Open a user's spaces to the caller in this process for some minutes; those still plain are sealed.
 
-        One that cannot be sealed now, or is under another secret, stays as it is, and the status says so. Raises
-        NotFound if no space is under a secret, SecretRefused, WordsInvalid, RateLimited after wrong secrets.
+        One that cannot be sealed now, or is under another secret, is unchanged, and the status says so. Raises NotFound
+        if no space is under a secret, SecretRefused, WordsInvalid, RateLimited after wrong secrets.
         """
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
@@ -296,7 +296,7 @@ class SpaceSecrets(UserSecretSlots):
         new_words: Secret | None = None,
         new_passphrase: Secret | None = None,
     ) -> SecretStatus:
-        """Replace a user's secret by another; what is sealed stays as it is. Cut short, a repeat changes the rest.
+        """Replace a user's secret by another; sealed content is unchanged. If interrupted, a repeat changes the rest.
 
         Raises as `unlock`, InvalidInput.
         """
@@ -307,9 +307,9 @@ class SpaceSecrets(UserSecretSlots):
         keys = self._keyed(place, _secret_of(words, passphrase))
         keyed = [(each, key) async for each, slot, key in keys if slot is not None]
         new_key = await keeper.fresh_key(new)
-        # The user's own last: until then the former secret opens it, and a repeat changes what is left.
+        # The user's own space last: until then the former secret opens it, and a repeat changes what is left.
         for each, key in reversed(keyed):
-            with suppress(SecretRefused):  # under another secret, or changed before the call was cut short
+            with suppress(SecretRefused):  # under another secret, or changed before the call was interrupted
                 await keeper.change(each, key, new_key)
                 await self._share(each)
         return await self.status(place)
@@ -317,9 +317,10 @@ class SpaceSecrets(UserSecretSlots):
     async def rotate(
         self, space: str, /, *, words: Secret | None = None, passphrase: Secret | None = None
     ) -> SecretStatus:
-        """Seal a user's spaces again under new data keys; what was under older ones, and the grants, are erased.
+        """Re-seal a user's spaces under new data keys; erase what was under older ones, and the grants.
 
-        Calls of a space raise SpaceIncomplete meanwhile. Cut short, it is as before, or renewed. Raises as `unlock`.
+        Calls of a space raise SpaceIncomplete meanwhile. If interrupted, it is as before, or renewed. Raises as
+        `unlock`.
         """
         place = _usable_space(space)
         keeper = self._opened_parts().keeper
@@ -331,10 +332,11 @@ class SpaceSecrets(UserSecretSlots):
         return await self.status(place)
 
     async def enter(self, user: SpaceId, space: SpaceId, /) -> None:
-        """Prepare `space`, which the user of the space `user` is about to use: a sealed user's is sealed too.
+        """Prepare `space`, which the user of the space `user` is about to use: if the user's is sealed, it is sealed
+        too.
 
-        The user's list of spaces names it already, so that a secret made at this moment covers it. Raises SpaceLocked
-        unless this caller has the user's own space open.
+        The user's list of spaces already names it, so that a secret created at this moment covers it. Raises
+        SpaceLocked unless this caller has the user's own space open.
         """
         if space == user or (own := await self.store.settle_slot(user)) is None:
             return
@@ -351,9 +353,9 @@ class SpaceSecrets(UserSecretSlots):
         await self._note_open(space)
 
     async def grant(self, space: str, /, *, minutes: int | None = None) -> SecretStatus:
-        """Let work in the background open a user's unlocked spaces for some minutes. The next lock ends it.
+        """Let background work open a user's unlocked spaces for some minutes. The next lock ends it.
 
-        It holds in every process that has the store's key-encryption key; without one, in this process. Raises
+        It is valid in every process that has the store's key-encryption key; without one, in this process. Raises
         SpaceLocked, NotFound if no space is under a secret.
         """
         place = _usable_space(space)
@@ -398,7 +400,7 @@ class SpaceSecrets(UserSecretSlots):
             yield
 
     def on_forget(self, listener: Callable[[SpaceId], None], /) -> None:
-        """Call `listener` with each space that is closed: what it remembers of that space's content must go."""
+        """Call `listener` with each space that is closed, so that it clears caches of the space's content."""
         self.store.listeners.append(listener)
 
     def on_open(self, listener: Callable[[SpaceId], None], /) -> None:
@@ -406,7 +408,7 @@ class SpaceSecrets(UserSecretSlots):
         self._on_open.append(listener)
 
     async def look(self) -> None:
-        """Let go of the spaces whose time is over, or that another process locked."""
+        """Close the spaces that have expired, or that another process locked."""
         keeper = self._opened_parts().keeper
         for space in await keeper.look():
             self._note_closed(space)
@@ -418,7 +420,7 @@ class SpaceSecrets(UserSecretSlots):
                 del self._closed[space]
 
     async def close(self) -> None:
-        """End the looks at open spaces; the keys go with the store, which may store checkpoints before."""
+        """Stop checking open spaces; the keys are dropped with the store, which may first store checkpoints."""
         task, self._looking = self._looking, None
         if task is not None:
             task.cancel()

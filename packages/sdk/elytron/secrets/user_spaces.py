@@ -9,7 +9,7 @@ from elytron_core.ports.store import DocumentRef, Store, scan_documents
 from elytron_store.secret.records import SECRET_SLOT
 
 USER_TAG: Final = "gateway user"
-"""Purpose of the tag by which the system space stores a user of the gateway."""
+"""Purpose of the tag under which the system space stores a user of the gateway."""
 
 
 async def further_spaces(store: Store, user: SpaceId, /) -> tuple[SpaceId, ...]:

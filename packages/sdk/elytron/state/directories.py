@@ -58,17 +58,17 @@ TOOL_EXPERIENCES: Final = 2_000
 
 
 FILE = "SKILL.md"
-# A link that appears behind the look is not followed, and a pipe without a writer is not waited for.
+# A link that appears after the check is not followed, and a pipe without a writer is not waited for.
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 _State = tuple[int, int, int, int]
-"""A file as it was seen: device, number, size and time of its last change."""
+"""Identity of a file: device, number, size and time of its last change."""
 _Digests = dict[_State, str]
 
 
 class SkillDirs:
-    """The agent skill directories of a runtime, and what they were last seen to hold."""
+    """The agent skill directories of a runtime, and their contents at the last scan."""
 
     def __init__(self, paths: Sequence[str | os.PathLike[str]] = (), /) -> None:
         self._roots: tuple[Path, ...] = ()
@@ -84,7 +84,7 @@ class SkillDirs:
         return bool(self._roots)
 
     async def add(self, path: str, /, *, at: Instant) -> AgentSkillDirectoryReport:
-        """Mount one more directory and return what all hold. Raises InvalidInput, LimitExceeded."""
+        """Add a directory and return the contents of all. Raises InvalidInput, LimitExceeded."""
         self._mount(path)
         return await self.scan(at=at)
 
@@ -96,7 +96,7 @@ class SkillDirs:
         return await self.scan(at=at)
 
     async def scan(self, *, at: Instant) -> AgentSkillDirectoryReport:
-        """Read the directories now and return what they hold."""
+        """Scan the directories now and return their contents."""
         if not self._roots:
             return AgentSkillDirectoryReport(directories=0)
         async with self._lock:
@@ -116,7 +116,7 @@ class SkillDirs:
 
 
 def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkillDirectoryReport:
-    """Return what is in `roots`, in the order of roots and names. Where two skills have one name, the first counts.
+    """Return the contents of `roots`, in the order of roots and names. If two skills have one name, the first counts.
 
     `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
     """
@@ -157,7 +157,7 @@ class _ScanFindings:
             self._take(folder, place)
 
     def _folders(self, root: Path) -> Iterator[tuple[Path, str]]:
-        """Yield each folder that has a SKILL.md, with its place; folders below one belong to that skill."""
+        """Yield each folder that has a SKILL.md, with its path; folders below one belong to that skill."""
         waiting: list[tuple[Path, str, int]] = [(root, root.name, 0)]
         while waiting:
             folder, place, depth = waiting.pop()
@@ -165,7 +165,7 @@ class _ScanFindings:
             if any(entry.name == FILE for entry in names):
                 yield folder, place
                 continue
-            # Reversed, since the stack gives back the last one first.
+            # Reversed, since the stack returns the last one first.
             for entry in reversed(names):
                 below = f"{place}/{entry.name}"
                 if entry.is_symlink():
@@ -177,7 +177,7 @@ class _ScanFindings:
                         waiting.append((Path(entry.path), below, depth + 1))
 
     def _names(self, folder: Path, place: str) -> list[os.DirEntry[str]]:
-        """Return the entries of a folder by name; none where it cannot be read or enough was seen."""
+        """Return the entries of a folder by name; none if it is unreadable or enough was scanned."""
         if self.entries >= AGENT_SKILL_ENTRIES:
             self._skip(place, SkipReason.TOO_MANY)
             return []
@@ -221,7 +221,7 @@ class _ScanFindings:
             )
 
     def _resources(self, folder: Path, place: str, text: str) -> tuple[dict[str, int], str]:
-        """Return how many files each folder of a skill has, and the fingerprint of it all."""
+        """Return how many files each folder of a skill has, and the fingerprint of them all."""
         counts: Counter[str] = Counter()
         state = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
         waiting = [(folder, "", 0)]
@@ -265,7 +265,7 @@ class _ScanFindings:
 
 
 def _digest_of(path: Path, size: int) -> str:
-    """Return the digest of a file's first `size` bytes; an empty text where it cannot be read."""
+    """Return the digest of a file's first `size` bytes; an empty text if it is unreadable."""
     try:
         with os.fdopen(os.open(path, _READ_ONLY), "rb") as file:
             return hashlib.sha256(file.read(size)).hexdigest()
@@ -281,7 +281,7 @@ def _regular_text(path: Path) -> str | SkipReason:
         handle = os.open(path, _READ_ONLY)
     except OSError:
         return SkipReason.UNREADABLE
-    # Of the open file: the path may mean another one by now.
+    # Checked on the open file: the path may refer to another one by now.
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         return SkipReason.NOT_A_FILE
@@ -307,7 +307,7 @@ NO_TOOLS = ToolState({}, {})
 
 
 async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
-    """Return what the space knows of tools now."""
+    """Return the current state of tools in the space."""
     registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
     snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registries]
     experiences = await store.scan(space, EXPERIENCES, limit=TOOL_EXPERIENCES)

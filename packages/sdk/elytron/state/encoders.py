@@ -37,13 +37,13 @@ EMBED_REFUSED_KEPT: Final = 10_000
 Answer = TypeVar("Answer")
 
 _LONGEST: Final = 1e76
-"""The square of a vector's length whose numbers float32 holds; there is no such vector beyond."""
+"""The largest squared vector length that float32 can represent; longer vectors are rejected."""
 
 
 async def embed_texts(
     embedder: Embedder, texts: Sequence[str], /, *, as_queries: bool = False
 ) -> list[Sequence[float]]:
-    """Return one vector per text, embedded as texts to be found or `as_queries`.
+    """Return one vector per text, embedded as documents or `as_queries`.
 
     Raises ModelUnavailable, ModelRefused, also for an answer of another length.
     """
@@ -77,10 +77,9 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
 
 
 def check_vectors(embedder: Embedder, vectors: dict[str, Sequence[float]], /) -> VectorSet:
-    """Return vectors, by the check of their text, as they are stored.
+    """Return vectors, by the check of their text, in stored form.
 
-    Raises ModelRefused for one of another dimension than the embedder says, with a number that is not finite, or of
-    length 0.
+    Raises ModelRefused for a wrong dimension, a number that is not finite, or length 0.
     """
     info = embedder.info
     try:
@@ -113,7 +112,7 @@ QueryVector = tuple[VectorUse, tuple[str, bytes] | None]
 
 
 class RuntimeEncoders:
-    """At most two embedders: the one that is wanted, and the former one, which serves until it is replaced."""
+    """At most two embedders: the current one, and the former one, which serves until it is replaced."""
 
     def __init__(self, clock: Clock, /, *, current: Embedder | None, former: Embedder | None) -> None:
         self._clock = clock
@@ -134,7 +133,7 @@ class RuntimeEncoders:
         return self._current
 
     def serving(self, record: SpaceRecord, compared: str | None, /) -> Embedder | None:
-        """Return the embedder with the tag `compared`; the wanted one if none is chosen yet in this space."""
+        """Return the embedder with the tag `compared`; the current one if none is chosen yet in this space."""
         if not compared:
             return self._current
         for each in self._embedders:
@@ -143,12 +142,12 @@ class RuntimeEncoders:
         return None
 
     def reads_passages(self, record: SpaceRecord, index: "SpaceIndex", /) -> bool:
-        """Return whether the embedder whose vectors recall compares reads messages in passages too."""
+        """Return whether the embedder whose vectors recall compares also reads messages by passage."""
         embedder = self.serving(record, index.compared)
         return embedder is not None and embedder.info.passages > 0
 
     async def search_vector(self, record: SpaceRecord, index: "SpaceIndex", query: str, /) -> QueryVector:
-        """Return the vector of `query` for a search of `index`; if there is none, why. Raises nothing."""
+        """Return the vector of `query` for a search of `index`, or why there is none. Raises nothing."""
         if self._current is None:
             return VectorUse.NONE, None
         embedder = self.serving(record, index.compared)
@@ -190,15 +189,15 @@ class RuntimeEncoders:
 
     @property
     def is_resting(self) -> bool:
-        """Return whether an embedder was waited for in vain a moment ago."""
+        """Return whether a wait for an embedder was in vain a moment ago."""
         return self._clock.now() < self._rests_until
 
     def rest(self) -> None:
-        """Have no call wait for an embedder for some seconds."""
+        """Make calls skip the embedder for some seconds."""
         self._rests_until = self._clock.now() + EMBED_REST_MS
 
     def refuse(self, space: SpaceId, tag: str, ref: DocumentRef, /) -> None:
-        """Remember that a document's texts were refused, so that they hold up no other."""
+        """Remember that a document's texts were refused, so that they do not delay others."""
         self._refused[space, tag, ref] = None
 
     def refused(self, space: SpaceId, tag: str, /) -> Collection[DocumentRef]:
@@ -206,7 +205,7 @@ class RuntimeEncoders:
         return {ref for space_id, model, ref in self._refused if (space_id, model) == (space, tag)}
 
     def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
-        """See to it that `work` is done soon, once at a time for each space, unless it or an embedder failed lately."""
+        """Schedule `work` soon, once at a time per space, unless it or an embedder failed lately."""
         running = self._passes.get(space)
         if self._current is None or (running is not None and not running.done()):
             return
@@ -222,19 +221,19 @@ class RuntimeEncoders:
         except (Conflict, SpaceLocked):
             pass  # its user locked it, or seals it again: that is no fault, and may be over at once
         except ElytronError:
-            # Other spaces go on: a text that is refused, or damage, is of this one alone.
+            # Other spaces continue: a refused text, or damage, concerns only this one.
             self._paused[space] = self._clock.now() + EMBED_PAUSE_MS
         finally:
             self._passes.pop(space, None)
 
     async def settled(self, space: SpaceId, /) -> None:
-        """Wait for the pass over `space` that is under way, so that no text is embedded twice."""
+        """Wait for the running pass over `space`, so that no text is embedded twice."""
         running = self._passes.get(space)
         if running is not None:
             await asyncio.wait((running,))
 
     async def close(self) -> None:
-        """Let passes under way finish for a moment, then stop them."""
+        """Let running passes finish for a moment, then stop them."""
         passes = tuple(self._passes.values())
         if not passes:
             return

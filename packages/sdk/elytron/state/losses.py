@@ -15,11 +15,11 @@ from elytron_core.profiles import SpaceLoss
 
 logger = logging.getLogger(__name__)
 _FRESH_S: Final = 5.0
-"""Time for which losses that were read are not read again: only repairs and operators change them."""
+"""How long losses are cached: only repairs and operators change them."""
 
 
 class StoreLosses:
-    """Reads the losses of a store, and logs once that there are some."""
+    """Reads the losses of a store, and logs their existence once."""
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
@@ -28,7 +28,7 @@ class StoreLosses:
         self._logged: tuple[SpaceLoss, ...] = ()
 
     async def read(self, *, is_logged: bool = True) -> tuple[SpaceLoss, ...]:
-        """Return all losses, as the store has them now; those that are new are logged, unless `is_logged` is false."""
+        """Return all current losses of the store; new ones are logged, unless `is_logged` is false."""
         losses = await find_losses(self._store)
         self._losses = tuple(
             SpaceLoss(
@@ -42,7 +42,7 @@ class StoreLosses:
             for loss in losses
         )
         self._read_at = monotonic()
-        # An index that was lost is made again: its blobs are listed, and nobody is warned of them.
+        # A lost index is rebuilt: its blobs are listed, but not warned about.
         if is_logged and any(loss not in self._logged and not _is_of_index(loss) for loss in self._losses):
             logger.warning(
                 "damage took data of this store: `elytron spaces` lists the losses; "
@@ -53,17 +53,18 @@ class StoreLosses:
         return self._losses
 
     async def of(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
-        """Return the losses of `space`, and those of which it is unknown whose they were; read some seconds ago."""
+        """Return the losses of `space`, and those of unknown spaces; cached for some seconds."""
         if self._read_at is None or monotonic() - self._read_at > _FRESH_S:
             await self.read()
         return losses_of(space, self._losses)
 
     async def fresh(self, space: SpaceId, /) -> tuple[SpaceLoss, ...]:
-        """Return what `of` does, read now: another process may have repaired a space that would be called empty."""
+        """Return the same without the cache: another process may have repaired a space that would be reported as
+        empty."""
         return losses_of(space, await self.read())
 
     async def acknowledge(self, space: SpaceId, /, *, at: Instant) -> int:
-        """Acknowledge the losses of `space` that were listed by `at`; return how many there were.
+        """Acknowledge the losses of `space` that were listed by `at`; return their number.
 
         Losses of which it is unknown whose they were go with the last of the others.
         """
@@ -80,7 +81,7 @@ class StoreLosses:
 
 
 def losses_of(space: SpaceId, losses: Iterable[SpaceLoss], /) -> tuple[SpaceLoss, ...]:
-    """Return those of `losses` that are of `space`, or of an unknown one."""
+    """Return those of `losses` that belong to `space`, or to an unknown one."""
     return tuple(loss for loss in losses if loss.space in {None, space})
 
 

@@ -45,22 +45,22 @@ ArgumentsP = ParamSpec("ArgumentsP")
 ResultT = TypeVar("ResultT")
 REF = DocumentRef(SPACE, KEY)
 FILLING = DocumentRef(SPACE, "1")
-"""Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
+"""Mark of a space that is or was partly restored or copied in several batches: no other writer begins here."""
 ERASING = DocumentRef(SPACE, "2")
 """Marks an erasure in progress: if its process dies, the next process that reads the space finishes it."""
 MARK: Final = "the mark of an erasure that began"
-"""What is named where `ERASING` cannot be read."""
+"""Named if `ERASING` cannot be read."""
 SPACES_KEPT = 65_536
 FRESH_S = 0.005
-"""Time for which a record that was compared with a store of many nodes is not compared again."""
+"""How long a record compared with a store of many nodes is not compared again."""
 
 
 _ENDS: ContextVar[SpaceId | None] = ContextVar("elytron_ends", default=None)
-"""The space in which this task ends an erasure."""
+"""The space in which this task finishes an erasure."""
 
 
 class _CachedRecord(NamedTuple):
-    """A record, its bytes, and when they were last seen in the store."""
+    """A record, its bytes, and when they were last read from the store."""
 
     record: SpaceRecord
     body: bytes
@@ -68,10 +68,10 @@ class _CachedRecord(NamedTuple):
 
 
 class SpaceRecords:
-    """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`.
+    """Finds and creates space records, and caches up to `SPACES_KEPT`.
 
-    Over a store of many nodes, what it remembers is compared with the store: a space that another node erased whole may
-    have been made again, with another secret and a record of the same revision.
+    Over a store of many nodes, the cache is compared with the store: a space that another node erased as a whole may
+    have been recreated, with another secret and a record of the same revision.
     """
 
     def __init__(self, store: Store, clock: Clock, ids: IdSource, /) -> None:
@@ -83,14 +83,14 @@ class SpaceRecords:
         self._erasing: Counter[SpaceId] = Counter()
         self._ending: dict[SpaceId, asyncio.Event] = {}
         self._marks_seen: dict[SpaceId, Instant] = {}
-        """When marks of other processes were met in spaces that were looked at before."""
+        """When other processes' marks were found in spaces that were read before."""
         self.ender: Callable[[SpaceId], Awaitable[None]] | None = None
-        """Ends the erasures of a space that were cut short."""
+        """Finishes the interrupted erasures of a space."""
 
     async def find(self, space: SpaceId, /) -> SpaceRecord | None:
         """Return the record of `space`, or None if nothing was ever written.
 
-        Erasures that were cut short are ended first, so that nobody sees them undone.
+        Interrupted erasures are finished first, so that nobody sees them undone.
         """
         if space in self._ending and _ENDS.get() != space:
             await self._ending[space].wait()
@@ -111,9 +111,9 @@ class SpaceRecords:
         if erasing is None:
             self._marks_seen.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
-            # A mark that comes later may be of a process that lives: it has its time.
+            # A later mark may belong to a live process, which gets its time.
             if space in self._ending:
-                return await self.find(space)  # another call began to end it during the read
+                return await self.find(space)  # another call began to finish it during the read
             if cached_record is None or self._is_overdue(space):
                 await self._end(space)
             else:
@@ -121,17 +121,17 @@ class SpaceRecords:
         return record
 
     def meet_mark(self, space: SpaceId, /) -> None:
-        """Note that another process may have begun or ended an erasure: in a while, the mark is looked for."""
+        """Record that another process may have begun or ended an erasure, so that the mark is checked after a while."""
         self._marks_seen[space] = self._clock.now()
 
     def _is_overdue(self, space: SpaceId) -> bool:
-        """Return whether a mark was met so long ago that its process is taken to be dead."""
+        """Return whether a mark was found so long ago that its process is presumed dead."""
         mark_time = self._marks_seen.get(space)
         return mark_time is not None and self._clock.now() - mark_time >= limits.ERASING_MS
 
     @contextmanager
     def erasing(self, space: SpaceId, /) -> Generator[None]:
-        """Erase in the block: what it marks as begun is its own to end."""
+        """Run an erasure in the block, which itself finishes what it marks as begun."""
         self._erasing[space] += 1
         try:
             yield
@@ -147,7 +147,7 @@ class SpaceRecords:
         over = self._ending[space] = asyncio.Event()
         token = _ENDS.set(space)
         try:
-            # What cannot be written to is still read: whoever opens it to write ends the erasure.
+            # A read-only store is still read: whoever opens it for writing finishes the erasure.
             with suppress(StoreReadOnly, StoreFull):
                 await self.ender(space)
         except InvalidInput as error:
@@ -162,7 +162,7 @@ class SpaceRecords:
             over.set()
 
     async def settle(self, space: SpaceId, /) -> None:
-        """End the erasures of `space` that were cut short, ahead of whatever is answered from it.
+        """Finish the interrupted erasures of `space`, before anything is answered from it.
 
         Raises StoreCorrupt if it is not known what they were of. Other errors are for what reads the space then.
         """
@@ -177,7 +177,7 @@ class SpaceRecords:
             return
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
-        """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
+        """Return the record to write with, and whether the write must include it (see `opening_changes`).
 
         Raises SpaceIncomplete in a space that holds a part of what it is being filled with.
         """
@@ -191,7 +191,7 @@ class SpaceRecords:
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
 
     def forget(self, space: SpaceId, /) -> None:
-        """Read the record again at next use."""
+        """Read the record again at its next use."""
         self._cache.pop(space, None)
         self._marks_seen.pop(space, None)
 
@@ -201,8 +201,8 @@ def opening_changes(
 ) -> tuple[tuple[PutChange, ...], tuple[RequireRevision, ...], tuple[EntryDraft, ...]]:
     """Return the changes that tie a write's batch to this space and to no successor of it.
 
-    A new space is made by its first write, unless it is being filled; later ones demand that the record they keyed
-    their tags with is still stored.
+    A new space is created by its first write, unless it is being filled; later ones require that the record that keyed
+    their tags is still stored.
     """
     if not is_new:
         return (), (RequireRevision(REF, 1),), ()
@@ -228,19 +228,19 @@ class LostRaces:
         self._lost = 0
 
     async def lost(self, conflict: Conflict, /) -> None:
-        """Return when it is time to read and plan again. Raises `conflict` after `RACES`, and if a retry is useless."""
+        """Wait until it is time to read and plan again. Raises `conflict` after `RACES`, and if a retry is useless."""
         self._lost += 1
         if not conflict.retryable or self._lost >= RACES:
             raise conflict
         if self._lost > 1:
-            # A change that reads again at once may do so behind each running group of others, and lose again.
+            # A change that reads again at once may do so after each running group of others, and lose again.
             await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
 
 
 def retry_lost_races(
     change: Callable[ArgumentsP, Awaitable[ResultT]],
 ) -> Callable[ArgumentsP, Coroutine[Any, Any, ResultT]]:
-    """Have a change that reads, plans and commits made again if another commit came first. Raises Conflict at last."""
+    """Repeat a change that reads, plans and commits if another commit came first. Raises Conflict in the end."""
 
     @wraps(change)
     async def made(*args: ArgumentsP.args, **kwargs: ArgumentsP.kwargs) -> ResultT:
@@ -255,7 +255,7 @@ def retry_lost_races(
 
 
 class _ChangeLine(asyncio.Lock):
-    """The first in line holds it; the others wait in the order in which they came."""
+    """The first in line proceeds; the others wait in order of arrival."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -271,9 +271,9 @@ class _DocumentHold(NamedTuple):
 
 
 class ChangeLines:
-    """Queues of the changes of one document in this runtime, once one of them has lost a race for it.
+    """Queues of this runtime's changes of one document, once one of them has lost a race for it.
 
-    No change waits before: a lone writer is not slower for it. Races with other processes are as before.
+    No change waits before: a single writer is not slowed down. Races with other processes are unaffected.
     """
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ class ChangeLines:
 
     @contextmanager
     def hold_documents(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
-        """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
+        """Delay changes of the documents at `refs`, for one that takes too long to win a race against many."""
         hold = _DocumentHold(space, refs, asyncio.Event())
         self._holds.append(hold)
         try:
@@ -319,14 +319,16 @@ class LinedRace:
             self._leave(self._joined)
 
     async def held_back(self, about: DocumentRef, /) -> bool:
-        """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
+        """Wait while `about` is held; return whether it was, so that everything is read again. Otherwise does not
+        wait."""
         overs = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
         for over in overs:
             await over.wait()
         return bool(overs)
 
     async def waited(self, about: DocumentRef, /) -> bool:
-        """Let those in the queue for `about` go first; return whether there were any, so that all is read again."""
+        """Let those in the queue for `about` go first; return whether there were any, so that everything is read
+        again."""
         if await self.held_back(about):
             return True
         place = self._space, about
@@ -336,7 +338,7 @@ class LinedRace:
         return True
 
     async def lost(self, conflict: Conflict, about: DocumentRef | None, /) -> None:
-        """Return when it is time to read and plan again: first in the queue for `about`, if named. Raises its error."""
+        """Wait until it is time to read and plan again: first in the queue for `about`, if named. Raises its error."""
         await self._race.lost(conflict)
         if self._joined is None and about is not None:
             await self._join((self._space, about))
@@ -361,11 +363,11 @@ HEADS_KEPT = 10_000
 
 
 class HeadLine:
-    """Heads that were built one on another since one was read; a Conflict of one breaks all behind it."""
+    """Heads built one on another since one was read; a Conflict of one invalidates all after it."""
 
 
 class KnownHead(NamedTuple):
-    """A head to build on, its revision, and what a batch must demand so that it is built on this very head."""
+    """A head to build on, its revision, and what a batch must require to be built on this very head."""
 
     head: transcript.Conversation
     revision: int
@@ -388,32 +390,32 @@ class HeadCache:
 
     The cache lets many writers append to one conversation in one group of commits. It may be wrong: a batch names the
     revision that it builds on, and after a Conflict its writer drops the line of heads that contained its own, and
-    reads again. The other writers of that line lose too; they keep the new line that the first of them has begun.
-    The revision alone is not enough: if the write before was refused, another writer's may be stored at the same
+    reads again. The other writers of that line lose too; they keep the new line that the first of them has begun. The
+    revision alone is not enough: if the earlier write was rejected, another writer's may be stored at the same
     revision. So a batch also requires the last turn of the head that it builds on.
 
-    The other writer may even have stored as many turns as the refused write had. Then a batch built on the refused
-    write is accepted on top of the other: its numbers are right, but its head lacks the speakers, times and title
-    of the other's turns. So a reader of a head behind such a broken line reads the turns from there on, until a
-    head that was made in this way is committed.
+    The other writer may even have stored as many turns as the rejected write had. Then a batch built on the rejected
+    write is accepted on top of the other: its sequences are right, but its head lacks the speakers, times and title of
+    the other's turns. So a reader of a head after such a broken line reads the turns from there on, until a head made
+    in this way is committed.
     """
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
         self._heads: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
         self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
-        """For broken lines that went on: the first sequence whose turns the stored head may lack."""
+        """For broken lines that continued: the first sequence whose turns the stored head may lack."""
         self._refused: set[tuple[SpaceId, ConversationTag]] = set()
-        """Conversations with a refused write: their stored head may be behind their turns, after a repair."""
+        """Conversations with a rejected write: their stored head may be behind their turns, after a repair."""
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
-        """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
+        """Return the head of a conversation and its revision; a new one at revision 0 if there is none."""
         cached_head = self._heads.get((space, tag))
         if cached_head is not None:
             return cached_head
         stored_head = await read_head(self._store, space, tag)
         if stored_head is not None:
-            # An erasure of the last turn took the names out.
+            # An erasure of the last turn removed the names.
             head = stored_head[0].model_copy(update=key._asdict())
             stored_head = await self._whole(space, tag, head), stored_head[1]
         if (space, tag) in self._refused:
@@ -431,7 +433,7 @@ class HeadCache:
     async def _whole(
         self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
     ) -> transcript.Conversation:
-        """Return `head` with all turns met."""
+        """Return `head` updated with all turns."""
         first = self._unmet.get((space, tag), head.next_sequence)
         for start in range(first, head.next_sequence, limits.SCAN_MAX):
             turns = await self._turns(space, tag, start, min(start + limits.SCAN_MAX, head.next_sequence))
@@ -441,7 +443,7 @@ class HeadCache:
     async def _caught_up(
         self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
     ) -> transcript.Conversation:
-        """Return `head` with the turns that are stored behind its end: damage took newer heads, and left the turns."""
+        """Return `head` with the turns stored after its end: damage removed newer heads, and left the turns."""
         while turns := await self._turns(space, tag, head.next_sequence, head.next_sequence + limits.SCAN_MAX):
             head = transcript.append_turns(head, list(turns.values()))
             head = head.model_copy(update={"next_sequence": max(turns) + 1})
@@ -463,7 +465,7 @@ class HeadCache:
         self._heads[space, tag] = KnownHead(head, revision, line, (RequireRevision(last, 1),))
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Stop building on `grown`: read the conversation's head again at next use."""
+        """Stop building on `grown`: read the conversation's head again at its next use."""
         place = space, grown.tag
         self._refused.add(place)
         cached_head = self._heads.get(place)
@@ -473,7 +475,7 @@ class HeadCache:
                 self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
 
     def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Note that `grown` was committed: if its line is unbroken, it contains all turns."""
+        """Record that `grown` was committed: if its line is unbroken, it contains all turns."""
         place = space, grown.tag
         if (
             place in self._unmet
@@ -497,7 +499,7 @@ def _fresh_head(key: ConversationKey) -> transcript.Conversation:
 async def read_head(
     store: Store, space: SpaceId, tag: ConversationTag, /
 ) -> tuple[transcript.Conversation, int] | None:
-    """Return a conversation's head as stored, with its revision."""
+    """Return a conversation's stored head with its revision."""
     (document,) = await store.get(space, (DocumentRef(transcript.CONVERSATIONS, tag),))
     if document is None:
         return None
@@ -505,7 +507,7 @@ async def read_head(
 
 
 async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
-    """Yield the head of every conversation of `space` that has a turn, as stored.
+    """Yield the stored head of every conversation of `space` that has a turn.
 
     One whose turns were all erased keeps its count of numbers, and is shown nowhere.
     """
@@ -525,7 +527,7 @@ class LastBlocks:
         self._hashes: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
 
     def unchanged_bytes(self, space: SpaceId, key: ConversationKey, block: str, /) -> int:
-        """Return how many leading bytes of `block`, in whole lines, the last one had too; remember `block`."""
+        """Return how many leading bytes of `block`, in whole lines, the previous one also had; remember `block`."""
         lines = block.splitlines(keepends=True)
         hashes = tuple(accumulate((hash(line) for line in lines), lambda before, line: hash((before, line))))
         before = self._hashes.get((space, key), ())
@@ -542,7 +544,7 @@ _ScopePlace = tuple[SpaceId, str | None, str]
 
 
 class LastConversations:
-    """The last conversation of each space, agent and channel; the oldest goes beyond the bound."""
+    """The last conversation of each space, agent and channel; beyond the limit the oldest is dropped."""
 
     def __init__(self) -> None:
         self._conversations: LruCache[_ScopePlace, str] = LruCache(limits.LAST_CONVERSATIONS)
@@ -556,7 +558,7 @@ class LastConversations:
         return self._conversations.get(_scope_place(scope))
 
     def forget(self, space: SpaceId, /) -> None:
-        """Let go of all that is remembered of `space`."""
+        """Clear everything remembered of `space`."""
         for place in [place for place in self._conversations if place[0] == space]:
             del self._conversations[place]
 
@@ -566,7 +568,7 @@ def _scope_place(scope: Scope) -> _ScopePlace:
 
 
 class FactUses:
-    """The last use of facts by this runtime since it was stored last, for the newest uses of all spaces."""
+    """The last uses of facts in this runtime that are not stored yet, the newest of all spaces."""
 
     def __init__(self) -> None:
         self._pending: dict[tuple[SpaceId, FactId], Instant] = {}
@@ -581,18 +583,18 @@ class FactUses:
             del self._pending[next(iter(self._pending))]
 
     def spaces(self) -> tuple[SpaceId, ...]:
-        """Return the spaces of which something is remembered."""
+        """Return the spaces with remembered uses."""
         return tuple(dict.fromkeys(space for space, _ in self._pending))
 
     def of(self, space: SpaceId, /) -> dict[FactId, Instant]:
-        """Return what is remembered of a space."""
+        """Return the remembered uses of a space."""
         return {fact: at for (where, fact), at in self._pending.items() if where == space}
 
     def forget(self, space: SpaceId, /) -> None:
-        """Let go of all that is remembered of `space`."""
+        """Clear everything remembered of `space`."""
         self.drop(space, [fact for where, fact in self._pending if where == space])
 
     def drop(self, space: SpaceId, facts: Iterable[FactId], /) -> None:
-        """Forget what is stored by now."""
+        """Drop what has been stored."""
         for fact in facts:
             self._pending.pop((space, fact), None)

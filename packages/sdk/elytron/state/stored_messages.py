@@ -21,19 +21,19 @@ _SHARE = 10
 
 @dataclass(slots=True)
 class StoredMessages:
-    """The messages of one conversation: their times by what they say, and the order of those without a time."""
+    """The messages of one conversation: times by content, and the order of those without a time."""
 
     timed: dict[int, list[tuple[int, int]]] = field(default_factory=dict[int, list[tuple[int, int]]])
-    """Minute and sequence of each message with a time, by the key of what it says."""
+    """Minute and sequence of each message with a time, by the key of its content."""
     untimed: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Key and sequence of the others, in their order."""
+    """Key and sequence of the others, in order."""
     redated: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    """Key and sequence of those that another one replaces, which says the same at another time."""
+    """Key and sequence of messages replaced by one with the same content at another time."""
     live: set[int] = field(default_factory=set[int])
-    """Sequences of turns that no file brought: nobody read their times in a wrong order."""
+    """Sequences of turns that were not imported from a file, so that their dates were not misread."""
 
     def add(self, turn: Turn, /) -> None:
-        """Take in the messages of a turn whose text is there, shown or not."""
+        """Add the messages of a turn that still have text, shown or not."""
         if turn.redaction is TextRedaction.RAW_DELETED:
             return
         if turn.origin is not transcript.TurnOrigin.IMPORTED:
@@ -52,7 +52,7 @@ class StoredMessages:
                 self.timed.setdefault(key, []).append((minute_of(message.at), turn.sequence))
 
     def sort(self) -> None:
-        """Bring the times in order, after the last turn was added."""
+        """Sort the times, after the last turn was added."""
         for key, moments in self.timed.items():
             self.timed[key] = sorted(moment for moment in moments if (key, moment[1]) not in self.redated)
 
@@ -65,16 +65,17 @@ class StoredMessages:
         ]
 
     def offsets(self, messages: Sequence[Message], /) -> tuple[int, ...]:
-        """Return by how much the times of `messages` lie before the stored ones, in milliseconds, the usual one first.
+        """Return the offsets in milliseconds by which the times of `messages` precede the stored ones, the usual one
+        first.
 
-        Another hour besides is that of summer time, which two zones begin on different days.
+        A second offset, one hour apart, is summer time, which two zones begin on different days.
         """
         votes: dict[int, float] = {0: 0.0}
         keys = [message_key(message) for message in messages]
         times = Counter(keys)
         for key, message in zip(keys, messages, strict=True):
             moments = self.timed.get(key, []) if message.at is not None else []
-            # What is said often, at any hour, says little of a difference of time.
+            # Frequent messages, sent at any hour, say little about an offset.
             weight = 1 / (times[key] * max(len(moments), 1))
             if message.at is None or weight < _LEAST_WEIGHT:
                 continue
@@ -92,7 +93,7 @@ class StoredMessages:
 
 
 def message_key(message: Message, /) -> int:
-    """Return a number for what a message says and who says it."""
+    """Return a number for a message's content and speaker."""
     return hash(message_form(message))
 
 
@@ -106,7 +107,7 @@ async def read_messages(store: Store, space: SpaceId, tag: ConversationTag, /) -
 
 
 def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> list[int | None]:
-    """Return for each of `keys` the sequence of its equal in `stored`, so that both run in the same order.
+    """Return for each of `keys` the sequence of its equal in `stored`, so that both are in the same order.
 
     Keys that each side has once are the fixed points; between two of them equal ones are joined in their order.
     """
@@ -134,7 +135,7 @@ def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> lis
 
 
 def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest series of `points` in which both numbers rise."""
+    """Return the longest sequence of `points` in which both numbers rise."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -155,7 +156,7 @@ def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def longest_run(places: Iterable[int | None], /) -> int:
-    """Return the length of the longest run of neighbours that are neighbours in the store too."""
+    """Return the length of the longest run of neighbours that are also neighbours in the store."""
     longest = length = 0
     last: int | None = None
     for sequence in places:
@@ -170,7 +171,7 @@ def longest_run(places: Iterable[int | None], /) -> int:
 
 @dataclass(slots=True)
 class ImportedMessages:
-    """The messages of the conversation that was compared last, while its head is the same."""
+    """The messages of the last compared conversation, while its head is unchanged."""
 
     _of: tuple[SpaceId, ConversationTag, int] | None = None
     _messages: StoredMessages = field(default_factory=StoredMessages)
@@ -183,5 +184,5 @@ class ImportedMessages:
         return self._messages
 
     def forget(self) -> None:
-        """Let go of what was read."""
+        """Clear what was read."""
         self._of, self._messages = None, StoredMessages()

@@ -64,7 +64,7 @@ JOURNAL = "journal.jsonl"
 BLOBS = "blobs/"
 _ENCRYPTED = 0x1
 """Bit of a member's flags in a zip."""
-# The earliest time that a zip knows: the time of writing is no part of an archive.
+# The earliest time that a zip supports: the time of writing is no part of an archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SPOOL_BYTES = 1024 * 1024
 
@@ -83,7 +83,7 @@ class _MemberWriter:
 
 
 class ArchiveBlobWriter:
-    """A blob being written: behind the others in one spool, since a zip takes one member at a time."""
+    """A blob being written: all blobs share one spool, since a zip takes one member at a time."""
 
     def __init__(self, key: str, spool: IO[bytes], /) -> None:
         self._key = key
@@ -92,7 +92,7 @@ class ArchiveBlobWriter:
         self._size = 0
 
     def add(self, chunk: bytes, /) -> None:
-        """Add bytes. Raises LimitExceeded if no archive could hold them."""
+        """Add bytes. Raises LimitExceeded if no archive could contain them."""
         self._spool.write(chunk)
         self._digest.update(chunk)
         self._size += len(chunk)
@@ -100,12 +100,12 @@ class ArchiveBlobWriter:
             raise LimitExceeded(what="bytes of files in an archive", limit=ARCHIVE_BYTES)
 
     def entry(self) -> ArchiveBlob:
-        """Return what the manifest says of it."""
+        """Return its entry in the manifest."""
         return ArchiveBlob(key=self._key, size=self._size, sha256=self._digest.hexdigest())
 
 
 class ArchiveWriter:
-    """Writes an archive beside its path and puts it in place, whole and durable, when `finish` is called.
+    """Writes an archive next to its path and moves it into place, atomically and durably, when `finish` is called.
 
     Raises InvalidInput if something is at the path, before and after the work, unless `overwrite` is true.
     """
@@ -141,7 +141,7 @@ class ArchiveWriter:
         line: dict[str, Any] = {"collection": document.ref.collection, "key": document.ref.key}
         text = document.body.decode("utf-8")
         parsed = json.loads(text)
-        # Parsed only if it gives the same bytes again, since the journal's digest is of the bytes.
+        # Parsed only if that gives the same bytes again, since the journal's digest is of the bytes.
         line |= {"body": parsed} if _dump_line(parsed) == document.body else {"body_text": text}
         self._documents.add(_dump_line(line))
 
@@ -158,7 +158,7 @@ class ArchiveWriter:
         self._journal.add(_dump_line(line))
 
     def blob(self, key: str, /) -> ArchiveBlobWriter:
-        """Begin the bytes beside the document of `key`; they are complete when the next one begins."""
+        """Begin the blob of the document `key`; it is complete when the next one begins."""
         self._blobs.append(ArchiveBlobWriter(key, self._bytes))
         return self._blobs[-1]
 
@@ -171,7 +171,7 @@ class ArchiveWriter:
         event_fingerprint: str,
         include_private: bool = True,
     ) -> int:
-        """Put the archive in place; return its size in bytes."""
+        """Move the archive into place; return its size in bytes."""
         manifest = ArchiveManifest(
             version=ARCHIVE_VERSION if self._blobs else PLAIN_VERSION,
             space=space,
@@ -204,7 +204,7 @@ class ArchiveWriter:
                 for member in (self._documents, self._journal):
                     member.spool.seek(0)
                     digest = hashlib.sha256()
-                    # The size is unknown until the spool is read, so room for a long one is left in the header.
+                    # The size is unknown until the spool is read, so the header reserves room for a long one.
                     with archive.open(zipfile.ZipInfo(member.name, _EPOCH), "w", force_zip64=True) as target:
                         while chunk := member.spool.read(limits.BLOB_CHUNK_BYTES):
                             digest.update(chunk)
@@ -230,14 +230,14 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Reads an archive whose every member was checked against the manifest first.
+    """Reads an archive whose members were all checked against the manifest first.
 
     Raises UnreadableFile for anything that is no archive, is cut, altered or larger than `ARCHIVE_BYTES`.
     """
 
     def __init__(self, path: Path, /) -> None:
         self._name = path.name
-        # Opened here: a member that is left in the middle would keep a file of the zip's own open.
+        # Opened here: a partly read member would keep a file of the zip's own open.
         self._file = _open_archive(path)
         try:
             self._zip = self._unpacked()
@@ -277,13 +277,13 @@ class ArchiveReader:
             yield entry
 
     def blob(self, key: str, /) -> Iterator[bytes]:
-        """Yield the bytes beside the document of `key`."""
+        """Yield the bytes of the blob of the document `key`."""
         with self._zip.open(BLOBS + key) as source:
             while chunk := source.read(limits.BLOB_CHUNK_BYTES):
                 yield chunk
 
     def count(self, member: str, /) -> int:
-        """Return how many lines a member has."""
+        """Return the number of lines of a member."""
         return next(entry.lines for entry in self.manifest.members if entry.name == member)
 
     def _unpacked(self) -> zipfile.ZipFile:
@@ -291,7 +291,7 @@ class ArchiveReader:
             return zipfile.ZipFile(self._file)
         except OSError as error:
             raise self._bad(f"cannot be read: {error.strerror}") from None
-        except (zipfile.BadZipFile, RuntimeError):  # a zip may want what this reader has not
+        except (zipfile.BadZipFile, RuntimeError):  # a zip may need features that this reader lacks
             raise self._bad("is not an elytron archive, or is truncated") from None
 
     def _check(self) -> ArchiveManifest:
@@ -341,7 +341,7 @@ class ArchiveReader:
             raise self._bad("is damaged: a file in it does not match the manifest")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        # Lines of a zip's member are read many times faster through a buffer.
+        # A zip member's lines are read many times faster through a buffer.
         with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as source:
             for number, line in enumerate(source, start=1):
                 try:
@@ -387,7 +387,7 @@ def _dump_line(value: Any) -> bytes:
 
 
 AT_ONCE = 64
-"""Documents that one batch brings."""
+"""Documents imported in one batch."""
 
 
 class BroughtCount(NamedTuple):
@@ -400,7 +400,7 @@ class BroughtCount(NamedTuple):
 async def bring_documents(
     ctx: OperationContext, scope: Scope, collection: str, documents: Iterable[Document], /
 ) -> BroughtCount:
-    """Store each of `documents`, all of `collection`, that may be read and whose name is free here."""
+    """Store each readable one of `documents`, all of `collection`, whose name is free here."""
     total = BroughtCount()
     for part in _document_parts(collection, documents):
         part_count = await _bring_part(ctx, scope, collection, part)
@@ -410,7 +410,7 @@ async def bring_documents(
 
 def _document_parts(collection: str, documents: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
     kind = HOMES[collection].kind
-    # An archive may be older than a rule of scrubbing, or from elsewhere.
+    # An archive may be older than a scrubbing rule, or from elsewhere.
     clean = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in documents)
     while part := tuple(islice(clean, AT_ONCE)):
         yield part
@@ -446,7 +446,7 @@ async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, part
 
 
 FACTS_AT_ONCE = 64
-"""Facts whose tombstones one batch brings."""
+"""Facts whose tombstones are imported in one batch."""
 GUARDS = frozenset({plane.TOMBSTONES, plane.LEARNING})
 
 
@@ -475,10 +475,10 @@ async def bring_guards(
     home_of: Callable[[ConversationKey], ConversationKey],
     word: ArchiveWord,
 ) -> dict[str, BroughtCount]:
-    """Store the guards of an archive that this space does not have, except what was allowed here since.
+    """Store the guards of an archive that this space lacks, except what was allowed here since.
 
-    Tags of another space say nothing here, so tombstones are made again of the facts that were forgotten. What is
-    `local_refs` to have been erased here leaves none. `home_of` gives the conversation here of one there.
+    Tags of another space mean nothing here, so tombstones are recreated from the forgotten facts. Facts at
+    `local_refs`, which were erased here, leave none. `home_of` maps the archive's conversations to those here.
     """
     guards = await asyncio.to_thread(_read_guards, reader, local_refs)
     counts = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
@@ -488,7 +488,7 @@ async def bring_guards(
         before = counts[plane.TOMBSTONES]
         counts[plane.TOMBSTONES] = BroughtCount(before.stored + part_count.stored, before.skipped + part_count.skipped)
     if guards.rules.rules:
-        # An archive may be older than a rule of scrubbing, or from elsewhere.
+        # An archive may be older than a scrubbing rule, or from elsewhere.
         rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)
         by = ctx.caller if word is ArchiveWord.CLAIMED else None
         counts[plane.LEARNING], _ = await settle_changes(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
@@ -496,7 +496,7 @@ async def bring_guards(
 
 
 def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> _ArchiveGuards:
-    """Return the guards of an archive; it is read again if a forgotten fact cites a turn."""
+    """Return the guards of an archive, which is read again if a forgotten fact cites a turn."""
     rules, facts, stones = LearningRules(), dict[FactId, Fact](), dict[FactId, FactTombstone]()
     for document in reader.documents():
         match document.ref.collection:
@@ -544,7 +544,7 @@ async def _plan_tombstones(
         if ref not in there:
             changes.put(ref, stone, expects=0, action=None)
     if changes:
-        # As at each burial: a write that was judged without these tombstones is judged again.
+        # As with every new tombstone: a write that was judged without these is judged again.
         changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
     return SettledChanges(BroughtCount(len(tombstones) - len(there), len(there)), changes)
 

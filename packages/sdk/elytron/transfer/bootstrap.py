@@ -69,12 +69,12 @@ from elytron_core.scope import ConversationKey, FutureClaim, Scope
 from elytron_store.engine import PassingStore
 
 _BEYOND = 1 << 62
-"""A sequence that no journal has: rehearsed entries never join those of the store."""
+"""A sequence that no journal has: rehearsed entries never mix with those of the store."""
 _WAY_OUT = "restore it in full into an empty space, or export less of it; nothing was stored"
 
 
 class RehearsalStore(PassingStore):
-    """A store that merges the commits to one space, and reads its documents as these commits would leave them.
+    """A store that collects the commits to one space, and reads its documents as these commits would leave them.
 
     The journal, blobs and other spaces are read from the store.
     """
@@ -90,17 +90,17 @@ class RehearsalStore(PassingStore):
 
     @property
     def changed(self) -> Collection[DocumentRef]:
-        """The documents that were committed."""
+        """The committed documents."""
         return self._expects.keys()
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Take `batch` in. Raises LimitExceeded if all together is more than one import may be."""
-        # Others have their turn between the parts of a long import.
+        """Add `batch`. Raises LimitExceeded if everything together exceeds one import."""
+        # Other tasks run between the parts of a long import.
         await asyncio.sleep(0)
         for require in batch.requires:
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
-        # The first expectation counts: it is of what the store has.
+        # The first expectation counts: it is about the store's state.
         for change in batch.puts:
             self._expects.setdefault(change.ref, change.expects)
             self._leave(change.ref, Document(change.ref, change.expects + 1, change.body))
@@ -114,7 +114,7 @@ class RehearsalStore(PassingStore):
         return CommitReceipt(_BEYOND, _BEYOND + len(batch.entries) - 1)
 
     def merged(self, *, at: Instant) -> Batch | None:
-        """Return all that was committed as one batch; None if nothing was."""
+        """Return all commits as one batch; None if there were none."""
         if not self._entries:
             return None
         return self._merged(at)
@@ -130,7 +130,7 @@ class RehearsalStore(PassingStore):
             elif expects:
                 deletes.append(DeleteChange(ref, expects))
             elif ref not in self._requires:
-                # Made and removed within the import: all that is left is that it is absent.
+                # Created and removed within the import: all that is left is that it is absent.
                 requires.append(RequireRevision(ref, 0))
         return Batch(
             space=self._space,
@@ -143,7 +143,7 @@ class RehearsalStore(PassingStore):
         )
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
-        """Return the documents as what was committed would leave them."""
+        """Return the documents as the commits would leave them."""
         documents = await self._inner.get(space, refs)
         if space != self._space:
             return documents
@@ -163,7 +163,7 @@ class RehearsalStore(PassingStore):
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        """Return the documents of a collection as what was committed would leave them."""
+        """Return the documents of a collection as the commits would leave them."""
         overlay = self._overlays.get(collection) if space == self._space else None
         if not overlay:
             return await super().scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
@@ -182,7 +182,7 @@ class RehearsalStore(PassingStore):
         return documents[:limit]
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
-        """Return the number of documents as what was committed would leave them."""
+        """Return the number of documents as the commits would leave them."""
         if space != self._space or not self._overlays.get(collection):
             return await super().count(space, collection)
         return await count_scanned(self, space, collection)
@@ -204,7 +204,7 @@ class RehearsalStore(PassingStore):
 
 
 class _KeyWindow(NamedTuple):
-    """The keys with a prefix behind `after` and up to `last`; without end if `last` is empty."""
+    """The keys with a prefix after `after` and up to `last`; unbounded if `last` is empty."""
 
     prefix: str
     after: str
@@ -228,14 +228,14 @@ def _document_size(document: Document | None) -> int:
 
 
 async def turns_here(ctx: OperationContext, scope: Scope, survey: ArchiveSurvey) -> set[DocumentRef]:
-    """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
+    """Return which of the archive's turns this very space contains: keyed tags never match by chance."""
     return await _present_refs(ctx, scope, [ref for ref in survey.bootstrap_refs if ref.collection == transcript.TURNS])
 
 
 async def erased_here(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: ArchiveSurvey
 ) -> set[DocumentRef]:
-    """Return what of the archive this very space once held and holds no more: its journal still names it."""
+    """Return what of the archive this very space once contained and no longer does: its journal still names it."""
     archive_refs, record = survey.bootstrap_refs, survey.record
     journal_refs: set[DocumentRef] = set()
     runs: list[JournalEntry] = []
@@ -264,7 +264,7 @@ async def _present_refs(ctx: OperationContext, scope: Scope, refs: Sequence[Docu
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTurn:
-    """A turn of an archive, and which of its messages are brought along, in their order."""
+    """A turn of an archive, and which of its messages are imported, in order."""
 
     turn: TurnId
     parts: tuple[int, ...]
@@ -274,14 +274,14 @@ DraftT = TypeVar("DraftT", FactDraft, RuntimeSkillWrite)
 
 
 class RenamedTurns:
-    """The new ids of turns that were brought along so far."""
+    """New ids of the turns imported so far."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[TurnId, int], str] = {}
         self._turns: dict[TurnId, TurnId] = {}
 
     def note(self, sources: Iterable[ArchivedTurn], decisions: Sequence[WriteDecision], /) -> None:
-        """Remember what became of each of `sources`."""
+        """Record the outcome of each of `sources`."""
         for source, decision in zip(sources, decisions, strict=True):
             if decision.id is not None:
                 turn = self._turns[source.turn] = TurnId(decision.id)
@@ -313,9 +313,9 @@ REBUILT = frozenset(
         embedding.TAG_LINKS,
     }
 )
-"""Collections that are made again of what mode `bootstrap` brings."""
+"""Collections that are rebuilt from what mode `bootstrap` imports."""
 UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, planes_facts.FACTS, SKILLS, *BOOTSTRAP_HOMES}
-"""Collections of which mode `bootstrap` brings nothing."""
+"""Collections from which mode `bootstrap` imports nothing."""
 DOCUMENTS_PER_PART = 256
 _STORED_OUTCOMES = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 
@@ -323,15 +323,15 @@ _STORED_OUTCOMES = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 async def bootstrap_space(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
 ) -> MemoryImportReport:
-    """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
+    """Add the archive's new turns and records, and its newest version of each fact and skill.
 
-    Turns keep their conversations, or all go to the scope's if it names one. Doing it twice changes nothing. What
-    was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
-    cited. It is one commit, so it is whole or absent. After a lost race, other changes of the same documents and
+    Turns keep their conversations, or all go to the scope's if it names one. Repeating it changes nothing. What was
+    erased in this very space since the archive was taken stays erased. Citations of messages that are not here are
+    dropped. It is one commit, so it is whole or absent. After a lost race, other changes of the same documents and
     conversations in this runtime wait until it is through.
 
-    Raises, with nothing stored, LimitExceeded if it is more than one import may be, StoreBudgetExceeded if a bounded
-    store has no room for it, and the last Conflict after `RACES` lost ones.
+    Raises, with nothing stored, LimitExceeded if it exceeds one import, StoreBudgetExceeded if a bounded store has no
+    room for it, and the last Conflict after `RACES` lost ones.
     """
     survey = await asyncio.to_thread(survey_archive, reader)
     race = LostRaces()
@@ -359,7 +359,7 @@ async def bootstrap_space(
 
 
 def _rehearsal_context(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
-    """Return a context in which nothing that is rehearsed reaches what the runtime remembers of its store."""
+    """Return a context in which nothing rehearsed reaches the runtime's caches of its store."""
     spaces = SpaceRecords(rehearsal, ctx.clock, ctx.ids)
     return replace(
         ctx,
@@ -384,7 +384,7 @@ async def _add_archive(
     *,
     word: ArchiveWord,
 ) -> MemoryImportReport:
-    """Write what is new of the archive, plane by plane, and count what became of it."""
+    """Write what is new in the archive, plane by plane, and count the outcomes."""
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     deleted: Counter[str] = Counter()
@@ -410,7 +410,7 @@ async def _add_archive(
         imported[collection] += part_count.stored
         skipped[collection] += part_count.skipped
     if not GUARDS.isdisjoint(counts):
-        # Behind the facts: what the archive believes was allowed there.
+        # After the facts: what the archive believes was allowed there.
         target = partial(_home_of, scope)
         for collection, part_count in (
             await bring_guards(ctx, scope, reader, local_refs, home_of=target, word=word)
@@ -434,7 +434,7 @@ Write = TranscriptWrite | LongTermExtraction | ProcedureSource
 
 
 class _ToldPart(NamedTuple):
-    """A part of an archive as a write, and the turns that it brings."""
+    """A part of an archive as a write, and the turns that it contains."""
 
     plane: str
     write: Write
@@ -443,7 +443,7 @@ class _ToldPart(NamedTuple):
 
 
 def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
-    """Return facts and skills that cite what was brought along with them by its ids here."""
+    """Return facts and skills that cite what was imported with them by its ids here."""
     match write:
         case LongTermExtraction(facts=facts):
             return write.model_copy(update={"facts": tuple(map(renamed.cited_anew, facts))})
@@ -565,7 +565,7 @@ def _home_of(scope: Scope, key: ConversationKey) -> ConversationKey:
 
 
 def _turn_draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
-    """Return the turn as a host would send it, with its forgotten and erased messages left out."""
+    """Return the turn as a host would send it, without its forgotten and erased messages."""
     messages = tuple(
         message.model_copy(update={"at": transcript.ordered_at(turn, message)})
         for part, message in enumerate(turn.messages)

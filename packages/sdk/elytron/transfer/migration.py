@@ -42,14 +42,14 @@ class CopiedSpace(Value):
     documents: int
     entries: int
     sequence: int
-    """Of its last entry."""
+    """Sequence of its last entry."""
     blobs: int
     state_fingerprint: str
     event_fingerprint: str
 
 
 class CopyAccount:
-    """Entries of all journals that a copy has behind it, and those that there are."""
+    """Progress of a copy in journal entries, and their total."""
 
     def __init__(self, ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
         self._ends = ends
@@ -68,12 +68,12 @@ class CopyAccount:
         return cls(ends, progress)
 
     def reach(self, sequence: int, /) -> None:
-        """Say that the space under way is copied up to `sequence`."""
+        """Report that the current space is copied up to `sequence`."""
         if self._progress is not None:
             self._progress(self._behind + sequence, self._total)
 
     def finish(self, space: SpaceId, /) -> None:
-        """Say that `space` is copied and compared."""
+        """Report that `space` is copied and compared."""
         self._behind += self._ends.get(space, 0)
         self.reach(0)
 
@@ -90,8 +90,8 @@ async def migrate_store(
 ) -> tuple[CopiedSpace, ...]:
     """Copy every space of the store `source` to `target`, which appears whole if there is no store yet.
 
-    `progress` is called with how many entries of all journals are copied, and how many there are.
-    A store that is there must be as `copy_store` wants it. Raises what opening, `staged_store` and `copy_store` raise.
+    `progress` is called with the number of copied entries of all journals, and the total. An existing store must meet
+    the conditions of `copy_store`. Raises what opening, `staged_store` and `copy_store` raise.
     """
     there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
@@ -122,12 +122,12 @@ async def _copied_into(
 async def copy_store(
     source: Store, target: Store, /, *, ids: IdSource, progress: Progress | None = None
 ) -> tuple[CopiedSpace, ...]:
-    """Copy every space of `source` to `target`: documents, journal, and the bytes beside documents.
+    """Copy every space of `source` to `target`: documents, journal, and blobs of documents.
 
-    Indexes are built again and receipts of repeated calls stay behind. No caller may write to either meanwhile. A space
-    comes to light whole: what a copy left that was broken off is removed by the next one, which goes on behind what it
-    finds whole. Raises InvalidInput if the target has anything else, SpaceInUse if a caller wrote meanwhile,
-    SpaceIncomplete if a space of the source is itself there in part only, SpaceLocked if one is under a secret.
+    Indexes are rebuilt and receipts of repeated calls are not copied. No caller may write to either meanwhile. A space
+    appears whole: the next copy removes the remains of an interrupted one and continues after the complete spaces.
+    Raises InvalidInput if the target contains anything else, SpaceInUse if a caller wrote meanwhile, SpaceIncomplete if
+    a space of the source is itself incomplete, SpaceLocked if one is under a secret.
     """
     spaces = [space async for space in ports_store.scan_spaces(source)]
     await _require_no_secret(source, spaces)
@@ -143,7 +143,7 @@ async def copy_store(
 
 
 async def _require_no_secret(source: Store, spaces: Sequence[SpaceId]) -> None:
-    """Raise SpaceLocked for a space under its user's secret: what is sealed is bound to its place in this store."""
+    """Raise SpaceLocked for a space under its user's secret: sealed content is bound to its place in this store."""
     for space in spaces:
         (document,) = await source.get(space, (SECRET_SLOT,))
         if document is not None and read_secret_slot(document).state is SecretSlotState.MAKING:
@@ -158,13 +158,13 @@ async def copy_space(source: Store, target: Store, space: SpaceId, /, *, own: st
 
 
 async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
-    """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
+    """Return the spaces that an earlier copy completed. Raises InvalidInput if the target contains others."""
     copies: dict[SpaceId, CopiedSpace] = {}
     expected = set(spaces)
     async for space in ports_store.scan_spaces(target):
         (mark,) = await target.get(space, (FILLING,))
         if space in expected and mark is not None:
-            continue  # begun, and not seen through
+            continue  # begun, and not finished
         source_summary = await _copied_space(source, space) if space in expected else None
         here = await _copied_space(target, space)
         if here != source_summary:
@@ -197,7 +197,7 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, account: "Co
         raise
     except Conflict as conflict:
         raise SpaceInUse(space=space, problem=f"was changed in the target during the copy: {_ALONE}") from conflict
-    # Both are read again from front to back: neither store's word is taken for it.
+    # Both are read again from front to back instead of trusting either store.
     if await _copied_space(target, space) != summary or await _has_grown(source, space, summary):
         raise _changed_space(space)
     return summary
@@ -208,7 +208,7 @@ async def _copy_batches(
 ) -> AsyncIterator[Batch]:
     """Yield the space of `summary` in `count` batches of documents and entries; the last has the space's record.
 
-    Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
+    Raises SpaceInUse instead of yielding the last if the space has changed, so that nothing of it appears.
     """
     collections = await _space_collections(source, space)
     ordered = (item async for item in space_documents(source, space, collections=collections) if item.ref != REF)
@@ -246,7 +246,8 @@ async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:
 
 
 async def _space_collections(store: Store, space: SpaceId) -> tuple[str, ...]:
-    # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
+    # In addition to every space's collections, those that its journal names: the server's own space contains keys and
+    # users.
     return tuple(
         dict.fromkeys(COLLECTIONS)
         | {entry.ref.collection: None async for entry in ports_store.scan_entries(store, space)}
@@ -254,7 +255,7 @@ async def _space_collections(store: Store, space: SpaceId) -> tuple[str, ...]:
 
 
 async def _space_files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
-    """Yield the keys of the documents that have bytes beside them, with these, which are read before the next."""
+    """Yield the keys of the documents that have blobs, with these, which are read before the next."""
     async for document in space_documents(store, space, collections=sorted(gateway.WITH_BLOBS)):
         chunks = store.read_blob(space, document.ref.key)
         # The first chunk is read now, since only that shows whether there is a blob.
@@ -272,7 +273,7 @@ async def _chain_chunks(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterat
 
 
 async def _copied_space(store: Store, space: SpaceId) -> CopiedSpace:
-    """Return what the space is in `store`, every byte of it read."""
+    """Return the summary of the space in `store`, every byte of it read."""
     events, state = EventFingerprint(), StateFingerprint()
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
     async for entry in ports_store.scan_entries(store, space):

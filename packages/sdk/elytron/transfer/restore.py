@@ -36,15 +36,15 @@ from elytron_core.ports.store import (
 from elytron_core.scope import Scope
 
 BATCH = 1_000
-"""Largest number of documents or entries of one batch."""
+"""Maximum number of documents or entries in one batch."""
 
 
 async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
-    """Remove what a filling left that was killed, or still runs: that one cannot go on. Raises Conflict."""
+    """Remove the remains of a filling that was killed or still runs: that one cannot continue. Raises Conflict."""
     if not await store.journal(space, after=0, limit=1):
         return
     (mark,) = await store.get(space, (FILLING,))
-    # From here on neither a first write nor the other filling gets through, so the erasure removes no memories.
+    # From here on neither a first write nor the other filling succeeds, so the erasure removes no memories.
     batch = Batch(
         space=space,
         at=at,
@@ -57,8 +57,8 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
 
 
 def batch_count(*, documents: int, entries: int, blobs: int) -> int:
-    """Return the number of batches that a filling of so much takes; each must have an entry."""
-    # Blobs are written behind the first batch and before the last.
+    """Return the number of batches of a filling of this size; each must have an entry."""
+    # Blobs are written after the first batch and before the last.
     fewest = 2 if blobs and entries > 1 else 1
     return max(-(-max(documents, entries) // BATCH), fewest)
 
@@ -71,18 +71,19 @@ def batch_share(total: int, number: int, count: int, /) -> int:
 async def fill_space(
     store: Store, batches: AsyncIterator[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
 ) -> int:
-    """Commit the `count` batches of a space, and `files` behind the first; return the last sequence.
+    """Commit the `count` batches of a space, and `files` after the first; return the last sequence.
 
-    The space's record is in the last batch. `own` is a unique id. Raises Conflict if the space
-    was not empty, or was not left alone.
+    The space's record is in the last batch. `own` is a unique id. Raises Conflict if the space was not empty, or others
+    wrote to it.
     """
-    # The second mark is this filling's alone: if another one has begun again, the first is stored again, but not this.
+    # The second mark belongs only to this filling: if another one has started again, the first is stored again, but not
+    # this.
     marks = (FILLING, DocumentRef(SPACE, own)) if count > 1 else ()
     sequence = 0
     number = 0
     async for batch in batches:
         sequence = (await store.commit(_guard_batch(batch, marks, number, count))).last
-        # Behind the first batch, whose marks keep all other writers out.
+        # After the first batch, whose marks exclude all other writers.
         if number == 0:
             await files()
         number += 1
@@ -90,7 +91,7 @@ async def fill_space(
 
 
 def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], number: int, count: int) -> Batch:
-    """Return a batch of a filling so that it is refused where the space is not, or no more, its own."""
+    """Return a batch of a filling that is rejected unless the space still belongs to it."""
     if count == 1:
         return replace(batch, requires=(RequireRevision(FILLING, 0),))
     if number == 0:
@@ -109,14 +110,14 @@ _BOOTSTRAP_COLLECTIONS = frozenset({transcript.TURNS, facts.FACTS, skills.SKILLS
 
 
 class ArchiveSurvey(NamedTuple):
-    """The contents of an archive, in short."""
+    """Summary of an archive's contents."""
 
     counts: dict[str, int]
     """Number of documents of each collection."""
     record: Document | None
     """The space's record; None in an archive without private material."""
     bootstrap_refs: frozenset[DocumentRef]
-    """The documents that mode `bootstrap` may bring."""
+    """The documents that mode `bootstrap` may import."""
     own: tuple[DocumentRef, ...]
     """The runtime's own records."""
     fingerprint_without_own: str
@@ -162,7 +163,7 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
 
 
 def contents_text(counts: Mapping[str, int], /) -> str:
-    """Return what an archive holds in words, which say so where it holds no messages."""
+    """Return an archive's contents in words, which say so if it contains no messages."""
     names = [f"{count} {collection}" for collection, count in counts.items()]
     return ", ".join(names if counts.get(transcript.TURNS) else [*names, "no messages"])
 
@@ -174,7 +175,7 @@ def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
 
 
 async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:
-    """Yield `items`, each made in another thread, so that the event loop is free meanwhile."""
+    """Yield `items`, each produced in another thread, so that the event loop is free meanwhile."""
     while (item := await asyncio.to_thread(next, items, None)) is not None:
         yield item
 
@@ -189,14 +190,14 @@ _RACE_PROBLEM = "was changed by another caller during the restore, which stored 
 async def full_restore(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, with_agents: bool, dry_run: bool
 ) -> MemoryImportReport:
-    """Bring documents and journal back exactly as they were; the space must be empty.
+    """Restore documents and journal exactly as they were; the space must be empty.
 
     Without `with_agents` the runtime's own records are left out, and the journal says that they are gone: an agent acts
-    on them, so they come from a store of the same owner alone.
+    on them, so they are only accepted from a store of the same owner.
 
-    The space's record comes last: until then the space reads as empty, no other writer can write there, and what a
-    killed restore left behind is removed by the next one. Of two at the same time one gets through whole. Raises
-    SpaceInUse if the space has memories, and if another restore took the space over.
+    The space's record comes last: until then the space reads as empty, no other writer can write there, and the next
+    restore removes the remains of a killed one. Of two concurrent ones, one completes. Raises SpaceInUse if the space
+    has memories, and if another restore took the space over.
     """
     ctx.spaces.forget(scope.space)  # another process may have erased it
     if await ctx.spaces.find(scope.space) is not None:
@@ -236,7 +237,7 @@ async def full_restore(
 async def _restore_archive(
     ctx: OperationContext, space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef]
 ) -> int:
-    """Commit the archive, and return the last sequence. Raises Conflict where the space was not left alone."""
+    """Commit the archive, and return the last sequence. Raises Conflict if others wrote to the space."""
 
     async def files() -> None:
         for blob in reader.manifest.blobs:
@@ -255,7 +256,7 @@ async def _blob_pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
 def _restore_batches(
     space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef], count: int
 ) -> Iterator[Batch]:
-    """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
+    """Yield the batches of a restore: documents and entries in parallel, the space's record in the last."""
     omissions = frozenset(left_out)
     documents = (document for document in reader.documents() if document.ref != REF and document.ref not in omissions)
     entries = _with_erasures(reader.entries(), left_out)
@@ -274,7 +275,7 @@ def _restore_batches(
 
 
 def _with_erasures(entries: Iterator[JournalEntry], refs: Sequence[DocumentRef]) -> Iterator[JournalEntry]:
-    """Yield the entries of an archive, and behind them an erasure of each document that is left out."""
+    """Yield the entries of an archive, and after them an erasure of each document that is left out."""
     last: JournalEntry | None = None
     for last in entries:
         yield last

@@ -67,7 +67,7 @@ _PLANES = {
 async def plan_candidates(
     ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Return the changes of writing these candidates now, and the decision on each, in their order."""
+    """Return the changes of writing these candidates now, and the decision on each, in order."""
     citation_names = (name for draft in write.candidates for name in draft.citations)
     messages = await cited_messages(ctx, scope.space, citation_names)
     cited = {name: one for name, one in messages.items() if one is not None}
@@ -105,7 +105,7 @@ async def plan_candidates(
 async def admit_candidate(
     ctx: OperationContext, scope: Scope, draft: CandidateDraft, record: SpaceRecord, /
 ) -> tuple[WriteDecision, ChangeSet]:
-    """Return the decision of its plane on one accepted candidate, and its changes."""
+    """Return its plane's decision on one accepted candidate, and its changes."""
     changes = ChangeSet(record)
     if None in (await cited_messages(ctx, scope.space, draft.citations)).values():
         return _unfounded_decision(draft), changes
@@ -121,7 +121,7 @@ async def _admit_accepted(
     record: SpaceRecord,
     changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
-    """Put what was accepted into `changes` and return the decisions of their planes, by place."""
+    """Put the accepted candidates into `changes` and return their planes' decisions, by position."""
     facts: dict[int, FactDraft] = {}
     skills: dict[int, RuntimeSkillWrite] = {}
     gardens: dict[int, GardenDraft] = {}
@@ -158,7 +158,7 @@ async def _admit_accepted(
 def _private_links(
     drafts: Mapping[int, CandidateDraft], decisions: Sequence[tuple[int, WriteDecision]]
 ) -> list[RestingMemory]:
-    """Return the private documents that were written, each with what its candidate cites."""
+    """Return the private documents that were written, each with its candidate's citations."""
     return [
         RestingMemory(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
         for place, decision in decisions
@@ -173,7 +173,7 @@ async def _keep_waiting(
     record: SpaceRecord,
     changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
-    """Put what waits into `changes`, each candidate once however often it is proposed, and return the decisions."""
+    """Put the pending candidates into `changes`, each once however often it is proposed, and return the decisions."""
     if not waiting:
         return []
     documents = await ctx.store.scan(scope.space, candidates.CANDIDATES, limit=limits.SCAN_MAX)
@@ -262,7 +262,7 @@ def _unfounded_decision(draft: CandidateDraft) -> WriteDecision:
 
 
 def _said_already(draft: CandidateDraft, current_facts: Sequence[Fact]) -> WriteDecision | None:
-    """Return the decision on a fact that is there already, and that this candidate adds no evidence to."""
+    """Return the decision on a fact that already exists, and to which this candidate adds no evidence."""
     proposal = draft.proposal
     if not isinstance(proposal, FactProposal) or proposal.operation is FactOperation.DELETE:
         return None
@@ -320,7 +320,7 @@ def _proposed_skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal
 
 
 async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[Fact]:
-    """Return the newest facts that count in the conversation, if there is a fact to compare them with."""
+    """Return the newest facts that apply in the conversation, if there is a fact to compare them with."""
     if not any(isinstance(draft.proposal, FactProposal) for draft in drafts):
         return []
     documents = await ctx.store.scan(scope.space, FACTS, limit=limits.SCAN_MAX, descending=True)

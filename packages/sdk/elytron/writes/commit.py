@@ -33,7 +33,7 @@ _REPORTS = VouchedMaker(MemoryWriteReport, "space", "decisions", "sequence", "ch
 class PlannedWrite:
     """A write ready to commit.
 
-    `about` is the subject of its journal line if nothing changes; `grown` is the head that other writes may build on.
+    `about` is the subject of its journal entry if nothing changes; `grown` is the head that other writes may build on.
     `beside` is committed in the same batch, and no part of the report.
     """
 
@@ -70,7 +70,7 @@ async def commit_write(
             is_said = bool(planned.changes) or request.idempotency_key is not None
             if not is_said and not planned.beside:
                 return planned.report(space)
-            # Writes that build on a head go with the others of its line, in one group.
+            # Writes that build on a head are grouped with the others of its line.
             if await (race.waited(planned.about) if planned.grown is None else race.held_back(planned.about)):
                 continue
             batch = _write_batch(ctx, space, request, record, planned, is_new=is_new)
@@ -80,7 +80,7 @@ async def commit_write(
                 ctx.spaces.forget(space)
                 if await ctx.spaces.find(space) == record:
                     raise
-                # Told apart by the secret of a record that does not stand: a first write that was not the first.
+                # Judged with the secret of a record that was not stored: a first write that was not the first.
                 continue
             except Conflict as conflict:
                 ctx.spaces.forget(space)
@@ -89,7 +89,7 @@ async def commit_write(
             if committed.replayed:
                 return _first_report(request, record, committed)
             _tell_fold(ctx, batch, planned, committed)
-            # Entries of what was committed beside the write follow its own, and are no part of its report.
+            # Entries of `beside` follow the write's own, and are no part of its report.
             others = len(planned.beside.entries) if planned.beside else 0
             return planned.report(space, sequence=committed.last - others if is_said else 0)
 
@@ -97,13 +97,13 @@ async def commit_write(
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
     entries = number_entries(batch, after=committed.first - 1)
-    if not planned.changes.deletes:  # what goes is left to the journal
+    if not planned.changes.deletes:  # deletions are left to the journal
         ctx.folds.feed(batch.space, fed_commit(entries, planned.changes.folded))
     nudge_embedding(ctx, batch.space)
 
 
 def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: CommitReceipt) -> MemoryWriteReport:
-    """Return what was reported when the write of this key was committed first."""
+    """Return the report of the first write with this key."""
     assert request.idempotency_key is not None
     answer = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
     first = MemoryWriteReport.from_bytes(answer)
@@ -111,10 +111,10 @@ def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: C
 
 
 async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> CommitReceipt:
-    """Commit `batch`; others build on the head that it is to leave behind, unless it does not."""
+    """Commit `batch`; others build on its expected head, unless the commit fails."""
     if grown is None:
         return await ctx.store.commit(batch)
-    # Before the commit, so that writes of the same moment build on it and share its flush.
+    # Before the commit, so that concurrent writes build on it and share its flush.
     ctx.heads.expect(batch.space, grown)
     try:
         committed = await ctx.store.commit(batch)

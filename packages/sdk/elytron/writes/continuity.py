@@ -51,7 +51,7 @@ BLANK = "the text is empty"
 
 @dataclass(slots=True)
 class _NoteWriter:
-    """Documents that one write puts into a conversation."""
+    """Writes documents into a conversation."""
 
     record: SpaceRecord
     scope: Scope
@@ -65,7 +65,7 @@ class _NoteWriter:
         return self.record.conversation_tag(self.scope.conversation_key)
 
     def named_ref(self, purpose: str, name: str, /) -> DocumentRef:
-        """Return where this conversation keeps what is called `name`."""
+        """Return the ref of this conversation's document called `name`."""
         return DocumentRef(
             self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}"
         )
@@ -81,7 +81,7 @@ class _NoteWriter:
         kind: type[ValueT],
         **more: Any,
     ) -> None:
-        """Write `draft` in the place of `current`; the same again changes nothing."""
+        """Write `draft`, replacing `current`; an equal one changes nothing."""
         channel, conversation = self.scope.conversation_key
         fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
         value = kind.model_validate({**dict(draft), **fields, **more})
@@ -93,7 +93,7 @@ class _NoteWriter:
         self._decide(outcome, draft, id=id_of(ref))
 
     def refuse(self, draft: Value, reason: str, /, *, outcome: WriteOutcome = WriteOutcome.REJECTED) -> None:
-        """Leave `draft` out."""
+        """Reject `draft`."""
         self._decide(outcome, draft, verdict=AdmissionVerdict.REJECT, reason=reason)
 
     def planned(self) -> PlannedWrite:
@@ -126,7 +126,7 @@ async def plan_execution(
 async def plan_summary(
     ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Return the changes of writing this summary now; none if it covers less than one that is in use."""
+    """Return the changes of writing this summary now; none if it covers less than a current one."""
     writer = _open_writer(ctx, scope, record, continuity.SUMMARIES)
     ref = DocumentRef(continuity.SUMMARIES, writer.tag)
     current, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
@@ -157,10 +157,10 @@ async def plan_drawn_notes(
     record: SpaceRecord,
     /,
 ) -> PlannedWrite:
-    """Return the changes of writing these notes, drawn from `turns`, now.
+    """Return the changes of writing these notes, made from `turns`, now.
 
-    A note that was drawn before is drawn again from what it cites and what was said.
-    One that a caller wrote or hid stays.
+    An existing generated note is regenerated from its citations and the new messages. One that a caller wrote or hid
+    stays.
     """
     writer = _open_writer(ctx, scope, record, continuity.NOTES)
     for draft in write.notes:
@@ -275,7 +275,7 @@ class _CapsuleChanges:
         self._stored: dict[DocumentRef, ContinuityCapsule] = {}
 
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
-        # The space keeps few of them, so all are at hand; more than that are only there until the next write.
+        # A space has few of them, so all are loaded; an excess is only there until the next write.
         for document in await ctx.store.scan(scope.space, continuity.CAPSULES, limit=limits.SCAN_MAX):
             self._stored[document.ref] = ContinuityCapsule.from_bytes(document.body)
             self._capsules[document.ref] = (self._stored[document.ref], document.revision)
@@ -290,7 +290,7 @@ class _CapsuleChanges:
 
     @property
     def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
-        """Return the stored capsules that do not rest any more on all that they cited, each with what is left."""
+        """Return the stored capsules that have lost some of their citations, each with what is left."""
         remaining = {ref: self._capsules[ref][0].provenance if ref in self._capsules else () for ref in self._stored}
         return [
             (capsule, remaining[ref])
@@ -299,7 +299,8 @@ class _CapsuleChanges:
         ]
 
     def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
-        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged otherwise."""
+        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged
+        differently."""
         for one in self.all:
             if (one.channel, one.conversation, one.kind) == (*home, kind) and facts.topic_key(one.topic) == topic:
                 return one.id.partition(":")[2]
@@ -426,7 +427,7 @@ class _SubjectChanges:
             end for draft in write.edges for end in (draft.source, draft.target)
         }
         await self._read(ctx, scope, [self._subject(name) for name in sorted(names)])
-        # A persona that takes another soul lets go of the one it had.
+        # A persona that takes another soul releases its former one.
         had = [subject.soul for subject, _ in self._current.values() if isinstance(subject, Subject)]
         souls = {binding.soul for binding in (*had, *(draft.soul for draft in write.subjects)) if binding is not None}
         await self._read(ctx, scope, [self._soul(name) for name in sorted(souls)])
@@ -437,7 +438,7 @@ class _SubjectChanges:
             self._current[ref] = (_document_value(document), document.revision)
 
     def enter(self, draft: SubjectDraft, /) -> WriteDecision:
-        """Take a subject in, or say why not."""
+        """Add a subject, or say why not."""
         ref = self._subject(draft.name)
         binding = self._now_at(self._soul(draft.soul.soul)) if draft.soul is not None else None
         reason = rules.subject_flaw(draft, bound_to=binding.subject if isinstance(binding, BoundSoul) else None)
@@ -466,7 +467,7 @@ class _SubjectChanges:
         return WriteDecision(plane=RecallPlane.SUBJECT, id=subject.id, outcome=outcome, name=draft.name)
 
     def join(self, draft: EdgeDraft, /) -> WriteDecision:
-        """Take an edge in, or say why not."""
+        """Add an edge, or say why not."""
         ends = {draft.source, draft.target}
         known_ends = frozenset(end for end in ends if self._now_at(self._subject(end)) is not None)
         name = _draft_name(draft)

@@ -57,7 +57,7 @@ async def edit_message(
 
 
 async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> MessageMemory:
-    """Return the message with this id, or the latest edit that is shown in its place.
+    """Return the message with this id, or the latest edit shown in its place.
 
     Raises NotFound; InvalidInput for a message that was hidden and not edited.
     """
@@ -75,7 +75,7 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> M
 async def _plan_edit(
     ctx: OperationContext, scope: Scope, memory: MessageMemory, request: MemoryCorrectRequest, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Return the batch that hides a message and stores the edit: of its speaker, at its time. Raises InvalidInput.
+    """Return the batch that hides a message and stores the edit with its speaker and time. Raises InvalidInput.
 
     Nothing is planned for a message that says so already.
     """
@@ -86,7 +86,7 @@ async def _plan_edit(
     at = message.at if message.at is not None else turn.recorded_at
     edit = message.model_copy(update={"text": request.content, "at": at})
     draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
-    # It rests on what the message rested on, and on no word beyond a member's own: an edit makes nothing trustworthy.
+    # It is based on what the message was based on, and on no authority beyond a member's own: an edit adds no trust.
     changes = {"metadata": turn.metadata | {EDIT_OF: memory.id}, "external_content_used": turn.external_content_used}
     write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=changes),), origin=turn.origin))
     assert isinstance(write, TranscriptWrite)

@@ -68,7 +68,7 @@ _VERSIONS_AT_ONCE = 2
 async def plan_facts(
     ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Judge each draft in order, later ones against what earlier ones leave."""
+    """Judge each draft in order, later ones against the results of earlier ones."""
     kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
     drafts = zip(write.facts, kinds, strict=True)
     write = write.model_copy(
@@ -96,14 +96,14 @@ class _SlotChanges:
         self.changes = ChangeSet(record)
 
     def ref(self, draft: FactDraft, /) -> DocumentRef:
-        """Return the place of a draft's slot in this conversation."""
+        """Return the ref of a draft's slot in this conversation."""
         return slot_ref(self._record, self._key_of(draft))
 
     def _key_of(self, draft: FactDraft) -> SlotKey:
         return SlotKey(draft.fact_kind, draft.topic, self._home(draft))
 
     def refusal(self, draft: FactDraft, /) -> str:
-        """Return why a proposed value is not to be learned; an empty text if it may be."""
+        """Return why a proposed value may not be learned; empty if it may."""
         if draft.operation is planes_facts.FactOperation.DELETE:
             return ""
         is_forgotten = self._forgotten.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
@@ -117,7 +117,7 @@ class _SlotChanges:
         self._slots = await read_slots(ctx.store, scope.space, self._record, keys)
         await self._read_versions(ctx, scope)
         self._stored = tuple(fact for fact, _ in self._facts.values())
-        # Read before the tombstones: a change of these makes the rules another revision, and the write is judged again.
+        # Read before the tombstones: a change of these gives the rules a new revision, and the write is judged again.
         self._learning, revision = await read_learning(ctx, scope.space)
         self.changes.require(LEARNING, revision=revision)
         proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
@@ -132,7 +132,8 @@ class _SlotChanges:
                 await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
 
     async def _read_versions(self, ctx: OperationContext, scope: Scope) -> None:
-        """Read each slot's versions from the newest back, until one had ended before now: others had before it."""
+        """Read each slot's versions from the newest back, until one had ended before now: earlier ones had ended
+        too."""
         now = ctx.clock.now()
         ahead = {ref: slot.facts for ref, slot in self._slots.items()}
         page = _VERSIONS_AT_ONCE
@@ -148,7 +149,7 @@ class _SlotChanges:
             page *= _VERSIONS_AT_ONCE
 
     def versions(self, draft: FactDraft, /) -> list[planes_facts.Fact]:
-        """Return the newest versions of the draft's slot, oldest first, as the drafts before it leave them."""
+        """Return the newest versions of the draft's slot, oldest first, as earlier drafts leave them."""
         return [self._facts[name][0] for name in self._slots[self.ref(draft)].facts if name in self._facts]
 
     def put(self, fact: planes_facts.Fact, action: JournalAction, /) -> None:
@@ -216,7 +217,7 @@ def _replace_versions(
     because: str,
     now: Instant,
 ) -> None:
-    """End the other versions of a slot at the beginning of `fact`."""
+    """End the other versions of a slot at the start of `fact`."""
     began = fact.valid_from if fact.valid_from is not None else fact.ordered_at
     for version in replaceable_versions(versions, at=now):
         closed = replace_version(version, began=began, at=now, because=because, by=fact.id)
@@ -234,7 +235,7 @@ def _draft_fact(
     is_first: bool,
 ) -> planes_facts.Fact:
     observed_at = rules.observation_time(draft, at=now)
-    # A value that follows another is taken to hold from its observation on.
+    # A value that follows another is assumed to hold from its observation on.
     began = draft.valid_from if draft.valid_from is not None or is_first else observed_at
     return planes_facts.Fact(
         id=FactId(ctx.ids.new()),
@@ -250,7 +251,7 @@ def _draft_fact(
         confidence=rules.effective_confidence(draft),
         tier=draft.tier,
         certainty=draft.certainty,
-        # Stored as claimed: a claim of the future is data, and only its place in the order is another.
+        # Stored as claimed: a claim of the future is data, and only its position in the order differs.
         observed_at=draft.observed_at if draft.observed_at is not None else now,
         recorded_at=now,
         confirmed_at=observed_at,
@@ -283,7 +284,7 @@ def _confirm_fact(fact: planes_facts.Fact, draft: FactDraft, now: Instant) -> pl
 
 
 def draft_of(fact: planes_facts.Fact, /, *, citations: tuple[str, ...] = ()) -> FactDraft:
-    """Return a fact as it is proposed elsewhere. What it cites goes along only where those turns do."""
+    """Return a fact as a draft for elsewhere. Its citations are only included where those turns are."""
     return FactDraft(
         fact_kind=fact.kind,
         topic=fact.topic,
@@ -320,7 +321,7 @@ class _SpaceBatch:
 async def plan_change(
     ctx: OperationContext, scope: Scope, here: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
 ) -> SettledChanges[FactChangeReport]:
-    """Return what a control call changes now. Raises NotFound, InvalidInput, PreconditionFailed."""
+    """Return the changes of a control call now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
     if not isinstance(memory, FactMemory):
         problem = (
@@ -371,7 +372,7 @@ def _remaining_versions(request: FactChangeRequest, versions: Iterable[tuple[Fac
 
 
 async def _put_fact(batch: _SpaceBatch, memory: FactMemory, change: FactChange) -> None:
-    """Add the changed fact to a batch, and the version that takes its place."""
+    """Add the changed fact to a batch, and the version that replaces it."""
     before = memory.fact
     action = JournalAction.WRITE if change.successor is not None else JournalAction.OPERATOR
     action = JournalAction.DELETE if change.fact.state is planes_facts.FactState.DELETED else action
@@ -418,14 +419,14 @@ async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
 
 
 def _following_versions(batch: _SpaceBatch, fact: Fact) -> list[tuple[DocumentRef, tuple[Fact, int]]]:
-    """Return the versions behind a fact in its slot."""
+    """Return the versions after a fact in its slot."""
     places = list(batch.versions)
     here = DocumentRef(planes_facts.FACTS, fact.id)
     return [(ref, batch.versions[ref]) for ref in places[places.index(here) + 1 :]] if here in places else []
 
 
 def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
-    """Make the other versions of a fact at least as private; of one that has ended, the earlier ones alone."""
+    """Make the other versions of a fact at least as private; for one that has ended, only the earlier ones."""
     later = {ref for ref, _ in _following_versions(batch, fact)} if is_past(fact, at=batch.now) else set[DocumentRef]()
     for ref, (version, revision) in batch.versions.items():
         stricter = tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later else None
@@ -442,7 +443,7 @@ async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId]
 
 
 async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
-    """Store what is remembered of a space. Nothing is refused over it: what fails now is stored another time."""
+    """Store the remembered uses of a space. Nothing fails because of it: a failure is retried later."""
     pending = dict(list(ctx.fact_uses.of(space).items())[-limits.SCAN_MAX :])
     try:
         if not pending or await ctx.spaces.find(space) is None:
@@ -454,13 +455,13 @@ async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
 
 
 async def keep_all_uses(ctx: OperationContext, /, *, within_s: float) -> None:
-    """Store what is remembered of each space, before the runtime ends; after that time, of no further one."""
+    """Store the remembered uses of each space before the runtime ends; after that time, of no further one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within_s
     for space in ctx.fact_uses.spaces():
         if loop.time() > end:
             return
-        # A space that its user closed at this moment keeps what was stored before.
+        # A space that its user is closing keeps what was stored before.
         with calling_as(SERVER), suppress(SealError):
             await keep_uses(ctx, space)
 

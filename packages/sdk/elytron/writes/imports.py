@@ -37,7 +37,7 @@ _ALWAYS_NAMED: Final = frozenset({"", "chat", "_chat", "conversations", "message
 _WINDOW_MS: Final = 14 * 3600 * 1000
 _SHARE = 0.3
 _SWAPPED_SHARE = 0.1
-"""Short answers are met again by chance at the same minute of another day, but far less often."""
+"""Short answers are repeated by chance at the same minute of another day, but far less often."""
 _RUN = 3
 
 
@@ -58,7 +58,7 @@ class ReplacedTurn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportedChanges:
-    """What is known of the turns of an import: those that are not stored and why, and those that replace another."""
+    """Analysis of an import's turns: those that are not stored and why, and those that replace another."""
 
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     replaced: dict[str, ReplacedTurn] = field(default_factory=dict[str, ReplacedTurn])
@@ -123,7 +123,7 @@ def hide_earlier(changes: ChangeSet, stored: ReplacedTurn, /, *, at: Instant) ->
 
 
 def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
-    """Return a turn that says which message it replaces, if it replaces one, and is hidden or put away as that is."""
+    """Return a turn with the message that it replaces, if any, hidden or archived as that one is."""
     if stored is None:
         return turn
     earlier = transcript.message_id(TurnId(stored.document.ref.key), 0)
@@ -132,7 +132,7 @@ def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
 
 
 def messages_of(turns: Iterable[Turn], /) -> Iterator[tuple[Turn, int]]:
-    """Yield each message of `turns` as its turn and its number there."""
+    """Yield each message of `turns` as its turn and its index there."""
     for turn in turns:
         for part in range(len(turn.messages)):
             yield turn, part
@@ -164,7 +164,7 @@ async def erasure_marks(
 async def compare_import(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, report: MemoryWriteReport, /
 ) -> MemoryWriteReport:
-    """Return the report of a judged import with the turns as duplicates that are stored under another id."""
+    """Return the report of a judged import, with turns that are stored under another id as duplicates."""
     comparison, record = write.comparison, await ctx.spaces.find(scope.space)
     assert comparison is not None
     if record is None:
@@ -211,7 +211,7 @@ def _repeat_of(comparison: ImportComparison, place: int) -> int:
 
 
 def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -> int | None:
-    """Return the sequence of the equal imported message whose time has day and month the other way round."""
+    """Return the sequence of the equal imported message whose time has day and month swapped."""
     at = swapped_time(message.at) if message.at is not None else None
     if at is None or at == message.at:
         return None
@@ -223,7 +223,7 @@ def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -
 def _stored_sequences(
     messages: StoredMessages, drafts: Sequence[TurnDraft], comparison: ImportComparison
 ) -> dict[int, tuple[int, int | None]]:
-    """Return by place the sequence of each draft's equal, and with which difference of time it was recognised.
+    """Return by position the sequence of each draft's equal, and the time difference that matched.
 
     The drafts have the first difference in their times already.
     """
@@ -254,7 +254,7 @@ def _stored_sequences(
 async def _erased_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, write: TranscriptWrite, messages: StoredMessages
 ) -> set[int]:
-    """Return the places of drafts that are neither among the stored messages nor more than were erased of them."""
+    """Return the positions of drafts that are not stored, and not more than were erased of them."""
     if write.restore_erased or not await ctx.store.scan(scope.space, ERASED_IMPORTS, limit=1):
         return set()
     key, comparison = scope.conversation_key, write.comparison or ImportComparison()
@@ -277,7 +277,7 @@ async def _erased_places(
 async def _search_conversation(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord
 ) -> ComparedConversation | None:
-    """Return the conversation of the channel that holds most of the drafts, a sample of a file; None if none does."""
+    """Return the conversation of the channel with most of the drafts, a sample of a file; None if none matches."""
     is_swapped = write.comparison is not None and write.comparison.is_swapped
     sample = [draft.messages[0] for draft in (_swapped_drafts(write.turns) if is_swapped else write.turns)]
     best: ComparedConversation | None = None
@@ -304,10 +304,10 @@ async def _search_conversation(
 def _swapped_count(
     head: transcript.Conversation, messages: StoredMessages, drafts: Sequence[TurnDraft], matches: Container[int]
 ) -> int:
-    """Return how many drafts are stored with day and month the other way round; 0 if that may be chance."""
+    """Return how many drafts are stored with day and month swapped; 0 if that may be chance."""
     places = [place for place, draft in enumerate(drafts) if _moved_draft(draft, swapped_time) is not draft]
     rest = [drafts[place].messages[0] for place in places if place not in matches]
-    # What is said often, perhaps every day at one time, says nothing of an order.
+    # Frequent messages, perhaps daily at one time, say nothing about an order.
     rare = [message for message in rest if len(messages.timed.get(message_key(message), ())) == 1]
     count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare)
     return count if count >= max(min(_RUN, len(places), head.turns), _SWAPPED_SHARE * len(rest)) else 0
@@ -327,7 +327,7 @@ def _swapped_drafts(drafts: Iterable[TurnDraft]) -> tuple[TurnDraft, ...]:
 async def _candidate_heads(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, sample: Sequence[Message]
 ) -> list[transcript.Conversation]:
-    """Return the conversations that may be the one of a sample, the likeliest first: by time, speakers and title."""
+    """Return the conversations that may match a sample, the likeliest first: by time, speakers and title."""
     times = [message.at for message in sample if message.at is not None]
     speakers = {message.speaker for message in sample if message.speaker is not None}
     heads: list[tuple[bool, bool, int, transcript.Conversation]] = []
@@ -347,7 +347,7 @@ async def _candidate_heads(
 
 
 def _title_stem(title: str | None) -> str:
-    """Return a title without what a phone or browser adds to the name of a second file."""
+    """Return a title without what a phone or browser appends to a second file's name."""
     stem = _COPY.sub("", (title or "").casefold())
     return "" if stem in _ALWAYS_NAMED else stem
 
@@ -359,7 +359,7 @@ def _is_same(
     offset: int,
     matches: Sequence[tuple[int, int | None] | None],
 ) -> bool:
-    """Return whether a stored conversation is the one of a sample, by what it holds of it in the same time."""
+    """Return whether a stored conversation matches a sample, by their overlap in the same period."""
     count = sum(each is not None for each in matches)
     is_titled = _title_stem(head.title) == _title_stem(write.title) != ""
     assert head.first_at is not None

@@ -41,7 +41,7 @@ from elytron_core.ports.store import DocumentRef, ErasureTarget, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
 PAGE = 500
-"""Turns that are changed in one batch; a request about more, broken off, is finished by sending it again."""
+"""Turns changed in one batch; an interrupted request about more is finished by repeating it."""
 
 _ACTIONS = {
     Transition.ARCHIVE: AuditAction.ARCHIVED,
@@ -57,7 +57,7 @@ class _TouchedTurns:
 
     turns: list[tuple[TurnId, transcript.Turn]] = field(default_factory=list[tuple[TurnId, transcript.Turn]])
     emptied: set[TurnId] = field(default_factory=set[TurnId])
-    """Turns without text now, by this request or an earlier one that may not have got to remove its bytes."""
+    """Turns now without text, by this request or an earlier one that may not have removed its bytes."""
     derived: list[DerivedMemoryLink] = field(default_factory=list[DerivedMemoryLink])
     changed: bool = False
     sequence: int = 0
@@ -66,7 +66,7 @@ class _TouchedTurns:
 async def turn_lives(
     ctx: OperationContext, scope: Scope, request: MemoryTranscriptLifecycleRequest, /
 ) -> MemoryTranscriptLifecycleReport:
-    """Apply `request` to the scope's conversation and report what it touched.
+    """Apply `request` to the scope's conversation and report what it affected.
 
     Deleted text is gone from documents, index and every remain when this returns; facts and procedures that were
     accepted from it stay and are named. Broken off, the same request finishes the work.
@@ -91,7 +91,7 @@ async def _turn_pages(
     key: ConversationKey,
     request: MemoryTranscriptLifecycleRequest,
 ) -> AsyncIterator[list[DocumentRef]]:
-    """Yield where the turns stand that `request` means, in their order; ids of other conversations are none of them."""
+    """Yield the refs of the turns that `request` selects, in order; ids of other conversations select none."""
     tag = record.conversation_tag(key)
     if request.turn_ids:
         own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
@@ -104,7 +104,7 @@ async def _turn_pages(
             ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own | named_turns]
         )
         messages = [message for document in stored.values() for message in parts_of(document)]
-        # A text that is masked or deleted goes in all its versions.
+        # A masked or deleted text is removed in all its versions.
         versions = await message_versions(ctx, scope, messages)
         turn_keys = sorted({message.ref.key for family in versions.values() for message in family})
         for start in range(0, len(turn_keys), PAGE):
@@ -173,7 +173,7 @@ def _audit_events(
 async def _note_anew(
     ctx: OperationContext, scope: Scope, changes: ChangeSet, tag: ConversationTag, sequence: int
 ) -> None:
-    """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
+    """Add to a batch that daily notes are regenerated from the turn of this sequence on."""
     ref = DocumentRef(jobs.MAINTAINED, tag)
     progress, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
     if progress is not None and progress.noted >= sequence:
@@ -182,7 +182,7 @@ async def _note_anew(
 
 
 async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _TouchedTurns) -> None:
-    """Remove what is left of emptied turns: replaced bodies, attributes that go with the text, the index checkpoint."""
+    """Remove the remains of emptied turns: replaced bodies, attributes deleted with the text, the index checkpoint."""
     beside = [f"{turn}." for turn in touched.emptied]
     refs = [
         document.ref

@@ -27,7 +27,7 @@ def record_ref(
 
 
 def item_of(ref: DocumentRef, record: Record, /, *, score: float | None = None) -> RecordItem:
-    """Return the record stored at `ref` as a caller sees it."""
+    """Return the record stored at `ref` as callers see it."""
     return RecordItem(
         id=id_of(ref),
         namespace=record.namespace,
@@ -51,11 +51,11 @@ def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
 async def records_below(
     ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /, *, collection: str = RECORDS
 ) -> AsyncIterator[tuple[Document, Record]]:
-    """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too."""
+    """Yield the stored records whose namespace begins with `prefix`, including deleted and expired ones."""
     space_record = await ctx.spaces.find(space)
     if space_record is None:
         return
-    # Keys begin with a tag of the namespace's first part: others are not read.
+    # Keys begin with a tag of the namespace's first part, so others are not read.
     begin = space_record.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
     async for document in store.scan_documents(ctx.store, space, collection, prefix=begin):
         record = Record.from_bytes(document.body)
@@ -64,7 +64,7 @@ async def records_below(
 
 
 class RecordCommit(Value):
-    """The records after a put, in the order of its requests; `sequence` is 0 if all said the same before."""
+    """The records after a put, in request order; `sequence` is 0 if nothing changed."""
 
     refs: tuple[DocumentRef, ...]
     records: tuple[Record, ...]
@@ -82,7 +82,7 @@ async def put_records(
     has_history: bool,
     dry_run: bool = False,
 ) -> RecordCommit:
-    """Store values in `collection` in one commit, each in the place of the one of its name.
+    """Store values in `collection` in one commit, each replacing the one of its name.
 
     Without `has_history`, earlier versions are left out. Raises PreconditionFailed, with nothing stored, if a record
     has another version than the expected one, Unsupported for a time to live in a profile that cannot keep it.
@@ -104,7 +104,7 @@ async def put_records(
 
 
 NamedDocuments = Mapping[tuple[tuple[str, ...], str], tuple[DocumentRef, Document | None]]
-"""Records by namespace and key, as they are stored, with the place of each."""
+"""Records by namespace and key, as stored, with the ref of each."""
 
 
 async def documents_of_names(
@@ -116,7 +116,7 @@ async def documents_of_names(
     *,
     collection: str,
 ) -> NamedDocuments:
-    """Return the records of these names, and where each is, or would be."""
+    """Return the records of these names, and the ref of each."""
     refs = {name: record_ref(record, *name, collection=collection) for name in names}
     there = await documents_at(ctx.store, space, refs.values())
     return {name: (ref, there.get(ref)) for name, ref in refs.items()}

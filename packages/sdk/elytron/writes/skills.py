@@ -39,7 +39,7 @@ from elytron_core.scope import Scope
 
 
 class SkillRepository:
-    """Skills with their revisions, and what is changed of them; a skill reads back as it was last put."""
+    """Skills with their revisions, and pending changes; a skill reads back as it was last put."""
 
     def __init__(self, record: SpaceRecord, documents: Iterable[Document], /) -> None:
         self._record = record
@@ -63,7 +63,7 @@ class SkillRepository:
         return skill
 
     def __iter__(self) -> Iterator[Skill]:
-        """Yield the skills by name, so that what is decided never depends on their keys."""
+        """Yield the skills by name, so that no decision depends on their keys."""
         return (self._skills[name][0] for name in sorted(self._skills))
 
     def ref(self, skill: Skill, /) -> DocumentRef:
@@ -71,7 +71,7 @@ class SkillRepository:
         return DocumentRef(SKILLS, skill.id)
 
     def revision(self, skill: Skill, /) -> int:
-        """Return the revision at which `skill` was found; 0 if it is new."""
+        """Return the revision at which `skill` was read; 0 if it is new."""
         return self._skills[skill.name][1] if skill.name in self._skills else 0
 
     def put(self, skill: Skill, action: JournalAction, /) -> None:
@@ -117,11 +117,11 @@ async def read_skills(
 async def read_all_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, /, *, names: Iterable[str] = ()
 ) -> SkillRepository:
-    """Return the skills of the space, `limits.SKILLS_COMPARED` at most, and those of `names` for sure."""
+    """Return the skills of the space, at most `limits.SKILLS_COMPARED`, and always those of `names`."""
     documents = {
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
     }
-    # Less than a full page is all that there is.
+    # Less than a full page is everything.
     if len(documents) == limits.SKILLS_COMPARED:
         refs = [ref for name in names if (ref := DocumentRef(SKILLS, record.skill_tag(name))) not in documents]
         documents |= await documents_at(ctx.store, space, refs)
@@ -175,7 +175,7 @@ def _admit_skill(
 
 
 def _confirm_skill(repository: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
-    """Note that `current` was observed again: its citations grow, nothing else changes."""
+    """Record that `current` was observed again: its citations grow, nothing else changes."""
     citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
     if citations != current.citations:
         repository.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
@@ -251,8 +251,8 @@ async def record_reuse(
 async def touch_skills(ctx: OperationContext, scope: Scope, names: tuple[str, ...], /) -> None:
     """Count one use of each of the named skills; within six hours, as one.
 
-    Nothing is refused over it: where the store takes no write now, or others keep winning the race, the use is counted
-    another time.
+    Nothing fails because of it: if the store takes no write now, or others keep winning the race, the use is counted
+    later.
     """
     try:
         await settle_changes(ctx, scope.space, partial(_touch_skills, ctx, scope, names))
@@ -275,7 +275,7 @@ async def _touch_skills(
 async def plan_tool_feedback(
     ctx: OperationContext, scope: Scope, write: AgentToolUsageFeedbackWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Judge the feedback and return what it teaches: counts and short words, never a result."""
+    """Judge the feedback and return the resulting experience: counts and short words, never a result."""
     feedback = write.feedback
     registry_ref = DocumentRef(REGISTRIES, record.registry_tag(feedback.registry_ref.registry_id))
     experience_ref = _experience_ref(record, feedback)

@@ -42,7 +42,7 @@ from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope, tag_forms
 from elytron_core.text import similarity
 
-# Made by the hundred, of what the drafts hold.
+# Made by the hundred, from the drafts' own values.
 _TURNS = VouchedMaker(
     transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
@@ -60,7 +60,7 @@ _DELIVERY_FIELDS = (
     "external_content_used",
     "candidate_ids",
 )
-"""New fields of a turn from its delivery."""
+"""Fields that a turn gets from its delivery."""
 _DECISIONS = VouchedMaker(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
@@ -70,12 +70,12 @@ class ChangedTurn(StrEnum):
     REFUSE = "refuse"
     KEEP_FIRST = "keep_first"
     REPLACE = "replace"
-    """Another text replaces the stored one, which stays in history; other differences count for nothing."""
+    """Another text replaces the stored one, which stays in history; other differences are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRules:
-    """Requests of a write of turns. With `sequence`, its first new turn must become that one of its conversation."""
+    """Options of a write of turns. With `sequence`, its first new turn must get that one in its conversation."""
 
     changed: ChangedTurn = ChangedTurn.REFUSE
     sequence: int | None = None
@@ -88,23 +88,23 @@ class TurnRules:
 
 @dataclass(frozen=True, slots=True)
 class _RetriedTurn:
-    """A stored turn that was not delivered at first, with the state that its delivery gives it."""
+    """A stored turn that was first undelivered, and its state after its delivery."""
 
     name: NamedTurn
     turn_id: TurnId
     turn: transcript.Turn
     revision: int
     attributes: frozenset[str]
-    """The keys of the attributes that it has already."""
+    """The keys of its existing attributes."""
 
 
 async def plan_turns(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, rules: TurnRules, record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Return the batch that puts the turns of `write` behind what their conversation holds.
+    """Return the batch that appends the turns of `write` to their conversation.
 
-    A known host id with the same content is a duplicate. With other content, it completes a turn that was not
-    delivered at first, or is a TurnConflict, or is left out, as `rules` say.
+    A known host id with the same content is a duplicate. With other content, it completes a turn that was not delivered
+    at first, or is a TurnConflict, or is left out, as `rules` say.
     """
     key = scope.conversation_key
     tag = record.conversation_tag(key)
@@ -115,7 +115,7 @@ async def plan_turns(
     retried = await _retried_turns(ctx, scope, record, write, there)
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
-    # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
+    # No waiting from here on: what is planned on this head goes to the store before another writer plans.
     plan = _TurnPlan(scope, write, rules, record, tag, names, turn_names, imported, retried, head, ctx.clock.now())
     decisions = tuple([plan.decide(draft) for draft in write.turns])
     about, changes = DocumentRef(transcript.CONVERSATIONS, tag), plan.changes
@@ -132,7 +132,7 @@ async def plan_turns(
 
 @dataclass(slots=True)
 class _TurnPlan:
-    """The turns of a write, decided on one after another, with what each decision changes."""
+    """The turns of a write, decided one after another, with the changes of each decision."""
 
     scope: Scope
     write: TranscriptWrite
@@ -141,7 +141,7 @@ class _TurnPlan:
     tag: transcript.ConversationTag
     names: Mapping[str, DocumentRef]
     turn_names: dict[str, transcript.TurnName]
-    """What is stored under host ids, those of this write among them."""
+    """What is stored under host ids, including those of this write."""
     imported: ImportedChanges
     retried: Mapping[str, _RetriedTurn]
     head: transcript.Conversation
@@ -153,7 +153,7 @@ class _TurnPlan:
         self.changes = ChangeSet(self.record)
 
     def decide(self, draft: TurnDraft, /) -> WriteDecision:
-        """Return the decision on the next turn, which is in `changes` from here on. Raises TurnConflict, Conflict."""
+        """Return the decision on the next turn, which is then in `changes`. Raises TurnConflict, Conflict."""
         messages = transcript.evidence_of(draft.messages, draft.delivery)
         host_id = draft.host_id or ""
         if reason := _no_evidence(draft, messages) or self.imported.refused.get(host_id, ""):
@@ -172,7 +172,7 @@ class _TurnPlan:
     def _store(
         self, draft: TurnDraft, messages: tuple[transcript.Message, ...], digest: str, earlier: ReplacedTurn | None
     ) -> WriteDecision:
-        """Put a new turn behind the others, in the place of `earlier` if that is given."""
+        """Append a new turn, replacing `earlier` if given."""
         sequence = self.head.next_sequence + len(self.stored)
         if not self.stored and self.rules.sequence not in {None, sequence}:
             raise Conflict(what="the conversation's next turn", expected=self.rules.sequence or 0, found=sequence)
@@ -230,7 +230,7 @@ class TurnCompanion(Protocol):
     """Part of a batch that commits a turn."""
 
     def refs(self, record: SpaceRecord, /) -> Sequence[DocumentRef]:
-        """Return the places of the documents on which its changes build."""
+        """Return the refs of the documents on which its changes build."""
         ...
 
     def changes(
@@ -241,7 +241,7 @@ class TurnCompanion(Protocol):
         turn: transcript.Turn | None,
         /,
     ) -> ChangeSet:
-        """Return the further changes, with what is stored at those places.
+        """Return the further changes, given what is stored at those refs.
 
         `turn` is None unless it is new; without an id, there is no evidence.
         """
@@ -251,7 +251,7 @@ class TurnCompanion(Protocol):
 async def plan_beside(
     ctx: OperationContext, space: SpaceId, plan: Plan, companions: Sequence[TurnCompanion], record: SpaceRecord, /
 ) -> PlannedWrite:
-    """Return the planned write of one turn, with what `companions` commit beside it."""
+    """Return the planned write of one turn, with what `companions` commit with it."""
     refs = [ref for companion in companions for ref in companion.refs(record)]
     there = await documents_at(ctx.store, space, refs)
     planned = await plan(record)
@@ -268,7 +268,7 @@ async def plan_beside(
 
 
 def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, DocumentRef]:
-    """Return where the host ids of a write stand."""
+    """Return the refs of a write's host ids."""
     return {
         turn.host_id: DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
         for turn in write.turns
@@ -277,7 +277,7 @@ def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrit
 
 
 def _with_head(changes: ChangeSet, about: DocumentRef, head: transcript.Conversation, revision: int) -> ChangeSet:
-    """Return the batch of turns that were completed, with what they changed of their conversation's head."""
+    """Return the batch of completed turns, with their changes to their conversation's head."""
     if changes:
         changes.put(about, head, expects=revision, action=None)
     return changes
@@ -302,7 +302,7 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
         return f"delivery {draft.delivery.value} creates no evidence"
     if not all(similarity.is_blank(message.text) for message in messages):
         return ""
-    # A host may tell of a turn without words what was done in it.
+    # A host may report what was done in a turn without words.
     evidence = draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
     return "" if evidence else NO_WORDS
 
@@ -340,7 +340,7 @@ def _put_attributes(
 
 
 def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn) -> WriteDecision:
-    """Return the decision on a turn whose host id is there. Raises TurnConflict as `changed` says."""
+    """Return the decision on a turn whose host id exists. Raises TurnConflict as `changed` says."""
     if name.digest == digest or changed is ChangedTurn.REPLACE:
         return _turn_decision(WriteOutcome.DUPLICATE, name.turn, draft, "this turn is already stored")
     if changed is ChangedTurn.KEEP_FIRST:

@@ -37,13 +37,13 @@ _HEAD = struct.Struct(">I8s")
 _SUMMED = struct.Struct(">QII")
 SUFFIX = ".blob"
 WINDOW_CHUNKS = 16
-"""Number of chunks that are read in one step: 4 MiB."""
+"""Number of chunks read in one step: 4 MiB."""
 
 
 class BlobWriter:
-    """An unfinished blob, invisible until published. Every call blocks, in any thread; none runs beside another.
+    """An unfinished blob, invisible until published. Calls block and may run in any thread, one at a time.
 
-    It touches nothing before its first write, so an owner who goes away early leaves nothing behind.
+    It creates nothing before its first write, so an owner who leaves early leaves nothing behind.
     """
 
     def __init__(self, where: StorePaths, name: str, key: str, /, *, busy_wait_s: float) -> None:
@@ -59,25 +59,25 @@ class BlobWriter:
         self._mutex = Lock()
 
     def write(self, data: bytes, /) -> None:
-        """Add `data`, 1 to `limits.BLOB_CHUNK_BYTES` long, as the next chunk."""
+        """Append `data`, 1 to `limits.BLOB_CHUNK_BYTES` long, as the next chunk."""
         self.size += len(data)
         with self._mutex, while_writing("writing a blob"):
             self._put(self._opened(), data)
 
     def publish(self, target: Path, /) -> None:
-        """End the blob and leave it at `target` for good. Raises OSError."""
+        """Finish the blob and move it to `target`, durably. Raises OSError."""
         with self._mutex:
             file = self._opened()
             self._put(file, b"")
             sync_file(file)
             if sys.platform == "win32":
-                file.close()  # there an open file cannot be moved
+                file.close()  # on Windows an open file cannot be moved
             move_durably(self._path, target)
             file.close()
             self._over = True
 
     def discard(self) -> None:
-        """Leave nothing of a blob that was not published."""
+        """Remove a blob that was not published."""
         with self._mutex:
             if self._file is not None and not self._over:
                 self._file.close()
@@ -86,9 +86,9 @@ class BlobWriter:
 
     def _opened(self) -> FileIO:
         if self._over:
-            raise StoreClosed  # its owner went away while this call waited for a thread
+            raise StoreClosed  # its owner left while this call waited for a thread
         if self._file is None:
-            # Between its creation and its lock the file looks like a left-over; the gate keeps a sweep out.
+            # Between its creation and its lock the file looks abandoned; the gate keeps a sweep out.
             with locked_file(_gate_path(self._where), wait_s=self._busy_wait_s):
                 disk.make_folder(self._where.incoming)
                 self._file = disk.create_file(self._path)
@@ -103,7 +103,7 @@ class BlobWriter:
 
 
 class BlobReader:
-    """A blob being read. Every call blocks, in any thread; none runs beside another."""
+    """A blob being read. Calls block and may run in any thread, one at a time."""
 
     def __init__(self, where: StorePaths, name: str, key: str, /) -> None:
         self._where = where
@@ -115,7 +115,7 @@ class BlobReader:
         self._mutex = Lock()
 
     def next(self) -> Sequence[bytes]:
-        """Return the next chunks, none behind the last. Raises NotFound, StoreCorrupt."""
+        """Return the next chunks, none after the last. Raises NotFound, StoreCorrupt."""
         with self._mutex:
             if self._over:
                 return ()
@@ -187,7 +187,7 @@ def blob_keys(where: StorePaths, name: str, /) -> list[str]:
 
 
 def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
-    """Remove what writers of blobs left behind when they died; those alive hold their files' locks."""
+    """Remove the leftovers of dead blob writers; live ones hold their files' locks."""
     with locked_file(_gate_path(where), wait_s=busy_wait_s):
         if not is_folder(where.incoming):
             return
@@ -197,7 +197,7 @@ def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
                     is_orphan = try_lock(file)
             except FileNotFoundError:
                 continue  # its writer has just published it
-            # The lock ended with the handle, but the name is random: no living writer takes it again.
+            # The lock ended with the handle, but the name is random: no living writer reuses it.
             if is_orphan:
                 path.unlink(missing_ok=True)
 
@@ -212,5 +212,5 @@ def _read_sized(file: FileIO, size: int) -> bytes:
 
 
 def _seal_chunk(name: str, key: str, place: int, data: bytes) -> bytes:
-    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    # Blobs are long, and read while a caller waits: this checksum takes a fifth of the time of BLAKE2b.
     return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))

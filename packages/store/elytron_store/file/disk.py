@@ -34,7 +34,7 @@ _TRIES_ON_WINDOWS = 500
 
 
 def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
-    """Write all of `data` at the position of `file`: a raw file may take less at once."""
+    """Write all of `data` at the position of `file`: a raw file may accept less at once."""
     rest = memoryview(data)
     while rest:
         byte_count = file.write(rest)
@@ -43,7 +43,7 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
 
 
 def read_up_to(read: Callable[[int], bytes | None], size: int, /) -> bytes:
-    """Return `size` bytes, fewer only at the end of the file: a raw file may return less than was asked for."""
+    """Return `size` bytes, fewer only at the end of the file: a raw file may return less than requested."""
     data = read(size) or b""
     while 0 < len(data) < size and (more := read(size - len(data))):
         data += more
@@ -51,20 +51,20 @@ def read_up_to(read: Callable[[int], bytes | None], size: int, /) -> bytes:
 
 
 def sync_file(file: FileIO, /) -> None:
-    """Return when everything written to `file` is on the device."""
+    """Flush everything written to `file` to the device."""
     if sys.platform == "darwin":
-        # There `fsync` returns when the bytes are in the drive's cache.
+        # On macOS, `fsync` returns when the bytes are in the drive's cache.
         import fcntl
 
         fcntl.fcntl(file.fileno(), fcntl.F_FULLFSYNC)
     elif sys.platform == "linux":
-        os.fdatasync(file.fileno())  # the length included, which is all of the file's own data that matters
+        os.fdatasync(file.fileno())  # includes the length, the only relevant metadata of the file
     else:
         os.fsync(file.fileno())
 
 
 def move_durably(source: Path, target: Path, /) -> None:
-    """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
+    """Move the synced file or folder `source` to `target`, replacing a file there, durably."""
     for last in (False,) * _TRIES_ON_WINDOWS + (True,):
         try:
             source.replace(target)
@@ -82,14 +82,14 @@ def move_durably(source: Path, target: Path, /) -> None:
 _FOLDER_MODE = 0o700
 _LOG = "log"
 NEW_SUFFIX = ".new"
-"""Ending of the name of a file that is written beside the one whose place it takes."""
+"""Suffix of a file that is written next to the one it will replace."""
 
 
 class StorePaths:
     """The paths of one store."""
 
     def __init__(self, root: Path, /) -> None:
-        # Whole, so that a program may change its folder while the store is open.
+        # Absolute, so that a program may change its folder while the store is open.
         self.root = root = root.absolute()
         self.manifest = root / "manifest.json"
         self.locks = root / "locks"
@@ -103,7 +103,7 @@ class StorePaths:
         self.losses = root / "losses"
 
     def lock_of(self, name: str, /) -> Path:
-        """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
+        """Return the lock of the space folder `name`; a few spaces share one, so locks never need to be removed."""
         return self.locks / name[:2]
 
     def log_of(self, name: str, /) -> Path:
@@ -128,25 +128,25 @@ def folder_name(space: SpaceId | str, /) -> str:
 
 
 def make_folder(path: Path, /) -> None:
-    """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
+    """Create a durable folder at `path`, readable only by its owner; its parent exists."""
     if not is_folder(path):
         path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         sync_path(path.parent)
 
 
 def leave_mark(path: Path, /) -> None:
-    """Leave an empty file at `path`, durable; its folder is there."""
+    """Create an empty file at `path`, durably; its folder exists."""
     create_file(path).close()
     sync_path(path.parent)
 
 
 def create_file(path: Path, /) -> FileIO:
-    """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
+    """Open a new, empty file at `path` for reading and writing, readable only by its owner."""
     return FileIO(path, "w+", opener=private_opener)
 
 
 def write_file(path: Path, data: bytes, /) -> None:
-    """Leave a file with `data` at `path`, whole and for good, or what was there."""
+    """Write `data` to a file at `path`, atomically and durably."""
     beside = path.with_name(f"{path.name}{NEW_SUFFIX}")
     with create_file(beside) as file:
         write_all(file, data)
@@ -159,7 +159,8 @@ ENGINE = "file"
 
 @contextmanager
 def while_writing(doing: str, /) -> Generator[None]:
-    """Raise StoreFull where the device has no room, PermissionRefused, StoreUnavailable, or StoreFailed for others."""
+    """Translate write errors: StoreFull for a full device, PermissionRefused, StoreUnavailable, or StoreFailed for
+    others."""
     try:
         yield
     except PermissionError as error:
@@ -176,7 +177,7 @@ def while_writing(doing: str, /) -> Generator[None]:
 
 @contextmanager
 def while_reading(what: str, /) -> Generator[None]:
-    """Raise PermissionRefused where `what` may not be read, StoreUnavailable for any other failure of the block."""
+    """Raise PermissionRefused if `what` may not be read, StoreUnavailable for any other failure in the block."""
     try:
         yield
     except PermissionError as error:
@@ -194,7 +195,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(file: FileIO, /) -> bool:
-        """Take the exclusive lock of `file`, which ends with its handle; tell whether it was free."""
+        """Take the exclusive lock of `file`, which ends with its handle; return whether it was free."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -205,7 +206,7 @@ else:
     import fcntl
 
     def try_lock(file: FileIO, /) -> bool:
-        """Take the exclusive lock of `file`, which ends with its handle; tell whether it was free."""
+        """Take the exclusive lock of `file`, which ends with its handle; return whether it was free."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -215,9 +216,9 @@ else:
 
 @contextmanager
 def locked_file(path: Path, /, *, wait_s: float) -> Generator[None]:
-    """Hold the lock at `path` for the block, against threads and processes. Blocks: call it in a worker thread.
+    """Hold the lock at `path` during the block, against threads and processes. Blocks: call it in a worker thread.
 
-    Raises StoreBusy when others held it for `wait_s`.
+    Raises StoreBusy if it is not free within `wait_s`.
     """
     with while_writing("taking a lock"):
         make_folder(path.parent)

@@ -27,11 +27,11 @@ from elytron_store.manifest import StoreManifest, is_folder, is_there
 from elytron_store.private_files import sync_path
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
-"""Left-overs of an opening that died before there is a manifest."""
+"""Leftovers of an opening that died before there was a manifest."""
 
 
 def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, sealed: bool, busy_wait_s: float) -> None:
-    """Make the folder ready for use: an existing store unchanged, else a new one.
+    """Prepare the folder: an existing store is unchanged, otherwise a new one is created.
 
     Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
     """
@@ -40,7 +40,7 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
         if not _lists_queues(where, stored):
             where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked_file(where.locks / "store", wait_s=busy_wait_s):
-                # Looked at once more: another process may have made the store in the meantime.
+                # Checked again: another process may have created the store meanwhile.
                 stored = _matching_manifest(where, profile=profile, sealed=sealed)
                 if stored is None:
                     stored = StoreManifest.fresh(ENGINE, at=at, profile=profile, sealed=sealed)
@@ -56,7 +56,7 @@ def _lists_queues(where: StorePaths, stored: StoreManifest | None) -> bool:
 
 
 def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
-    """Mark all spaces as ones that may have unfinished jobs: who looks for those takes the other marks away."""
+    """Mark all spaces as possibly having unfinished jobs; whoever looks for those removes the wrong marks."""
     filled = where.queued.with_name(f"{where.queued.name}{disk.NEW_SUFFIX}")
     shutil.rmtree(filled, ignore_errors=True)
     filled.mkdir(mode=0o700)
@@ -65,12 +65,12 @@ def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
     sync_path(filled)
     shutil.rmtree(where.queued, ignore_errors=True)
     disk.move_durably(filled, where.queued)
-    # Last, so that what is cut short is done again.
+    # Last, so that an interrupted pass is repeated.
     disk.write_file(where.manifest, stored.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes())
 
 
 def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> None:
-    """Have the manifest say that the store was opened at `at`, and sweep out what is left over.
+    """Record in the manifest that the store was opened at `at`, and sweep leftovers.
 
     The manifest stays as it is where the device has no room for another. Raises as `prepare_folder` does.
     """
@@ -82,7 +82,7 @@ def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> No
         records.record_earlier(where, busy_wait_s=busy_wait_s)
         blobs.sweep_uploads(where, busy_wait_s=busy_wait_s)
         if is_folder(where.trash):
-            shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
+            shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be doing the same
 
 
 @contextmanager
@@ -100,10 +100,10 @@ def _folder_errors(where: StorePaths) -> Generator[None]:
 
 
 def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) -> StoreManifest | None:
-    """Return the manifest, which matches; None if there is nothing at all."""
+    """Return the matching manifest; None if there is nothing at all."""
     data = _read_manifest(where)
     if data is None and is_there(where.root) and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
-        # There may be a store that another process made between the two checks.
+        # Another process may have created a store between the two checks.
         data = _read_manifest(where)
         if data is None:
             raise StoreForeign(
@@ -117,7 +117,7 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
 
 
 def _write_manifest(where: StorePaths, store_manifest: StoreManifest) -> None:
-    """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
+    """Write the manifest; an existing one stays if the device has no room for another. Raises OSError."""
     try:
         disk.write_file(where.manifest, store_manifest.to_bytes())
     except OSError as error:
@@ -133,15 +133,15 @@ def _read_manifest(where: StorePaths) -> bytes | None:
 
 
 def largest_log(where: StorePaths, /) -> int:
-    """Return the bytes of the largest log of the store: an erasure may rewrite it."""
+    """Return the size of the store's largest log: an erasure may rewrite it."""
     return max((file_bytes(where.log_of(path.name)) for path in where.spaces.iterdir()), default=0)
 
 
 def copy_folder(source: Path, target: Path, /) -> StoreManifest:
-    """Leave a copy of the store in the folder `source` in the new folder `target`, durable; return its manifest.
+    """Copy the store in the folder `source` to the new folder `target`, durably; return its manifest.
 
-    Each space is as it was at one moment, not all at the same one: no commit spans two. What was moved aside stays
-    behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
+    Each space is a consistent snapshot, not all of the same moment: no commit spans two spaces. Quarantined content is
+    not copied. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
     """
     there, here = StorePaths(source), StorePaths(target)
     with while_reading("the store"):

@@ -33,7 +33,7 @@ _SEALED_BYTES = _HEAD.size - CHECKSUM_BYTES
 HEAD_BYTES = _HEAD.size
 
 _LOG_MAGIC = b"elytron\x01"
-# Fixed width (UTF-8 has up to four bytes a character), so that the marks behind it have a fixed offset.
+# Fixed width (UTF-8 has up to four bytes per character), so that the marks after it have a fixed offset.
 _NAME_BYTES = 4 * limits.SPACE_CHARS
 _STATIC = struct.Struct(f">8s{SALT_BYTES}sH{_NAME_BYTES}s")
 _STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
@@ -101,7 +101,7 @@ class LogHeader:
 
 @dataclass(frozen=True, slots=True)
 class FrameBlock:
-    """One copy of a frame's record. `offset` is where the frame begins, `bodies_at` where its bodies do."""
+    """One copy of a frame's record. `offset` is the start of the frame, `bodies_at` that of its bodies."""
 
     offset: int
     copy: int
@@ -109,7 +109,7 @@ class FrameBlock:
     end: int
     record: FrameRecord
     shift: int = 0
-    """By how many bytes the frame was moved away from the place that it was written for."""
+    """Number of bytes by which the frame was moved from the place it was written for."""
 
     def moved(self, shift: int, /) -> "FrameBlock":
         """Return the block at the place to which it was moved."""
@@ -128,11 +128,11 @@ def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes
 
 
 def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
-    """Return the bytes to keep at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
+    """Return the bytes to store at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
     return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
 
 
-@lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
+@lru_cache(maxsize=256)  # every read parses the header, which usually has the same bytes
 def decode_header(data: bytes, /) -> LogHeader | None:
     """Return the header in `data`, or None if no copy of it is whole."""
     middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
@@ -142,7 +142,7 @@ def decode_header(data: bytes, /) -> LogHeader | None:
         return None
     _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
     marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
-    # A mark follows the sync of its frames, so the larger of two is true; the other was torn.
+    # A mark follows the sync of its frames, so the larger of the two is true; the other was torn.
     ends = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
     return LogHeader(
         salt=salt,
@@ -153,9 +153,9 @@ def decode_header(data: bytes, /) -> LogHeader | None:
 
 
 def find_header(data: bytes, /) -> LogHeader | None:
-    """Return the header that `data` begins with though no copy is whole, or of which a copy is at another place.
+    """Return the header that `data` begins with although no copy is whole, or although a copy is misplaced.
 
-    Most of a copy is the room behind the name, whose bytes are known: what is left of both mostly proves one.
+    Most of a copy is padding after the name, whose bytes are known: the remains of both usually prove one.
     """
     second_at = HEADER_BYTES - _STATIC_BYTES
     places = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
@@ -183,7 +183,7 @@ def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes
 
 
 def seal_document(document: LoggedDocument, body: bytes, /) -> bytes:
-    """Return a document's body as a frame holds it."""
+    """Return a document's body as stored in a frame."""
     return document_checksum(DocumentRef(document.collection, document.key), document.revision, body) + body
 
 
@@ -194,7 +194,7 @@ def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | 
 
 
 def seal_answer(key: str, answer: bytes, /) -> bytes:
-    """Return an idempotency record's answer as a frame holds it."""
+    """Return an idempotency record's answer as stored in a frame."""
     return frame_checksum(key.encode(), answer) + answer
 
 
@@ -205,7 +205,7 @@ def open_answer(key: str, sealed: bytes, /) -> bytes | None:
 
 
 def record_bytes(head: bytes, /) -> int | None:
-    """Return how long the record behind the block head `head` says to be, or None where this is no head."""
+    """Return the length in the block head `head`, or None if this is no head."""
     if len(head) < HEAD_BYTES:
         return None
     magic, copy, length, _, _ = _HEAD.unpack(head[:HEAD_BYTES])
@@ -213,13 +213,13 @@ def record_bytes(head: bytes, /) -> int | None:
 
 
 def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
-    """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
+    """Return the block at the start of `data`, which was read at offset `at`; None if it is not whole."""
     length = record_bytes(data)
     if length is None or len(data) < HEAD_BYTES + length:
         return None
     _, copy, _, bodies_bytes, checksum = _HEAD.unpack(data[:HEAD_BYTES])
     size = HEAD_BYTES + length
-    # A copy has its number, so that either one alone leads to the frame's beginning.
+    # A copy includes its number, so that either one alone leads to the frame's start.
     offset = at - copy * size
     text = data[HEAD_BYTES:size]
     if offset < HEADER_BYTES or checksum != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
@@ -233,7 +233,7 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
 
 
 def block_bodies(block: FrameBlock, /) -> Iterator[tuple[LoggedDocument | LoggedAnswer, int]]:
-    """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
+    """Iterate over the documents and answers of `block` with the offset of each one's sealed body."""
     at = block.bodies_at
     for record in (*block.record.documents, *block.record.answers):
         yield record, at

@@ -54,10 +54,10 @@ from elytron_store.ledger import LedgerStage
 _FRAME_BODIES_BYTES = 1024 * 1024
 _READ_BYTES = 4 * _FRAME_BODIES_BYTES
 _FRAME_ITEMS = 1_000
-"""Bounds of a frame of a rewritten log, which is in memory as a whole."""
+"""Limits of a frame in a rewritten log, which is in memory as a whole."""
 
 Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
-"""Change of a journal for a new generation."""
+"""Transforms a journal for a new generation."""
 
 
 class NewFrame(NamedTuple):
@@ -68,7 +68,7 @@ class NewFrame(NamedTuple):
 
 
 def encode_frames(frames: Iterable[NewFrame], /, *, salt: bytes, offset: int) -> bytes:
-    """Return `frames` as they stand from `offset` on."""
+    """Return the bytes of `frames` placed from `offset` on."""
     data = bytearray()
     for each in frames:
         data += encode_frame(each.record, each.bodies, salt=salt, offset=offset + len(data))
@@ -76,7 +76,7 @@ def encode_frames(frames: Iterable[NewFrame], /, *, salt: bytes, offset: int) ->
 
 
 def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
-    """Leave `data` behind offset `start` of the log at `path`, durable and acknowledged, or nothing of it.
+    """Append `data` at offset `start` of the log at `path`, durable and acknowledged, or not at all.
 
     Raises OSError; the log is then cut back to `start`, unless even that failed.
     """
@@ -85,7 +85,7 @@ def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> Non
             file.seek(start)
             write_all(file, data)
             sync_file(file)
-            # Behind the sync: a mark may never name frames that a power cut can still take.
+            # After the sync: a mark may never name frames that a power cut can still remove.
             acknowledge_end(file, salt, start + len(data))
         except OSError:
             file.truncate(start)
@@ -93,21 +93,21 @@ def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> Non
 
 
 def acknowledge_end(file: FileIO, salt: bytes, end: int, /) -> None:
-    """Say in the header that all before `end` is durable; the word itself becomes durable with the next sync."""
+    """Mark everything before `end` as durable in the header; the mark itself becomes durable with the next sync."""
     file.seek(ACKNOWLEDGED_AT)
     write_all(file, encode_acknowledged(salt, end))
 
 
 def recover_log(path: Path, /) -> None:
-    """Settle the bytes behind the acknowledged end of the log at `path`; the caller holds the space's lock.
+    """Settle the bytes after the acknowledged end of the log at `path`; the caller holds the space's lock.
 
-    A writer that died left whole frames or a torn one. Whole frames are acknowledged, since their caller may have
-    been answered before a power cut took the header's update; the first torn one and all behind it is cut off.
+    A writer that died left whole frames or a torn one. Whole frames are acknowledged, since their caller may have been
+    answered before a power cut lost the header's update; the first torn one and everything after it is cut off.
     """
     try:
         log = GenerationLog.open(path)
     except StoreCorrupt:
-        return  # nothing can be settled behind a lost header; who reads will say so
+        return  # nothing can be settled after a lost header; readers will report it
     if log is None:
         return
     with log:
@@ -120,19 +120,19 @@ def recover_log(path: Path, /) -> None:
                 break
             end = block.end
         if end < size and any(isinstance(block, LogHole) for block in log.frames(HEADER_BYTES, acknowledged)):
-            return  # bytes put into a damaged log moved its last frames behind that end: a repair finds them there
+            return  # bytes inserted into a damaged log moved its last frames beyond that end: a repair finds them there
         whole = log.read(acknowledged, end - acknowledged)
     with FileIO(path, "r+") as file:
         file.truncate(end)
         file.seek(acknowledged)
-        # Written once more: after a failed sync the system may hold these bytes for clean although they are not.
+        # Written again: after a failed sync the system may consider these bytes clean although they are not.
         write_all(file, whole)
         sync_file(file)
         acknowledge_end(file, salt, end)
 
 
 def is_unsettled(path: Path, /) -> bool:
-    """Return whether there are bytes behind the acknowledged end of the log at `path`."""
+    """Return whether there are bytes after the acknowledged end of the log at `path`."""
     log = GenerationLog.open(path)
     if log is None:
         return False
@@ -141,10 +141,10 @@ def is_unsettled(path: Path, /) -> bool:
 
 
 def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, instead_of: GenerationLog | None) -> None:
-    """Leave a new generation with `frames` as the log at `path`, whole and for good, or the old one.
+    """Replace the log at `path` by a new generation of `frames`, atomically and durably.
 
-    `instead_of`, which the frames may be read from, is closed before it is replaced: Windows moves nothing over an
-    open file.
+    `instead_of`, which the frames may be read from, is closed before it is replaced: Windows cannot replace an open
+    file.
     """
     beside = path.with_name(f"{path.name}.new")
     salt = os.urandom(SALT_BYTES)
@@ -170,9 +170,9 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, inst
 def snapshot_frames(
     log: GenerationLog, contents: LogContents, /, *, without: frozenset[DocumentRef], rewrite: Rewrite
 ) -> Iterator[NewFrame]:
-    """Yield frames that hold all of `contents` but the documents `without`, with the journal rewritten.
+    """Yield frames with all of `contents` except the documents `without`, and with a rewritten journal.
 
-    Bodies are carried over with their checksums, so damage stays what it is. Lost entries leave placeholders.
+    Bodies are copied with their checksums, so damage is preserved. Lost entries leave placeholders.
     """
     yield from _journal_frames(log, contents, rewrite)
     yield from _body_frames(log, contents, without)
@@ -191,7 +191,7 @@ def snapshot_frames(
 
 
 def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
-    """Return a frame of journal entries alone."""
+    """Return a frame with only journal entries."""
     frame_entries = tuple(
         LoggedEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries
     )
@@ -223,7 +223,7 @@ def _gapless_entries(blocks: Iterable[FrameBlock | LogHole]) -> Iterator[Journal
 
 
 def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[DocumentRef]) -> Iterator[NewFrame]:
-    # In the order they lie in, so that the old generation is read from front to back.
+    # In file order, so that the old generation is read from front to back.
     order = sorted(contents.ledger.items(), key=lambda item: item[1].body.at)
     documents: list[LoggedDocument] = []
     spans: list[BodySpan] = []
@@ -248,18 +248,18 @@ def _documents_frame(log: GenerationLog, documents: Sequence[LoggedDocument], sp
 def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[bytes]:
     start = min((span.at for span in spans), default=0)
     size = max((span.at + CHECKSUM_BYTES + span.size for span in spans), default=0) - start
-    # What lies together is read at once: a rewrite reads every body of the space.
+    # Adjacent bodies are read at once: a rewrite reads every body of the space.
     near = log.read(start, size) if size <= _READ_BYTES else None
     bodies = (
         read_sealed(log, span) if near is None else near[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
         for span in spans
     )
-    # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
+    # Bytes lost to damage are filled in, so that the frame has its form; the checksums still reveal them.
     return [body.ljust(CHECKSUM_BYTES + span.size, b"\0") for body, span in zip(bodies, spans, strict=True)]
 
 
 class DigestScrub:
-    """Takes the digest off every entry that names one of `refs`, and counts them."""
+    """Removes the digest from every entry that names one of `refs`, and counts them."""
 
     def __init__(self, refs: frozenset[DocumentRef], /) -> None:
         self.count = 0
@@ -275,7 +275,7 @@ class DigestScrub:
 
 
 class CompactedRuns:
-    """Puts one entry in place of each of `runs`, and counts what is left. Raises Conflict."""
+    """Replaces each of `runs` with one entry, and counts the remaining entries. Raises Conflict."""
 
     def __init__(self, runs: Sequence[CompactedRun], /) -> None:
         self.count = 0
@@ -296,7 +296,8 @@ class ErasureRemainder(NamedTuple):
 
 
 def left_by(erasure: ErasureTarget, scrub: DigestScrub, view: LogView, /) -> ErasureRemainder:
-    """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
+    """Return what remains of a log after `erasure` of documents; `scrub` counts entries while the frames are
+    consumed."""
     refs, ledger = frozenset(erasure.refs), view.contents.ledger
     frames = snapshot_frames(*view, without=refs, rewrite=scrub)
     entries = erasure_entries(erasure, after=ledger.last)
@@ -309,7 +310,7 @@ def left_by(erasure: ErasureTarget, scrub: DigestScrub, view: LogView, /) -> Era
 
 
 def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outcome], list[NewFrame]]:
-    """Return what each batch is answered, and the frames to append for those that change something."""
+    """Return each batch's outcome, and the frames to append for those that change something."""
     stage = LedgerStage(view.contents.ledger)
     outcomes: list[Outcome] = []
     frames: list[NewFrame] = []
@@ -323,7 +324,7 @@ def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outc
                 outcomes.append(CommitReceipt(repeated.first, repeated.last, replayed=True, answer=answer))
                 continue
             stage.require_expected(batch)
-        # A damaged answer refuses its own batch alone; the others of the group go on.
+        # A damaged answer refuses only its own batch; the others of the group continue.
         except (Conflict, StoreCorrupt) as refused:
             outcomes.append(refused)
             continue

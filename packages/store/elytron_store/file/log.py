@@ -34,22 +34,22 @@ from elytron_store.ledger import AnsweredRequest, LedgerDocument, SpaceLedger
 from elytron_store.manifest import is_folder
 
 _GUESS_BYTES = 4096
-"""Read at once where a block is expected: most are shorter."""
+"""Bytes read at once where a block is expected: most are shorter."""
 _WALK_BYTES = 64 * 1024
-"""Read at once where frames are walked one after the other."""
+"""Bytes read at once when frames are walked in sequence."""
 _SEARCH_BYTES = 1024 * 1024
 _HEADER_READS = 3
 """A mark that is being written at this moment may look damaged once."""
 _RECORD_BYTES_MAX = 64 * 1024 * 1024
 _SHIFT_BYTES = 4096
-"""Farthest that a frame is looked for away from its place, if the length of the log does not say how far it moved."""
+"""Maximum distance for finding a displaced frame, if the length of the log does not show how far it moved."""
 _REALIGNMENTS = 32
-"""Number of marks behind damage that are tried at other places, which costs a checksum for each."""
+"""Number of marks after damage that are tried at other places, which costs a checksum for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogHole:
-    """A stretch of the log in which no frame can be recognised."""
+    """A part of the log without a recognisable frame."""
 
     start: int
     end: int
@@ -66,10 +66,10 @@ class ByteSource(Protocol):
 
 
 class GenerationLog:
-    """One generation of a space's log, open for reading. What it shows stays, even when a newer one replaces it.
+    """One generation of a space's log, open for reading. It shows the same content even when a newer one replaces it.
 
-    One that `realigns` also finds frames that were moved, by bytes put into the log before them or taken out of it. It
-    is for checks and repairs: a reader takes them for lost.
+    One that `realigns` also finds frames displaced by bytes inserted into the log or removed from it. It is for checks
+    and repairs: a reader treats them as lost.
     """
 
     def __init__(self, file: ByteSource, header: LogHeader, /, *, realigns: bool = False) -> None:
@@ -77,7 +77,7 @@ class GenerationLog:
         self._file = file
         self._shifts = [0]
         self._tries = _REALIGNMENTS if realigns else 0
-        # If both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.
+        # If both marks are lost, everything counts as acknowledged: a hole to repair is better than losing a commit.
         self.acknowledged = self.size() if header.acknowledged is None else header.acknowledged
 
     @classmethod
@@ -87,7 +87,7 @@ class GenerationLog:
             try:
                 file = FileIO(path, "r")
             except FileNotFoundError:
-                # A space without a log is empty; a store without its folder is not, so the two are kept apart.
+                # A space without a log is empty; a store without its folder is not, so the two are distinguished.
                 if not is_folder(path.parent.parent):
                     raise StoreUnavailable(
                         "the folder of this file store was moved or removed: restore it, or open it at its new location"
@@ -111,7 +111,7 @@ class GenerationLog:
         self.close()
 
     def size(self) -> int:
-        """Return the length of the file, which may hold more than is acknowledged, or after damage less."""
+        """Return the length of the file, which may contain more than is acknowledged, or after damage less."""
         with while_reading("a space's log"):
             return self._file.seek(0, 2)
 
@@ -126,7 +126,7 @@ class GenerationLog:
         return self._block_in(self.read(at, _GUESS_BYTES), at)
 
     def frame_at(self, at: int, /) -> FrameBlock | None:
-        """Return the block of the frame that begins at `at`: its first copy or, if that is damaged, its second."""
+        """Return the block of the frame at `at`: its first copy or, if that is damaged, its second."""
         block = self.block_at(at)
         if block is not None and block.copy == 0:
             return block
@@ -135,10 +135,10 @@ class GenerationLog:
         return second_copy if second_copy is not None and second_copy.offset == at else None
 
     def frames(self, start: int, end: int, /) -> Iterator[FrameBlock | LogHole]:
-        """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
+        """Iterate over the frames from offset `start` to `end`; unreadable parts between them come as holes."""
         at, written_end = start, 0
         window, window_at = b"", start
-        # The acknowledged end moves when it turns out that the last frames were moved.
+        # The acknowledged end moves if the last frames turn out to be displaced.
         beyond = self.acknowledged - end
         while at < (end := self.acknowledged - beyond):
             if at + _GUESS_BYTES > window_at + len(window):
@@ -154,7 +154,7 @@ class GenerationLog:
                 yield LogHole(at, max(at + 1, block.end))
                 at = max(at + 1, block.end)
                 continue
-            # Where bytes were taken out, a frame begins before the end that the one before it had.
+            # If bytes were removed, a frame begins before the previous frame's original end.
             if block.offset > at:
                 yield LogHole(at, block.offset)
             written_end = block.end - block.shift
@@ -172,15 +172,15 @@ class GenerationLog:
         return all(copy is not None and copy.offset == block.offset for copy in copies)
 
     def damaged(self, block: FrameBlock, /) -> Iterator[LoggedDocument | LoggedAnswer]:
-        """Walk the documents and answers of `block` whose body is damaged."""
+        """Iterate over the documents and answers of `block` whose body is damaged."""
         for record, at in block_bodies(block):
             if not is_sound(record, self.read(at, CHECKSUM_BYTES + record.size)):
                 yield record
 
     def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
-        """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
+        """Return the block at offset `at`, which `data` begins with, possibly truncated."""
         length = record_bytes(data)
-        # A damaged length field would otherwise have gigabytes read.
+        # Otherwise a damaged length field would cause a read of gigabytes.
         if length is None or length > _RECORD_BYTES_MAX:
             return None
         if HEAD_BYTES + length > len(data):
@@ -192,13 +192,13 @@ class GenerationLog:
         return None
 
     def _realigned(self, at: int) -> FrameBlock | None:
-        """Return the block at `at` that was written for another place, which its checksum shows."""
+        """Return the block at `at` that was written for another place, as its checksum shows."""
         data = self.read(at, _GUESS_BYTES)
         length = record_bytes(data)
         if not self._tries or length is None or HEAD_BYTES + length > len(data):
             return None
         self._tries -= 1
-        # What moved the end of the log moved the frames before it by as much, back to the damage.
+        # Whatever moved the end of the log moved the frames before it equally, back to the damage.
         at_end = self.size() - (self.header.acknowledged or self.size())
         for shift in (at_end, *range(-_SHIFT_BYTES, _SHIFT_BYTES)):
             block = decode_block(data, salt=self.header.salt, at=at - shift)
@@ -210,7 +210,7 @@ class GenerationLog:
         return None
 
     def _find_block(self, start: int, end: int) -> FrameBlock | None:
-        """Return the first whole block at or behind `start`."""
+        """Return the first whole block at or after `start`."""
         at = start
         while at < end:
             window = self.read(at, min(_SEARCH_BYTES, end - at))
@@ -265,7 +265,7 @@ class BodySpan(NamedTuple):
 
 
 class LogContents:
-    """The fold over a log's acknowledged frames. The caller keeps threads apart."""
+    """The state from a log's acknowledged frames. The caller synchronises threads."""
 
     def __init__(self, salt: bytes, /) -> None:
         self.salt = salt
@@ -274,19 +274,19 @@ class LogContents:
         self.holes: list[LogHole] = []
         self.dead_bytes = 0
         self.entries = 0
-        # Packed numbers: as objects, the place of each commit's frame would take several times the memory.
+        # Packed numbers: as objects, the offsets of the frames would take several times the memory.
         self._firsts = array("Q")
         self._offsets = array("Q")
 
     @property
     def wants_compaction(self) -> bool:
         """Return whether most of the log consists of unreachable bodies."""
-        # A rewrite reads the whole log, so half of it has to be worth that. One with holes is left to a repair, which
-        # keeps them aside.
+        # A rewrite reads the whole log, so at least half of it must be garbage. One with holes is left to a repair,
+        # which preserves them.
         return not self.holes and self.dead_bytes > max(_LEAST_DEAD_BYTES, self.end // 2)
 
     def catch_up(self, log: GenerationLog, /) -> None:
-        """Take in what `log`, which is of this generation, acknowledged since the last time."""
+        """Apply what `log`, which is of this generation, acknowledged since the last call."""
         for block in log.frames(self.end, log.acknowledged):
             if isinstance(block, LogHole):
                 self.holes.append(block)
@@ -295,7 +295,7 @@ class LogContents:
                 self.apply(block)
 
     def apply(self, block: FrameBlock, /) -> None:
-        """Take in the frame of `block`, the next one."""
+        """Apply the next frame, that of `block`."""
         record = block.record
         if record.entries:
             self._firsts.append(record.first)
@@ -318,13 +318,13 @@ class LogContents:
         self.end = block.end
 
     def _require_known(self, ref: DocumentRef, document: LedgerDocument[BodySpan] | None) -> None:
-        """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
-        # A document written behind the last hole is the newest for certain.
+        """Raise StoreCorrupt if a lost frame may have contained something newer for `ref`."""
+        # A document written after the last hole is certainly the newest.
         if self.holes and (document is None or document.body.at < self.holes[-1].start):
             raise StoreCorrupt(what=f"the log with document {ref.collection}/{ref.key}")
 
     def require_complete(self) -> None:
-        """Raise StoreCorrupt where frames were lost."""
+        """Raise StoreCorrupt if frames were lost."""
         if self.holes:
             raise StoreCorrupt(what="the log of a space")
 
@@ -336,17 +336,17 @@ class LogContents:
         return documents
 
     def scan(self, page: DocumentPage, /) -> list[tuple[DocumentRef, LedgerDocument[BodySpan]]]:
-        """Return the documents of `page`, in key order. Raises StoreCorrupt where frames were lost."""
+        """Return the documents of `page`, in key order. Raises StoreCorrupt if frames were lost."""
         self.require_complete()
         return [(ref, document) for ref in self.ledger.window(page) if (document := self.ledger.find(ref)) is not None]
 
     def count(self, collection: str, /) -> int:
-        """Return the number of documents in `collection`. Raises StoreCorrupt where frames were lost."""
+        """Return the number of documents in `collection`. Raises StoreCorrupt if frames were lost."""
         self.require_complete()
         return self.ledger.count(collection)
 
     def journal(self, log: GenerationLog, /, *, after: int, limit: int) -> list[JournalEntry]:
-        """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt if one is lost."""
+        """Return up to `limit` entries after `after`, read from `log`. Raises StoreCorrupt if one is lost."""
         page: list[JournalEntry] = []
         for block in self._blocks_from(log, after + 1):
             for entry in entries_of(block):
@@ -359,7 +359,7 @@ class LogContents:
                     raise StoreCorrupt(what=f"the journal after sequence {after}")
                 page.append(entry)
                 after = entry.sequence
-        # Entries may be lost behind the last frame that is known: a short page would pass for the journal's end.
+        # Entries may be lost after the last known frame: a short page would look like the journal's end.
         if self.holes and len(page) < limit and self.holes[-1].start >= (self._offsets[-1] if self._offsets else 0):
             raise StoreCorrupt(what=f"the journal after sequence {after}")
         return page
@@ -378,7 +378,7 @@ class LogContents:
 
 
 class LogView(NamedTuple):
-    """A log and what is known of its generation. A space that has not begun is an empty view."""
+    """A log and the state of its generation. A space without a log is an empty view."""
 
     log: GenerationLog
     contents: LogContents
@@ -395,7 +395,7 @@ class LogView(NamedTuple):
 
 
 def read_document(log: GenerationLog, ref: DocumentRef, document: LedgerDocument[BodySpan], /) -> Document:
-    """Return the document at `ref` from `log`. Raises StoreCorrupt where its body is damaged."""
+    """Return the document at `ref` from `log`. Raises StoreCorrupt if its body is damaged."""
     body = open_document(ref, document.revision, read_sealed(log, document.body))
     if body is None:
         raise StoreCorrupt(what=f"document {ref.collection}/{ref.key}")
@@ -403,7 +403,7 @@ def read_document(log: GenerationLog, ref: DocumentRef, document: LedgerDocument
 
 
 def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
-    """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
+    """Return the answer stored under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
     answer = open_answer(key, read_sealed(log, span))
     if answer is None:
         raise StoreCorrupt(what="the stored answer of an idempotency key")
@@ -416,7 +416,7 @@ def read_sealed(log: GenerationLog, span: BodySpan, /) -> bytes:
 
 
 def entries_of(block: FrameBlock, /) -> Iterator[JournalEntry]:
-    """Walk the journal entries that a frame holds."""
+    """Iterate over the journal entries in a frame."""
     sequence = block.record.first - 1
     for entry in block.record.entries:
         sequence += entry.covers

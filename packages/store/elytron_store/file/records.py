@@ -35,7 +35,7 @@ from elytron_store.private_files import sync_path
 
 
 def record_space(where: StorePaths, space: SpaceId, /) -> None:
-    """Leave the record of `space` for good, which has a log. Raises OSError."""
+    """Write the record of `space`, which has a log, durably. Raises OSError."""
     path = where.record_of(folder_name(space))
     if not is_there(path):
         disk.make_folder(where.records)
@@ -44,15 +44,15 @@ def record_space(where: StorePaths, space: SpaceId, /) -> None:
 
 
 def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
-    """Record the spaces that earlier builds wrote, or that a process began when it died.
+    """Record the spaces of earlier builds, or of a process that died while creating one.
 
-    What cannot be recorded now is recorded by a later opening. Raises OSError.
+    What cannot be recorded now is left to a later opening. Raises OSError.
     """
     recorded = set(_file_names(where.records))
     names = [name for name in _file_names(where.spaces) if name not in recorded]
     try:
         for name in names:
-            # An erasure removes the record before the log: under the lock, none is written between the two.
+            # An erasure removes the record before the log; under the lock, none is written between the two.
             with suppress(StoreBusy, StoreCorrupt), locked_file(where.lock_of(name), wait_s=busy_wait_s):
                 log = GenerationLog.open(where.log_of(name))
                 if log is not None:
@@ -74,7 +74,7 @@ def space_names(where: StorePaths, /) -> list[str]:
 
 
 def is_recorded(where: StorePaths, name: str, /) -> bool:
-    """Return whether the space with this folder name has begun."""
+    """Return whether the space with this folder name has a record."""
     return is_there(where.record_of(name))
 
 
@@ -90,18 +90,18 @@ def recorded_space(where: StorePaths, name: str, /) -> SpaceId | None:
 
 
 def forget_space(where: StorePaths, name: str, /) -> None:
-    """Remove the record of a space and of its losses, for good. Raises OSError."""
+    """Remove the record of a space and of its losses, durably. Raises OSError."""
     drop_record(where, name)
     _remove_file(where.loss_of(name))
 
 
 def drop_record(where: StorePaths, name: str, /) -> None:
-    """Remove the record of a space, for good. Raises OSError."""
+    """Remove the record of a space, durably. Raises OSError."""
     _remove_file(where.record_of(name))
 
 
 def read_note(where: StorePaths, name: str, /) -> LossNote:
-    """Return the note of what the space with this folder name lost."""
+    """Return the note of the losses of the space with this folder name."""
     return LossNote.read(_read_file(where.loss_of(name)))
 
 
@@ -112,14 +112,14 @@ def record_loss(where: StorePaths, name: str, loss: StoreLoss, /, *, missing: in
 
 
 def read_losses(where: StorePaths, space: SpaceId | None, /) -> Sequence[StoreLoss]:
-    """Return the losses that nobody has acknowledged, or that of `space` only."""
+    """Return the unacknowledged losses, or only that of `space`."""
     with while_reading("the record of losses"):
         names = _file_names(where.losses) if space is None else [folder_name(space)]
         return pending_losses(data for name in names if (data := _read_file(where.loss_of(name))) is not None)
 
 
 def acknowledge_losses(where: StorePaths, space: SpaceId | None, /, *, at: Instant, busy_wait_s: float) -> int:
-    """Remove the losses up to `at` of `space`, or all; return how many there were. Raises StoreBusy, StoreFull."""
+    """Remove the losses up to `at` of `space`, or all; return their number. Raises StoreBusy, StoreFull."""
     count = 0
     with while_writing("acknowledging losses"):
         for name in _file_names(where.losses) if space is None else [folder_name(space)]:
@@ -136,8 +136,8 @@ def acknowledge_losses(where: StorePaths, space: SpaceId | None, /, *, at: Insta
 
 
 def _write_record(path: Path, space: SpaceId) -> None:
-    # Its own bytes are not synced, for a second sync would double the time of a space's first commit: one that a power
-    # cut empties has lost the name of its space, and still says that it has begun.
+    # Its bytes are not synced, because a second sync would double the time of a space's first commit: a record emptied
+    # by a power cut has lost the space's name, but still says that the space exists.
     name = space.encode()
     with disk.create_file(path) as file:
         write_all(file, frame_checksum(name) + name)

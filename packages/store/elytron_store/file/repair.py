@@ -38,11 +38,11 @@ from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
 
 _STRETCH = "log."
 _NAMED_PIECES = 5
-"""Number of damaged pieces that a loss names; the report has all of them."""
+"""Number of damaged pieces that a loss names; the report lists all of them."""
 
 
 def keep_file(where: StorePaths, name: str, label: str, path: Path, /) -> None:
-    """Move the file at `path` aside under `label`. Raises OSError."""
+    """Quarantine the file at `path` under `label`. Raises OSError."""
     move_durably(path, folder_of(where, name) / label)
 
 
@@ -59,7 +59,8 @@ def blob_label(key: str, /) -> str:
 
 
 def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
-    """Remove what an erasure names, and every stretch that could hold some of it. Raises OSError."""
+    """Remove the pieces that an erasure names, and every part of a log that could contain some of it. Raises
+    OSError."""
     folder = where.quarantine / name
     if not is_folder(folder):
         return
@@ -70,8 +71,9 @@ def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentR
 
 
 def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> bool:
-    """Return whether an erasure of `refs` and `blobs` concerns the piece under `label`; each stretch may have some."""
-    # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
+    """Return whether an erasure of `refs` and `blobs` concerns the piece under `label`; unidentified parts always
+    match."""
+    # A document's label ends in its revision; keys may contain dots, so the rest must be that number only.
     stem = label.rpartition(".")[0]
     is_document = any(stem == f"document.{ref.collection}.{ref.key}" for ref in refs)
     return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
@@ -86,7 +88,7 @@ def clear_pieces(where: StorePaths, name: str, /) -> None:
 
 
 def folder_of(where: StorePaths, name: str, /) -> Path:
-    """Return the folder for the damaged pieces of a space, which is there afterwards. Raises OSError."""
+    """Return the folder for the damaged pieces of a space, created if missing. Raises OSError."""
     disk.make_folder(where.quarantine)
     folder = where.quarantine / name
     disk.make_folder(folder)
@@ -94,9 +96,9 @@ def folder_of(where: StorePaths, name: str, /) -> Path:
 
 
 class SpaceDamage(NamedTuple):
-    """One piece of damage; `content` says whether something is moved aside, or only a spare copy is damaged.
+    """One piece of damage; `content` says whether content is quarantined, or only a spare copy is damaged.
 
-    A stored answer, which is no `memory`, goes aside and is no loss.
+    A stored answer, which is no `memory`, is quarantined but does not count as a loss.
     """
 
     damage: DamageKind
@@ -124,12 +126,12 @@ class SpaceFindings:
     troubles: list[SpaceDamage] = field(default_factory=list[SpaceDamage])
     lost_entries: int = 0
     missing: int = 0
-    """Number of documents that the journal names and the log does not have, where frames of it are lost."""
+    """Number of documents that the journal names and the log lacks, if frames of it are lost."""
     has_log: bool = True
     has_end: bool = True
-    """Whether the last frame of the log can be read, behind which no entry is lost."""
+    """Whether the last frame of the log is readable, so that no entry after it is lost."""
     loss: StoreLoss | None = None
-    """What a repair has recorded as lost."""
+    """Losses that earlier repairs recorded."""
 
     def lost_at(self, at: Instant, /, *, missing_before: int) -> StoreLoss | None:
         """Return what a repair at `at` cannot save; `missing_before` documents were counted by an earlier one."""
@@ -139,7 +141,7 @@ class SpaceFindings:
         counts = Counter(trouble.damage for trouble in lost)
         documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
         is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
-        if is_spare:  # bytes put in between two frames, which are all there
+        if is_spare:  # bytes inserted between two frames, which are all there
             return None
         descriptions = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
         descriptions += [
@@ -149,7 +151,7 @@ class SpaceFindings:
         return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, what)
 
     def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
-        """Yield the troubles as a report names them."""
+        """Yield the damage as a report names it."""
         for damage, what, content, _ in self.troubles:
             yield StoreProblem(damage=damage, space=self.space, what=what, quarantined=repaired and content)
 
@@ -157,7 +159,7 @@ class SpaceFindings:
 def findings_report(
     findings: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /, *, losses: Sequence[StoreLoss] = ()
 ) -> CheckReport:
-    """Return the report over the findings of all spaces."""
+    """Return the combined report on all spaces."""
     return CheckTally(
         spaces=len(findings),
         documents=sum(each.documents for each in findings),
@@ -167,7 +169,7 @@ def findings_report(
 
 
 def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
-    """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
+    """Read every byte of the space folder `name`; return the findings, None if the space no longer exists."""
     findings = SpaceFindings()
     with while_reading("the record of a space"):
         is_recorded = records.is_recorded(where, name)
@@ -202,10 +204,10 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
 
 
 def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
-    """Move damaged pieces in the space folder `name` aside and rewrite the rest; return what was found.
+    """Quarantine damaged pieces in the space folder `name` and rewrite the rest; return the findings.
 
-    A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept, and what is
-    lost is recorded.
+    A lost journal entry leaves a placeholder, so that sequences stay gapless. Readable content is preserved, and losses
+    are recorded.
     """
     with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
         # First, since the torn frame of a dead writer is no damage.
@@ -215,7 +217,7 @@ def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: f
             return findings
         missing = records.read_note(where, name).missing
         findings.loss = findings.lost_at(at, missing_before=missing)
-        # First: broken off behind it, a repair counts what is lost twice, and not never.
+        # First: if interrupted after this, a repair counts losses twice rather than never.
         if findings.loss is not None:
             records.record_loss(where, name, findings.loss, missing=findings.loss.documents)
         if not findings.has_log:
@@ -233,9 +235,9 @@ def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: f
 
 
 def _replace_log(where: StorePaths, name: str, space: SpaceId | None) -> None:
-    """Move aside what is left of a log whose header is lost, behind which no frame can be recognised.
+    """Quarantine the remains of a log whose header is lost, so that no frame can be recognised.
 
-    Under a known name the space goes on, empty but for its blobs, so that it is not taken for one that never was.
+    Under a known name the space continues, empty except for its blobs, so that it is not mistaken for a new one.
     """
     if space is None:
         if is_folder(where.spaces / name):
@@ -250,11 +252,10 @@ def _replace_log(where: StorePaths, name: str, space: SpaceId | None) -> None:
 
 
 def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = False) -> CheckReport:
-    """Return what the store in the folder `path` holds and what is damaged; nothing of it need be open.
+    """Return what the store in the folder `path` contains and what is damaged; the store need not open.
 
-    With `repair`, damaged pieces are moved aside, and a manifest that cannot be read has a new one in its place.
-    Blocks: call it in a worker thread. Raises StoreForeign if the folder has no space of a store, or nothing shows
-    that it was `sealed`; StoreBusy.
+    With `repair`, damaged pieces are quarantined, and an unreadable manifest is replaced. Blocks: call it in a worker
+    thread. Raises StoreForeign if the folder has no space of a store, or nothing shows that it was `sealed`; StoreBusy.
     """
     where = StorePaths(path)
     with while_reading("the store"):
@@ -267,7 +268,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     if known_manifest(manifest_bytes) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
-            # With a manifest that says otherwise, a sealed store would be opened, and written to, unsealed.
+            # With a wrong manifest, a sealed store would be opened, and written to, unsealed.
             is_sealed = where.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(where, names))
             if sealed and not is_sealed:
                 raise StoreForeign(SEALED_LOST)
@@ -286,7 +287,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
 
 
 def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
-    """Yield the names of the spaces whose logs have their header."""
+    """Yield the names of the spaces whose log header is intact."""
     for name in names:
         with suppress(StoreCorrupt):
             log = GenerationLog.open(where.log_of(name))
@@ -296,7 +297,7 @@ def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
 
 
 def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
-    """Read all of `log`, and add what it holds and what is damaged in it to `findings`."""
+    """Read all of `log`, and add its contents and damage to `findings`."""
     troubles = findings.troubles
     if not log.header.sound:
         troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
@@ -332,7 +333,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
 
 
 def _count_missing(log: GenerationLog, contents: LogContents) -> int:
-    """Return the number of documents that the journal names last as there, and that no frame has."""
+    """Return the number of documents that exist by the journal's last entry but are in no frame."""
     presence: dict[DocumentRef, bool] = {}
     for block in log.frames(HEADER_BYTES, log.acknowledged):
         for entry in () if isinstance(block, LogHole) else entries_of(block):
@@ -360,7 +361,7 @@ def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
 
 
 def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:
-    """Return the damaged pieces of `log` under the labels to keep them by, and the frames of all that is left."""
+    """Return the damaged pieces of `log` by quarantine label, and the frames of everything that is left."""
     contents = LogContents(log.header.salt)
     contents.catch_up(log)
     pieces = [
@@ -372,7 +373,7 @@ def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iter
         contents.ledger.remove(ref)
     # As a list: the records are walked in place, and the loop removes some.
     for answered in list(_broken_answers(log, contents)):
-        # Without its answer the record is of no use; a repeat meets the revisions of its own documents instead.
+        # Without its answer the record is useless; a repeat is checked by the revisions of its documents instead.
         label = stretch_label(answered.answer.at, log.header.salt)
         pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)

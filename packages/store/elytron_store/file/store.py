@@ -55,10 +55,10 @@ from elytron_store.private_files import sync_path
 
 
 class FileSpace:
-    """A space as one handle sees it. Safe to call from several threads.
+    """A space as one handle sees it. Thread-safe.
 
-    A writer takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards what
-    is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
+    A writer takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards the
+    in-memory state and is held only to read or update it. Nothing is visible before it is acknowledged.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FileSpace:
         self._is_recorded = False
 
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
-        """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
+        """Apply `batches` in order with one sync; return each one's answer or error."""
         try:
             self._reserve.hold_largest(self._contents.end)
         except StoreFull as refusal:
@@ -92,7 +92,7 @@ class FileSpace:
         with self._writing("appending commits"), self._viewing() as view:
             if any(change.ref.collection == QUEUE for batch in batches for change in batch.puts):
                 self._leave_mark()
-            # A lost frame may hold a newer revision or an answered request, so no precondition can be judged.
+            # A lost frame may contain a newer revision or an answered request, so no precondition can be judged.
             view.contents.require_complete()
             if not (self._is_recorded or view.is_empty):
                 # A process may have died between the first log and its record.
@@ -132,44 +132,44 @@ class FileSpace:
     def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return journal entries in order, as `Store.journal` promises."""
         with self._reading() as view:
-            # Without the lock, since a page may read much: places of frames are only ever added, the offset last.
+            # Without the lock, since a page may read much: frame offsets are only ever appended.
             return view.contents.journal(view.log, after=after, limit=limit)
 
     def settle_queue(self) -> None:
-        """Take the mark of the space away if it has no unfinished jobs."""
+        """Remove the queue mark of the space if it has no unfinished jobs."""
         if not self.count(QUEUE):
             with self._writing("settling a mark"), self._viewing() as view:
                 self._settle_mark(view)
 
     def _leave_mark(self) -> None:
-        # Ahead of the batches: a process that dies in between leaves a mark too many, and none too few. One that
-        # another process left may not be durable.
+        # Before the batches: a process that dies in between leaves an extra mark rather than a missing one. Another
+        # process's mark may not be durable.
         if not (self._has_marked and is_there(self._mark)):
             disk.leave_mark(self._mark)
             self._has_marked = True
 
     def _settle_mark(self, view: LogView) -> None:
-        # Under the space's lock, so that no other writer is between its mark and its batch.
+        # Under the space's lock, so that no other writer comes between its mark and its batch.
         if not view.contents.count(QUEUE):
             self._drop_mark()
 
     def _drop_mark(self) -> None:
-        with suppress(OSError):  # behind what is stored: a mark too many does no harm
+        with suppress(OSError):  # the batches are stored: an extra mark does no harm
             self._mark.unlink(missing_ok=True)
 
     def publish(self, writer: BlobWriter, key: str, /) -> None:
-        """Leave the finished blob of `writer` as the blob `key` for good."""
+        """Publish the finished blob of `writer` as the blob `key`, durably."""
         with self._writing("publishing a blob"):
             with self._viewing() as view:
                 if view.is_empty:
-                    self._write_new((), view)  # a space is known by its log
+                    self._write_new((), view)  # a space is recognised by its log
             disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
     def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
         with self._writing("erasing"):
-            # Unfinished uploads of dead processes may hold bytes of what is erased.
+            # Unfinished uploads of dead processes may contain erased bytes.
             blobs.sweep_uploads(self._where, busy_wait_s=self._busy_wait_s)
             if erasure.whole_space:
                 return self._reserve.use(self._erase_everything)
@@ -184,7 +184,7 @@ class FileSpace:
         """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
         with self._writing("compacting the journal"), self._viewing() as view:
             if view.is_empty:
-                return sum(1 for _ in engine.compacted_journal((), runs))  # each of its runs is missing
+                return sum(1 for _ in engine.compacted_journal((), runs))  # none of its runs exists
             view.contents.require_complete()
             compaction = generation.CompactedRuns(runs)
             frames = generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction)
@@ -196,7 +196,7 @@ class FileSpace:
         """Rewrite the log without unreachable bodies, if that is worth it."""
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
-            # Asked again under the lock: another process may have compacted since.
+            # Checked again under the lock: another process may have compacted since.
             if view.contents.wants_compaction:
                 self._write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=iter), view)
 
@@ -205,14 +205,14 @@ class FileSpace:
         start = contents.end
         data = generation.encode_frames(frames, salt=contents.salt, offset=start)
         generation.append_frames(self._path, data, salt=contents.salt, start=start)
-        # Own frames come in through the same fold as those of other processes.
+        # Own frames go through the same fold as those of other processes.
         log.acknowledged = start + len(data)
         with self._mutex:
             contents.catch_up(log)
         self.wants_compaction = contents.wants_compaction
 
     def _write_new(self, frames: Iterable[NewFrame], view: LogView) -> None:
-        """Leave a log of `frames` in place of that of `view`."""
+        """Replace the log of `view` with one of `frames`."""
         disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=view.log)
         if not view.is_empty:
@@ -220,7 +220,7 @@ class FileSpace:
         try:
             records.record_space(self._where, self.space)
         except OSError:
-            # Its first commit is refused, so nothing of it may stay.
+            # Its first commit was rejected, so nothing of it may stay.
             self._path.unlink(missing_ok=True)
             sync_path(self._path.parent)
             raise
@@ -251,9 +251,9 @@ class FileSpace:
             with self._viewing() as view:
                 documents, entries = len(view.contents.ledger), view.contents.entries
         except StoreCorrupt:
-            pass  # a log that cannot be read any more can still be erased, uncounted
+            pass  # an unreadable log can still be erased, uncounted
         removed = len(blobs.blob_keys(self._where, self.name))
-        # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
+        # Renamed in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
         disk.make_folder(self._where.trash)
         trash_path = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
         move_durably(folder, trash_path)
@@ -275,7 +275,7 @@ class FileSpace:
 
     @contextmanager
     def _reading(self) -> Generator[LogView]:
-        # A power cut may have taken the mark of answered commits: they are settled before this handle's first read.
+        # A power cut may have removed the mark of answered commits: they are settled before this handle's first read.
         if not self._settled:
             if generation.is_unsettled(self._path):
                 with self._writing("completing the writes of a process that ended"):
@@ -286,10 +286,10 @@ class FileSpace:
 
     @contextmanager
     def _viewing(self) -> Generator[LogView]:
-        """Open the log and take in what it acknowledged."""
+        """Open the log and apply what it acknowledged."""
         log = GenerationLog.open(self._path)
         if log is None and self._has_begun():
-            log = GenerationLog.open(self._path)  # it may have begun in between
+            log = GenerationLog.open(self._path)  # it may have been created meanwhile
             if log is None:
                 raise StoreCorrupt(what=f"the log of space folder {self.name[:16]!r}")
         if log is None:
@@ -314,11 +314,11 @@ class FileSpace:
 
     @contextmanager
     def _writing(self, doing: str) -> Generator[None]:
-        """Hold the space against all other writers, with a dead writer's rest settled.
+        """Lock the space against all other writers, and settle a dead writer's remains.
 
-        Raises StoreBusy; StoreFull; StoreFailed, after which this handle writes to the space no more.
+        Raises StoreBusy; StoreFull; StoreFailed, after which this handle no longer writes to the space.
         """
-        # Own threads queue here; the lock of the file is polled for.
+        # Own threads queue here; the lock of the file is polled.
         if not self._turn.acquire(timeout=self._busy_wait_s):
             raise StoreBusy(engine=ENGINE, waited_s=self._busy_wait_s)
         try:
@@ -338,7 +338,7 @@ T = TypeVar("T")
 
 _THREADS = 8
 _SPACES_HELD = 1_024
-"""Number of spaces whose maps a handle keeps; others are read again at their next use."""
+"""Number of spaces whose maps a handle caches; others are read again at their next use."""
 
 
 class FileStore(Engine):
@@ -368,7 +368,7 @@ class FileStore(Engine):
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
         bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
-        """Open the store in `folder`, made new where the folder is absent or empty.
+        """Open the store in `folder`, created if the folder is absent or empty.
 
         Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable; nothing in the folder is changed then.
         """
@@ -393,7 +393,7 @@ class FileStore(Engine):
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
         bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> "FileStore":
-        """Open the store in `folder` as `open` does, but leave one that is there already as it is.
+        """Open the store in `folder` as `open` does, but do not modify an existing one.
 
         A caller that finds its own store calls `note_opening`.
         """
@@ -403,12 +403,12 @@ class FileStore(Engine):
         )
         reserve = DeviceReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
         if reserve.may_be_short:
-            with suppress(StoreFull):  # what is written will be refused
+            with suppress(StoreFull):  # writes will be rejected
                 reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))
         return cls(where, reserve, clock=clock, busy_wait_s=busy_wait_s)
 
     async def note_opening(self) -> None:
-        """Have the store say that it was opened now, and sweep out what died before."""
+        """Record that the store was opened now, and sweep what dead processes left."""
         at = self._clock.now()
         await asyncio.to_thread(file_folder.note_opening, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
@@ -432,13 +432,13 @@ class FileStore(Engine):
         return await self._run(self._space(space).compact_journal, runs)
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
+        """Return spaces in the order of their digests; only `check` names one whose header is lost."""
         return await self._run(self._list, self._where.spaces, after, limit)
 
     async def _queued_spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         spaces = await self._run(self._list, self._where.queued, after, limit)
         for space in spaces:
-            with suppress(ElytronError):  # who reads the space gets the error
+            with suppress(ElytronError):  # whoever reads the space gets the error
                 await self._run(self._space(space).settle_queue)
         return spaces
 
@@ -509,10 +509,10 @@ class FileStore(Engine):
         try:
             return self._threads.submit(call, *args, **kwargs)
         except RuntimeError as error:
-            raise StoreClosed from error  # a closed store has ended its threads, and so has a process at its end
+            raise StoreClosed from error  # a closed store has ended its threads, and so has an exiting process
 
     def _finally(self, call: Callable[[], None]) -> None:
-        """Have `call` made although its caller may be cancelled, behind what the caller left in a thread."""
+        """Make `call` even if its caller may be cancelled, after what the caller left in a thread."""
         try:
             self._threads.submit(call)
         except RuntimeError:
@@ -536,7 +536,7 @@ class FileStore(Engine):
         return cache_entry
 
     def _let_go(self) -> None:
-        """Forget the spaces unused for longest; one that is writing, or may write no more, stays."""
+        """Drop the least recently used spaces, except those that are writing or may write no more."""
         for space, (file_space, committer) in list(self._open_spaces.items()):
             if len(self._open_spaces) <= _SPACES_HELD:
                 return

@@ -27,7 +27,7 @@ _OTHERS = "another writer had locked it"
 
 
 class LeaseClaim(BaseModel):
-    """A line of a lease: who holds it until when, in milliseconds since 1970; 0 ends it."""
+    """A line of a lease: its holder and its end, in milliseconds since 1970; 0 ends it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -36,7 +36,7 @@ class LeaseClaim(BaseModel):
 
 
 class LeaseEpoch(NamedTuple):
-    """Contents of an epoch's file: its owner, its end, and whether that is over."""
+    """Contents of an epoch's file: its owner, its end, and whether it is over."""
 
     holder: str
     until: int
@@ -47,15 +47,15 @@ class LeaseEpoch(NamedTuple):
 
 
 class WriterLease:
-    """A writer's hold on the store in `folder`. `epoch` is that of the hold, 0 before the first.
+    """A writer's lock on the store in `folder`. `epoch` is that of the lock, 0 before the first.
 
-    Where another writer came between two holds, it ends for good: what was known is known no more.
+    If another writer came between two locks, it ends for good: cached state is no longer valid.
     """
 
     def __init__(self, files: ToolFiles, folder: str, /, *, holder: str, clock: Clock) -> None:
         self.epoch = 0
         self.is_after_a_crash = False
-        """True if the writer before did not end its hold, so that its last calls may still arrive."""
+        """True if the previous writer did not release its lock, so that its last calls may still arrive."""
         self._files = files
         self._folder = folder
         self._holder = holder
@@ -65,29 +65,29 @@ class WriterLease:
         self._taking = asyncio.Lock()
 
     async def hold(self) -> None:
-        """Leave the store to this writer for half the time of a lease at least. Raises StoreBusy, StoreFailed."""
+        """Reserve the store for this writer for at least half the lease time. Raises StoreBusy, StoreFailed."""
         if self._is_held_for(MCP_LEASE_MS // 2):
             return
         async with self._taking:
-            # Asked again: the call before in the queue may have renewed it.
+            # Checked again: the call before in the queue may have renewed it.
             if self._is_held_for(MCP_LEASE_MS // 2):
                 return
             if not self._is_held_for(0) or not await self._renewed():
                 await self._take()
 
     async def confirm(self) -> None:
-        """Raise StoreFailed unless what was just done was done under this hold."""
+        """Raise StoreFailed unless the last action was done under this lock."""
         if not self._is_held_for(0):
             await self.confirm_on_server()
 
     async def confirm_on_server(self) -> None:
-        """Raise StoreFailed if another writer began meanwhile: who begins later sees what was done before this call."""
+        """Raise StoreFailed if another writer began meanwhile: a later one sees what was done before this call."""
         if await self._newest() != self.epoch:
             self._until = 0
             raise StoreFailed(engine=ENGINE, doing=_OTHERS)
 
     async def release(self) -> None:
-        """Let the next writer in at once."""
+        """Release the lock, so that the next writer can start immediately."""
         if self._until:
             self._until = 0
             await self._append(self.epoch, LeaseClaim(holder=self._holder, until=0))
@@ -96,13 +96,13 @@ class WriterLease:
         return bool(self._until) and self._clock.now() + time_ms < self._until
 
     async def _renewed(self) -> bool:
-        """Renew the hold; tell whether it is still this writer's. A long file is given up."""
+        """Renew the lock; return whether it is still this writer's. A long file is replaced."""
         if self._size > MCP_LEASE_CHARS:
             await self.release()
             return False
         until = self._clock.now() + MCP_LEASE_MS
         await self._append(self.epoch, LeaseClaim(holder=self._holder, until=until))
-        # Looked at behind the claim, so that a writer who began before it is seen.
+        # Read after the claim, so that a writer who began before it is seen.
         is_ours = await self._newest() == self.epoch
         self._until = until if is_ours else 0
         return is_ours
@@ -122,7 +122,7 @@ class WriterLease:
         await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
         own_claim = await self._read(epoch)
         is_first = own_claim is not None and own_claim.holder == self._holder
-        # The former holder may have renewed its claim between the two looks.
+        # The former holder may have renewed its claim between the two reads.
         if not is_first or await self._newest() != epoch or await self._read(before) != former_claim:
             await self._append(epoch, LeaseClaim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)
@@ -140,7 +140,7 @@ class WriterLease:
         return max((_epoch_of(entry.name) for entry in await self._files.list(self._folder)), default=0)
 
     async def _read(self, epoch: int) -> LeaseEpoch | None:
-        """Return what the file of an epoch says; None if it says nothing, or is not there."""
+        """Return the contents of an epoch's file; None if it is empty or missing."""
         try:
             text = await self._files.read(self._path(epoch)) if epoch else ""
         except NotFound:
@@ -153,7 +153,7 @@ class WriterLease:
         return LeaseEpoch(holder, 0 if 0 in untils else max(untils))
 
     async def _append(self, epoch: int, claim: LeaseClaim) -> None:
-        # A line break before it too: what a broken appending left behind spoils no claim.
+        # A line break before it too: the remains of a broken append spoil no claim.
         line = f"\n{claim.model_dump_json()}\n"
         entry = await self._files.stat(self._path(epoch)) if not self._size else None
         offset = self._size or (0 if entry is None else entry.size)

@@ -63,13 +63,13 @@ class LogGeneration:
 
     @property
     def rank(self) -> tuple[tuple[int, int], str]:
-        """Return the time at which it was begun, or last appended to: the current generation has the highest."""
+        """Return the time at which it was created, or last appended to: the current generation has the highest."""
         epoch, number, _ = self.name.split(".")
         return max([(int(epoch), int(number)), *((name.epoch, name.number) for name, _ in self.shards)]), self.name
 
 
 def shard_name(text: str, /) -> ShardName | None:
-    """Return the name of a shard, None if `text` is none."""
+    """Return the parsed name of a shard, None if `text` is none."""
     match = _NAME.fullmatch(text)
     return ShardName(int(match[1]), int(match[2]), int(match[3])) if match else None
 
@@ -80,7 +80,7 @@ def is_generation(text: str, /) -> bool:
 
 
 def appending_lines(data: bytes, /) -> Iterator[str]:
-    """Yield the lines of one appending of `data`."""
+    """Yield the lines of one append of `data`."""
     size = MCP_LINE_BYTES
     for start in range(0, len(data), size) or (0,):
         part = data[start : start + size]
@@ -89,13 +89,13 @@ def appending_lines(data: bytes, /) -> Iterator[str]:
 
 
 def bytes_in(line: str, /) -> int:
-    """Return how many bytes a whole line encodes."""
+    """Return the number of bytes that a whole line encodes."""
     body = line.removeprefix(MORE).rstrip("\n")
     return len(body) // 4 * 3 - body[-2:].count("=")
 
 
 def join_shards(texts: Iterable[tuple[int, str]], /) -> bytes:
-    """Return the bytes of a log from its shards' starts and texts, without what was not finished."""
+    """Return the bytes of a log from its shards' starts and texts, without unfinished lines."""
     data = bytearray()
     end = 0
     for start, text in texts:
@@ -114,7 +114,7 @@ def _bytes_of(line: str) -> bytes:
     try:
         return binascii.a2b_base64(line, strict_mode=True)
     except (binascii.Error, ValueError):
-        # Damaged: of the right length, so that what follows keeps its place; checksums tell the rest.
+        # Damaged: of the right length, so that what follows stays in place; checksums reveal the rest.
         body = _FOREIGN.sub("A", line.rstrip("="))
         return binascii.a2b_base64(body + "A" * (-len(body) % 4))[: bytes_in(line)]
 
@@ -127,7 +127,7 @@ class RemotePieces:
         self._folder = folder
 
     async def keep(self, label: str, data: bytes, /) -> None:
-        """Leave `data` aside under `label`."""
+        """Save `data` under `label`."""
         await self.keep_text(label, binascii.b2a_base64(data, newline=False).decode())
 
     async def keep_text(self, label: str, text: str, /) -> None:
@@ -138,7 +138,7 @@ class RemotePieces:
             await self._files.write(path, part, mode=WriteMode.APPEND, offset=start)
 
     async def forget(self, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
-        """Remove what an erasure names, and every stretch that could hold some of it."""
+        """Remove the pieces that an erasure names, and every part that could contain some of it."""
         for entry in await self._files.list(self._folder):
             if is_named(entry.name, refs=refs, blobs=blobs):
                 await self._files.delete(f"{self._folder}/{entry.name}")
@@ -149,7 +149,7 @@ class RemotePieces:
 
 
 class SharedContext(NamedTuple):
-    """Context of all spaces of a store."""
+    """State shared by all spaces of a store."""
 
     files: ToolFiles
     lease: WriterLease
@@ -160,7 +160,7 @@ class SharedContext(NamedTuple):
 class ShardLog:
     """The log in `folder`. A writer appends to shards of its own and never to another's.
 
-    After a failed appending it is unknown what arrived: the caller loads the log again, and what comes late is cut off.
+    After a failed append it is unknown what arrived: the caller reloads the log, and late arrivals are cut off.
     """
 
     def __init__(self, shared: SharedContext, folder: str, space: SpaceId | None, /) -> None:
@@ -181,7 +181,7 @@ class ShardLog:
         return self.view.log.size()
 
     async def load(self, *, is_to_be_cut: bool) -> None:
-        """Read the log; without one, `view` is empty. With `is_to_be_cut`, what arrives later is ignored."""
+        """Load the log; without one, `view` is empty. With `is_to_be_cut`, later arrivals are ignored."""
         self._shard = None
         log_generation = await standing_generation(self._shared.files, self._folder)
         epoch, number = (0, 0) if log_generation is None else log_generation.rank[0]
@@ -195,20 +195,20 @@ class ShardLog:
             raise StoreCorrupt(what=f"the header of space folder {self._folder.rpartition('/')[2][:16]!r}")
         self._see(data, header)
         self._generation, self._shards = log_generation, len(log_generation.shards)
-        # This writer's shard begins here, so what still arrives in another's is cut off.
+        # This writer's shard begins here, so later arrivals in another's are cut off.
         if is_to_be_cut:
             self._begin_shard(len(data))
             await self._put(b"", at=len(data))
         self._note_worth()
 
     async def append(self, frames: Sequence[NewFrame], /) -> None:
-        """Leave `frames` behind the log. Raises the error of any call; then the log has to be loaded again."""
+        """Append `frames` to the log. Raises the error of any call; then the log has to be reloaded."""
         log, contents = self.view
         start = log.acknowledged
         data = generation.encode_frames(frames, salt=contents.salt, offset=start)
         await self._put(data, at=start)
         await self._shared.lease.confirm()
-        # Behind the confirmation: until then no reader of this handle sees the frames.
+        # After the confirmation: until then no reader of this handle sees the frames.
         self._bytes.seek(0, SEEK_END)
         self._bytes.write(data)
         log.acknowledged = start + len(data)
@@ -216,7 +216,7 @@ class ShardLog:
         self._note_worth()
 
     async def write_new(self, frames: Iterable[NewFrame], /) -> None:
-        """Leave a new generation of `frames` in place of the old one, or the old one."""
+        """Replace the old generation by a new one of `frames`, atomically."""
         assert self._space is not None, "a log whose header is lost is not rewritten"
         salt = self._shared.ids.secret(SALT_BYTES)
         data = bytearray(encode_header(salt, self._space, acknowledged=HEADER_BYTES))
@@ -229,7 +229,7 @@ class ShardLog:
         self._note_worth()
 
     async def move_aside(self, pieces: RemotePieces, /) -> None:
-        """Leave the shards of a log that cannot be read among `pieces`, and the space gone."""
+        """Quarantine the shards of an unreadable log among `pieces`, and remove the space."""
         log_generation = await standing_generation(self._shared.files, self._folder)
         for name, size in () if log_generation is None else log_generation.shards:
             assert log_generation is not None, "shards are those of a generation"
@@ -238,7 +238,7 @@ class ShardLog:
         await self.end()
 
     async def end(self) -> None:
-        """Leave nothing of the log: at once for readers, and then on the server."""
+        """Remove the log: immediately for readers, and then on the server."""
         self._generation = LogGeneration(self._fresh_name(), (), is_gone=True)
         await self._stand(GONE_MARK)
         await self._shared.files.delete(f"{self._folder}/{self._generation.name}", recursive=True)
@@ -253,12 +253,12 @@ class ShardLog:
         self.view = LogView(log, contents)
 
     async def _stand(self, word: str) -> None:
-        """Make the generation that was just written the current one, and remove all others."""
+        """Make the newly written generation the current one, and remove all others."""
         assert self._generation is not None, "a generation was begun"
         name = self._generation.name
         await self._shared.lease.confirm()
         await self._shared.files.write(f"{self._folder}/{name}/{word}", f"{word}\n", mode=WriteMode.TRUNCATE)
-        # A later writer sees the new generation and needs no older one, so these may go at any time.
+        # A later writer sees the new generation and needs no older one, so these may be removed at any time.
         await self._shared.lease.confirm_on_server()
         for entry in await self._shared.files.list(self._folder):
             if entry.name != name:

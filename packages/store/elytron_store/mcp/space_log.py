@@ -56,16 +56,17 @@ class BlobFiles:
         self._folder = folder
 
     async def write(self, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        """Leave the bytes of `chunks` as the blob `key`, whole, or leave the old one; return their size."""
+        """Write the bytes of `chunks` as the blob `key`, atomically; return their size."""
         name = f"{self._shared.lease.epoch:08}-{self._shared.ids.new()}"
         writer = _VersionWriter(self._shared, f"{self._of(key)}/{name}", key)
         try:
             async for piece in blob_pieces(chunks):
                 await writer.write(piece)
-            # Before the ready file, which makes the version the blob: another writer may have come.
+            # Before the ready file, which publishes the version: another writer may have come.
             await self._shared.lease.confirm()
         except BaseException:
-            # Likewise where the caller went away: what no ready file names is nothing, and goes with the next version.
+            # Likewise if the caller left: a version without a ready file does not count, and goes with the next
+            # version.
             with suppress(ElytronError, asyncio.CancelledError):
                 await self._shared.files.delete(f"{self._of(key)}/{name}", recursive=True)
             raise
@@ -85,8 +86,8 @@ class BlobFiles:
             yield chunk
 
     async def remove(self, key: str, /) -> bool:
-        """Remove the blob `key`; tell whether there was one."""
-        # The ready files first: without them no reader takes the rest for a blob.
+        """Remove the blob `key`; return whether there was one."""
+        # The ready files first: without them no reader considers the rest a blob.
         versions = await self._versions(key)
         for version in versions:
             await self._shared.files.delete(f"{self._of(key)}/{version.ready}")
@@ -94,11 +95,11 @@ class BlobFiles:
         return bool(versions)
 
     async def clear(self) -> int:
-        """Remove all blobs; return how many there were."""
+        """Remove all blobs; return their number."""
         return sum([await self.remove(key) for key in await self._keys()])
 
     async def examine(self, findings: SpaceFindings, /) -> None:
-        """Read every blob, and add how many there are and which are damaged to `findings`."""
+        """Read every blob, and add the number of blobs and the damaged ones to `findings`."""
         for key in await self._keys():
             if await self._versions(key):
                 findings.blobs += 1
@@ -106,11 +107,11 @@ class BlobFiles:
                     findings.troubles.append(SpaceDamage(DamageKind.BLOB, f"blob {key}"))
 
     async def damaged(self) -> Sequence[str]:
-        """Return the keys of the blobs that cannot be read."""
+        """Return the keys of the unreadable blobs."""
         return [key for key in await self._keys() if await self._versions(key) and not await self._is_whole(key)]
 
     async def text_of(self, key: str, /) -> str:
-        """Return the lines of the blob `key` as they stand, damaged or not."""
+        """Return the lines of the blob `key`, damaged or not."""
         (*_, version) = await self._versions(key)
         parts: list[str] = []
         for part in range(version.parts):
@@ -142,7 +143,7 @@ class BlobFiles:
             try:
                 text = await self._shared.files.read(path, offset=at, length=store_limits.MCP_WRITE_CHARS)
             except NotFound:
-                # A missing part is damage only while the folder of its version is there.
+                # A missing part is damage only while the folder of its version exists.
                 if await self._shared.files.list(path.rpartition("/")[0]):
                     raise StoreCorrupt(what=f"blob {key}") from None
                 raise StoreUnavailable("a blob was replaced or removed while it was read: read it again") from None
@@ -175,7 +176,7 @@ class BlobFiles:
 
 
 class _VersionWriter:
-    """A version under way. Small chunks share an appending."""
+    """A version being written. Small chunks share an append."""
 
     def __init__(self, shared: SharedContext, folder: str, key: str, /) -> None:
         self.parts = 0
@@ -224,10 +225,10 @@ T = TypeVar("T")
 
 
 class SpaceLog:
-    """The space in the folder `name`, None where its name is lost. Commits that wait for one are appended together."""
+    """The space in the folder `name`, None if its name is lost. Waiting commits are appended together."""
 
     def __init__(self, shared: SharedContext, name: str, space: SpaceId | None, /) -> None:
-        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so few are in one folder
+        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so each folder has few
         self.blobs = BlobFiles(shared, f"{shared.root}/blobs/{name[:2]}/{name}")
         self._shared = shared
         self._aside = RemotePieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
@@ -254,7 +255,7 @@ class SpaceLog:
             await asyncio.wait({self._appending})
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Return what became of `batch`, which is appended although the caller goes away meanwhile."""
+        """Return the outcome of `batch`, which is appended even if the caller leaves meanwhile."""
         answer: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, answer))
         if self._appending is None:
@@ -262,14 +263,14 @@ class SpaceLog:
         return await answer
 
     async def read(self) -> LogView:
-        """Return the log, loaded if it was not."""
+        """Return the log, loaded if necessary."""
         if not self._is_loaded:
             async with self._turn:
                 await self._load()
         return self._log.view
 
     async def begin(self) -> None:
-        """Leave the space there, were it without a document."""
+        """Create the space, even without a document."""
         async with self._writing():
             if self._log.view.is_empty:
                 await self._log.write_new(())
@@ -295,14 +296,14 @@ class SpaceLog:
         async with self._writing():
             view = self._log.view
             if view.is_empty:
-                return sum(1 for _ in engine.compacted_journal((), runs))  # each of its runs is missing
+                return sum(1 for _ in engine.compacted_journal((), runs))  # none of its runs exists
             view.contents.require_complete()
             compaction = generation.CompactedRuns(runs)
             await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction))
             return view.contents.entries - compaction.count
 
     async def examine(self) -> SpaceFindings | None:
-        """Read everything on the server again; return what was found, None if there is no such space."""
+        """Read everything on the server again; return the findings, None if there is no such space."""
         async with self._turn:
             self._is_loaded = False
             findings = SpaceFindings(space=self._space)
@@ -318,13 +319,13 @@ class SpaceLog:
             return findings
 
     async def repair(self) -> SpaceFindings | None:
-        """Move what is damaged aside and rewrite the rest; return what was found."""
+        """Quarantine damaged content and rewrite the rest; return the findings."""
         findings = await self.examine()
         if findings is None or not findings.troubles:
             return findings
         async with self._writing(is_lost_fine=True):
             view = self._log.view
-            if view.is_empty:  # without a header no frame can be recognised, so all of the log goes aside
+            if view.is_empty:  # without a header no frame can be recognised, so all of the log is quarantined
                 await self._log.move_aside(self._aside)
                 return findings
             pieces, frames = mended_log(view.log)
@@ -365,7 +366,7 @@ class SpaceLog:
             if frames:
                 await (self._log.write_new(frames) if view.is_empty else self._log.append(frames))
         if self._log.is_worth_rewriting:
-            with suppress(ElytronError):  # it saves room, and is wanted again if it failed
+            with suppress(ElytronError):  # it saves room, and is due again if it failed
                 await self._rewrite()
         return outcomes
 
@@ -377,7 +378,7 @@ class SpaceLog:
 
     @asynccontextmanager
     async def _writing(self, *, is_lost_fine: bool = False) -> AsyncGenerator[None]:
-        """Hold the space against other writers of this handle. What fails in the block is read again afterwards."""
+        """Lock the space against other writers of this handle. After a failure in the block it is reloaded."""
         async with self._turn:
             try:
                 await self._load()

@@ -43,10 +43,9 @@ _HEADER_CHARS = 4 * HEADER_BYTES
 class McpStore(Engine):
     """A store on an MCP file server. Use it from one event loop.
 
-    One handle at a time writes and reads it: others are refused with StoreBusy until it is closed, or does nothing
-    for the time of a lease; if another one came in then, it raises StoreFailed from then on. A server that does not
-    answer raises Unreachable, and it is unknown whether a commit arrived: under an idempotency key it can be sent
-    again.
+    One handle at a time writes and reads it: others get StoreBusy until it is closed, or idle for the time of a lease;
+    if another one took over then, it raises StoreFailed from then on. A server that does not answer raises Unreachable,
+    and it is unknown whether a commit arrived: under an idempotency key it can be sent again.
     """
 
     capabilities = StoreCapabilities(
@@ -71,9 +70,9 @@ class McpStore(Engine):
         sealed: bool = False,
         is_made: bool = True,
     ) -> Self:
-        """Open the store on `files`, made new if there is none and `is_made`; it closes them.
+        """Open the store on `files`, created if there is none and `is_made`; it closes them.
 
-        Raises StoreBusy, StoreMissing, StoreForeign, StoreNewer, Unauthorized, Unreachable, and changes nothing then.
+        Raises StoreBusy, StoreMissing, StoreForeign, StoreNewer, Unauthorized, Unreachable, and then changes nothing.
         """
         lease = WriterLease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
         try:
@@ -113,7 +112,7 @@ class McpStore(Engine):
         return await self._space(space).compact_journal(runs)
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
+        """Return spaces in the order of their digests; only `check` names one whose header is lost."""
         await self._shared.lease.hold()
         behind = folder_name(after) if after else ""
         spaces: list[SpaceId] = []
@@ -158,12 +157,12 @@ class McpStore(Engine):
         return findings_report(await self._examined(), problems)
 
     async def close(self) -> None:
-        """Finish what was accepted, and let the next writer in at once if the server can be reached."""
+        """Finish accepted work, and release the lease immediately if the server can be reached."""
         if not self._closed:
             self._closed = True
             for space in self._logs.values():
                 await space.settle()
-            with suppress(ElytronError):  # else the lease ends by itself
+            with suppress(ElytronError):  # otherwise the lease expires
                 await self._shared.lease.release()
             self._logs.clear()
             await self._shared.files.close()
@@ -181,7 +180,7 @@ class McpStore(Engine):
         return space_log
 
     def _let_go(self) -> None:
-        """Keep the spaces used last that fit."""
+        """Drop the least recently used spaces beyond the limit."""
         size = 0
         for space, space_log in reversed(list(self._logs.items())):
             size += space_log.size
@@ -201,7 +200,7 @@ class McpStore(Engine):
         return sorted(names)
 
     async def _name_of(self, name: str) -> SpaceId | None:
-        """Return the name of the space in a folder, None if it is not there or its header is lost."""
+        """Return the name of the space in a folder, None if it does not exist or its header is lost."""
         if name not in self._names:
             folder = f"{_ROOT}/spaces/{name[:2]}/{name}"
             generation = await standing_generation(self._shared.files, folder)

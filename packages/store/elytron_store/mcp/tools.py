@@ -63,7 +63,7 @@ class _RawAnswer:
 
 
 class ToolCaller(Protocol):
-    """Target of tools' calls."""
+    """Target of tool calls."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any], /) -> StorageToolAnswer:
         """Return the answer of `tool`. Raises Unreachable if it is unknown whether it ran, Unauthorized."""
@@ -131,7 +131,7 @@ class ToolSession:
                 raise self._lost("there") from None
 
     async def _own(self, opened: "asyncio.Future[Client]", leave: asyncio.Event) -> None:
-        """Open a client, and close it in this very task, as its library demands."""
+        """Open a client, and close it in the same task, as its library requires."""
         try:
             async with self._connect() as client:
                 opened.set_result(client)
@@ -217,7 +217,7 @@ class FileEntry(NamedTuple):
 
 
 class FileHit(NamedTuple):
-    """A stretch of a file that a search found."""
+    """A part of a file that a search found."""
 
     path: str
     start: int
@@ -278,8 +278,8 @@ class _FoundFiles(_ToolText):
 class ToolFiles:
     """Files of one project on an MCP file server.
 
-    What the server says may be tried again is, after 200 ms, 500 ms, 1 s and 2 s, and nothing else. Errors name the
-    tool and the server's code, never its words, a path or a content.
+    Calls that the server calls retryable are retried after 200 ms, 500 ms, 1 s and 2 s, and no others. Errors name the
+    tool and the server's code, never its message, a path or content.
     """
 
     def __init__(self, caller: ToolCaller, /, *, project: str, sleep: Sleep = asyncio.sleep) -> None:
@@ -296,9 +296,9 @@ class ToolFiles:
         return _parse_part(_FileContent, await self._call("file_read", arguments)).content
 
     async def write(self, path: str, text: str, /, *, mode: WriteMode, offset: int = 0) -> None:
-        """Write `text`; what is appended goes behind the byte `offset`, which the caller knows to be the file's end.
+        """Write `text`; an append goes after the byte `offset`, which the caller knows to be the file's end.
 
-        An appending is made again only if the server has nothing of it: else Unreachable is raised.
+        An append is repeated only if the server has nothing of it; otherwise Unreachable is raised.
         """
         arguments = {"path": require_path(path), "content": text, "content_encoding": "utf-8"}
         arguments |= {"mode": mode.value, "offset": offset if mode is WriteMode.OVERWRITE else 0}
@@ -314,14 +314,14 @@ class ToolFiles:
         await self._call("file_write", arguments, is_done=is_done if mode is WriteMode.APPEND else None)
 
     async def stat(self, path: str, /) -> FileEntry | None:
-        """Return the content at `path`, None if there is none."""
+        """Return the entry at `path`, None if there is none."""
         file_stat = _parse_part(
             _FileStat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)})
         )
         return FileEntry(path, _is_folder(file_stat.type), file_stat.size) if file_stat.exists else None
 
     async def list(self, path: str, /, *, depth: int = 1, limit: int = MCP_LIST) -> Sequence[FileEntry]:
-        """Return what is in a folder, nothing if there is none. Raises StoreUnavailable if it is more than `limit`."""
+        """Return the entries of a folder, none if it does not exist. Raises StoreUnavailable for more than `limit`."""
         arguments = {"path": require_path(path, is_root_fine=True), "depth": depth, "limit": limit}
         try:
             listing = _parse_part(_FolderListing, await self._call("file_list", arguments))
@@ -332,14 +332,14 @@ class ToolFiles:
         return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in listing.entries)
 
     async def search(self, query: str, /, *, prefix: str = "", limit: int = MCP_SEARCH) -> Sequence[FileHit]:
-        """Return stretches of files below `prefix` that match `query`; recent writes may be missing."""
+        """Return parts of files below `prefix` that match `query`; recent writes may be missing."""
         arguments = {"query": query, "path_prefix": require_path(prefix, is_root_fine=True)}
         limit = min(max(limit, 1), MCP_SEARCH)
         matches = _parse_part(_FoundFiles, await self._call("file_search", {**arguments, "limit": limit}))
         return matches.hits()
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
-        """Remove a file, or with `recursive` a folder and all in it; what is not there is no error."""
+        """Remove a file, or with `recursive` a folder and its contents; missing paths are no error."""
         try:
             await self._call("file_delete", {"path": require_path(path), "recursive": recursive})
         except NotFound:

@@ -22,19 +22,20 @@ _ANSWERS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class PostgresAddress:
-    """A database, the schema of the store in it, and how it is used. It shows no user, password or setting."""
+    """A database, the schema of the store in it, and its options. Its representation hides users, passwords and
+    settings."""
 
     conninfo: str = field(repr=False)
-    """URL for the driver, which may have a password in it."""
+    """URL for the driver, which may contain a password."""
     place: str
     """Server and database, without a user."""
     schema: str = DEFAULT_SCHEMA
     sealed: bool = True
     portable: bool = False
-    """Commits use no function of the server."""
+    """Commits use no server-side function."""
     connections: int = POSTGRES_CONNECTIONS
     recycles_log: bool = False
-    """An erasure has the server write over its log."""
+    """An erasure makes the server overwrite its log."""
     blobs: str = ""
     """An object store for the blobs; without it, they are in the database."""
 
@@ -61,7 +62,7 @@ def parse_address(url: str, /) -> PostgresAddress:
     schema = own.get("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise StoreUrlInvalid(problem="names a schema that is not up to 31 lower-case letters, digits and underscores")
-    # libpq reads a space as %20, and a plus sign as itself.
+    # libpq reads %20 as a space, and a plus sign literally.
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(others, quote_via=quote), ""))
     return PostgresAddress(
         conninfo=conninfo,

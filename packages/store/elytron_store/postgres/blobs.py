@@ -22,12 +22,13 @@ from elytron_store.postgres.connections import (
 from elytron_store.postgres.statements import PartitionStatements
 
 WINDOW_PARTS = 16
-"""Number of parts that one statement carries: 4 MiB."""
+"""Number of parts in one statement: 4 MiB."""
 _WRITING, _READING = "writing a blob", "reading a blob"
 
 
 class PartUpload(NamedTuple):
-    """A blob under way: its number is drawn before the first byte is written, so that it can always be taken back."""
+    """A blob being written: its number is chosen before the first byte is written, so that it can always be rolled
+    back."""
 
     own: PartitionStatements
     space: SpaceId
@@ -88,7 +89,7 @@ async def read_blob(
 
 
 async def drop_stale_uploads(connection: Connection, own: PartitionStatements, before: int, /) -> None:
-    """Take back the uploads that began before `before` and never ended: their processes are gone."""
+    """Remove the uploads that began before `before` and never ended: their processes are gone."""
     stale = await connection.execute(own.of(statements.STALE_UPLOADS), (wide_number(before),), binary=True)
     for space, number in await stale.fetchall():
         await _cancel_upload(connection, upload=PartUpload(own, space, "", number))
@@ -101,7 +102,7 @@ async def _stage_window(
     own, space, key, number = upload
     async with connection.transaction():
         if first == 0:
-            await _drop_upload(connection, upload)  # what a cut connection may have left
+            await _drop_upload(connection, upload)  # what a broken connection may have left
             await connection.execute(
                 own.of(statements.BEGIN_UPLOAD), (space, wide_number(number), key, wide_number(at))
             )
@@ -113,7 +114,7 @@ async def _stage_window(
 async def _publish_upload(
     connection: Connection, /, *, upload: PartUpload, staged: int, chunks: Sequence[bytes], size: int
 ) -> None:
-    """Write the last `chunks` and make the upload the blob under its key; the old one goes."""
+    """Write the last `chunks` and publish the upload under its key, replacing the old one."""
     own, space, key, number = upload
     parts = staged + len(chunks)
     checksum = row_checksum(space, key, number, parts, size)
@@ -124,7 +125,7 @@ async def _publish_upload(
         )
         before = await cursor.fetchone()
         if before is not None and before[0] == number:
-            return  # the connection was cut behind the commit
+            return  # the connection was lost after the commit
         if staged:
             await _hold_upload(connection, upload)
             await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(number)))
@@ -136,7 +137,7 @@ async def _publish_upload(
 
 
 async def _cancel_upload(connection: Connection, /, *, upload: PartUpload) -> None:
-    """Take back an upload that was not finished, if it is there at all."""
+    """Remove an unfinished upload, if it exists at all."""
     async with connection.transaction():
         await _drop_upload(connection, upload)
 
@@ -171,14 +172,14 @@ async def _write_parts(
 
 def part_checksum(space: str, upload: int, part: int, body: bytes, /) -> bytes:
     """Return the checksum of a part of an upload."""
-    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    # Blobs are long, and read while a caller waits: this checksum takes a fifth of the time of BLAKE2b.
     return row_checksum(space, upload, part, len(body), crc32(body))
 
 
 async def read_window(
     connection: Connection, /, *, own: PartitionStatements, space: str, key: str, first: int
 ) -> tuple[PublishedBlob, Sequence[bytes]] | None:
-    """Return the blob under `key` and its parts from `first` on, both of one state. Raises StoreCorrupt."""
+    """Return the blob under `key` and its parts from `first` on, in one consistent state. Raises StoreCorrupt."""
     place = (wide_number(first), wide_number(first + WINDOW_PARTS), space, key)
     rows = await (await connection.execute(own.of(statements.BLOB_WINDOW), place, binary=True)).fetchall()
     if not rows:

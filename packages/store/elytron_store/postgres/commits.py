@@ -43,9 +43,9 @@ from elytron_store.postgres.statements import PartitionStatements
 
 
 class RevisionChange(NamedTuple):
-    """A document that a group names: its revision before, and what is there afterwards.
+    """A document that a group names: its revision before, and its state afterwards.
 
-    Revision 0 is absence. Without a body it is gone, or was only demanded.
+    Revision 0 is absence. Without a body it is deleted, or was only required.
     """
 
     ref: DocumentRef
@@ -55,7 +55,7 @@ class RevisionChange(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """State of a space as stored: its head, and the things that a group names."""
+    """Stored state of a space: its head, and the documents that a group names."""
 
     head: int
     revisions: Mapping[DocumentRef, int]
@@ -63,10 +63,10 @@ class StoredState(NamedTuple):
 
 
 class GroupPlan:
-    """Batches of one space, taken in order.
+    """Batches of one space, applied in order.
 
-    Without a `stored` state each document is taken to be at the revision that the first batch to name it expects, and
-    each key to be new; sequences count from the head then. The plan holds only if `changes` finds it so.
+    Without a `stored` state each document is assumed to be at the revision that the first batch to name it expects, and
+    each key to be new; sequences are then relative to the head. The plan is valid only if `changes` confirms it.
     """
 
     def __init__(self, space: str, batches: Sequence[Batch], /, *, stored: StoredState | None = None) -> None:
@@ -89,7 +89,7 @@ class GroupPlan:
         ]
 
     def outcomes_behind(self, head: int, /) -> Sequence[Outcome]:
-        """Return the outcomes with sequences behind `head`, from which they were counted."""
+        """Return the outcomes with sequences after `head`, to which they were relative."""
         return [
             CommitReceipt(head + outcome.first, head + outcome.last, outcome.replayed, outcome.answer)
             if isinstance(outcome, CommitReceipt)
@@ -98,7 +98,7 @@ class GroupPlan:
         ]
 
     def _take(self, batch: Batch) -> None:
-        """Lay `batch` over those before; a refused one changes nothing."""
+        """Apply `batch` over those before; a rejected one changes nothing."""
         try:
             self.outcomes.append(self._find_repeated(batch.idempotency) or self._lay(batch))
         except ElytronError as refused:
@@ -145,7 +145,7 @@ class GroupPlan:
 
 
 def entry_checksum(space: str, entry: JournalEntry, /) -> bytes:
-    """Return the checksum of a journal entry. Its sequence is not in it: the server gives that, without a gap."""
+    """Return the checksum of a journal entry without its sequence, which the server assigns gaplessly."""
     collection, key = entry.ref
     place = space, entry.at, entry.action.value, collection, key, entry.digest, entry.covers
     return row_checksum(*place)
@@ -176,10 +176,10 @@ class GroupWriter:
         self._is_portable = is_portable
 
     async def write(self, space: str, batches: Sequence[Batch], /) -> Sequence[Outcome]:
-        """Apply `batches` in order; return the outcome of each, as its caller is to see it.
+        """Apply `batches` in order; return the outcome of each for its caller.
 
-        Where the connection is cut on the way, batches with idempotency keys are applied again, which finds out what
-        became of them; of the others it is unknown.
+        If the connection is lost, batches with idempotency keys are applied again, which reveals their outcome; that of
+        the others is unknown.
         """
         try:
             return await self._write_all(space, batches)
@@ -194,11 +194,12 @@ class GroupWriter:
             refused = error if isinstance(error, ElytronError) else unstorable_value()
             if len(batches) == 1 or not isinstance(refused, InvalidInput | StoreCorrupt):
                 return [refused] * len(batches)
-            # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
+            # One of them carries what cannot be stored, or touches damage: applied separately, each finds out for
+            # itself.
             return [outcome for batch in batches for outcome in await self.write(space, [batch])]
 
     async def _write_again(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        # Once only: if it is cut again, the caller learns that the outcome is unknown.
+        # Only once: if the connection is lost again, the caller learns that the outcome is unknown.
         try:
             return await self._write_all(space, batches)
         except ElytronError as error:
@@ -214,7 +215,7 @@ class GroupWriter:
 
     async def _write_once(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
         own = self._partition(space)
-        # One trip, which counts on the revisions that callers expect; the server takes nothing if they are others.
+        # One round trip, based on the revisions that callers expect; the server applies nothing if they differ.
         if not self._is_portable:
             plan = await _build_plan(batches, partial(GroupPlan, space))
             if plan.last:
@@ -228,7 +229,7 @@ class GroupWriter:
             except psycopg.Error as error:
                 raise translate_error(error, doing="reading") from None
             plan = await _build_plan(batches, lambda group: GroupPlan(space, group, stored=stored))
-            # Every batch was refused or answered: the lock on the head is all that there is to give up.
+            # Every batch was rejected or answered: only the lock on the head needs to be released.
             if plan.last == stored.head:
                 await connection.execute(statements.ROLLBACK)
                 return plan.outcomes
@@ -237,7 +238,7 @@ class GroupWriter:
         return plan.outcomes
 
     async def _call(self, own: PartitionStatements, values: Parameters) -> int | None:
-        """Call the function that commits; return the head before, or None where the group does not fit."""
+        """Call the commit function; return the previous head, or None if the group does not match."""
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
                 cursor = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
@@ -251,7 +252,7 @@ class GroupWriter:
 
 
 async def _build_plan(batches: Sequence[Batch], build: Callable[[Sequence[Batch]], T]) -> T:
-    """Return what `build` makes of `batches`; of an import, which may be large, in another thread."""
+    """Return the result of `build` for `batches`; for an import, which may be large, in another thread."""
     if any(batch.is_import for batch in batches):
         return await asyncio.to_thread(build, batches)
     return build(batches)
@@ -260,7 +261,7 @@ async def _build_plan(batches: Sequence[Batch], build: Callable[[Sequence[Batch]
 async def read_state(
     connection: Connection, own: PartitionStatements, space: str, batches: Sequence[Batch], /
 ) -> StoredState:
-    """Begin a transaction in which no other commits to `space`, and return what it holds for `batches`."""
+    """Begin a transaction that excludes other commits to `space`, and return the state needed for `batches`."""
     refs = list(
         dict.fromkeys([change.ref for batch in batches for change in (*batch.puts, *batch.deletes, *batch.requires)])
     )
@@ -313,7 +314,7 @@ def call_parameters(plan: GroupPlan, /) -> Parameters:
 
 
 def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[tuple[bytes, Parameters]]:
-    """Return the statements that write what `plan` made of a stored state, which is held for it."""
+    """Return the statements that write the `plan` made from a stored state, which is locked for it."""
     space, changes = plan.space, plan.changes()
     puts = [change for change in changes if change.body is not None]
     deletes = [change for change in changes if change.body is None and change.revision != change.expects]
@@ -328,7 +329,8 @@ def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[t
 
 
 def _put_arrays(space: str, changes: Sequence[RevisionChange], *, has_expects: bool = False) -> Parameters:
-    """Return the columns of `changes`: collections, keys, expected revisions if asked, revisions, bodies, checksums."""
+    """Return the columns of `changes`: collections, keys, optionally expected revisions, revisions, bodies,
+    checksums."""
     if not changes:
         return (None,) * (5 + has_expects)
     expects = (number_array([change.expects for change in changes]),) if has_expects else ()
@@ -382,16 +384,16 @@ def _record_arrays(space: str, records: Sequence[AnsweredRequest[bytes]]) -> Par
 
 @dataclass(slots=True)
 class _SpaceQueue:
-    """Batches of one space that wait, and the task that writes them."""
+    """Waiting batches of one space, and the task that writes them."""
 
     waiting: deque[Waiting] = field(default_factory=deque[Waiting])
     task: asyncio.Task[None] | None = None
 
 
 class CommitQueues:
-    """Batches in a lane for each space: at most one group of a space is under way, and those of others beside it.
+    """A queue of batches per space: at most one group of a space is running, concurrently with those of others.
 
-    Order of commits in a space is order of calls.
+    Commits in a space keep the order of calls.
     """
 
     def __init__(self, write: Callable[[str, Sequence[Batch]], Awaitable[Sequence[Outcome]]], /) -> None:
@@ -402,10 +404,11 @@ class CommitQueues:
         self._room.set()
         self._closed = False
         self.groups, self.batches = 0, 0
-        """Counts of what was handed over to be written."""
+        """Counts of submitted work."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied."""
+        """Return the outcome of `batch` once it is durable. If cancelled before its group is formed, it is not
+        applied."""
         while self._waiting >= store_limits.QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()
@@ -415,14 +418,14 @@ class CommitQueues:
         lane = self._lanes.get(batch.space)
         if lane is None:
             lane = self._lanes[batch.space] = _SpaceQueue()
-            # The task begins in the next turn of the loop: what others have to commit in this one goes along.
+            # The task starts in the next iteration of the loop: what others commit in this one is included.
             lane.task = asyncio.create_task(self._drain_queue(batch.space, lane))
         lane.waiting.append((batch, answered))
         self._waiting += 1
         return await answered
 
     async def close(self) -> None:
-        """Finish what was accepted, refuse the rest."""
+        """Finish accepted work, reject the rest."""
         self._closed = True
         while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
             await asyncio.wait(tasks)

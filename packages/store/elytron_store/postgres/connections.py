@@ -54,7 +54,7 @@ Row = tuple[Any, ...]
 Result = psycopg.AsyncCursor[Row]
 
 _PREPARED = 512
-"""Statements that a connection keeps prepared: some for each partition."""
+"""Prepared statements per connection: some for each partition."""
 _HEADER = Struct("!iiIii")
 _LENGTH = Struct("!i")
 _NUMBER = Struct("!iq")
@@ -75,7 +75,7 @@ _REFUSALS = {
     "role ": "28000",
     "database ": "3D000",
 }
-"""Words of servers that refuse a connection, the first that fit, with the SQLSTATE that the driver does not give."""
+"""Messages of servers that refuse a connection (the first match counts), with the SQLSTATE that the driver omits."""
 
 
 class TextArray(bytes):
@@ -148,12 +148,12 @@ def _array_header(size: int, oid: int) -> bytes:
 
 
 def unstorable_value() -> InvalidInput:
-    """Return the refusal of what no table can hold."""
+    """Return the error for a value that no table can hold."""
     return InvalidInput(field="batch", problem="contains a number or text that cannot be stored")
 
 
 class ConnectionLost(StoreUnavailable):
-    """The connection was cut, by a server that ended say; what was under way may be done again."""
+    """The connection was lost, for example because a server ended; the work may be repeated."""
 
 
 CONNECTING, COMMITTING = "connecting", "committing"
@@ -161,24 +161,24 @@ CONNECTING, COMMITTING = "connecting", "committing"
 
 
 class ConnectionFigures(NamedTuple):
-    """Connections of a process to its server: those that there are and those in use, and what became of others."""
+    """A process's connections to its server: existing, in use, and counts of failures."""
 
     open: int
     in_use: int
     failed: int
-    """Number of times that none could be made."""
+    """Number of failed attempts to connect."""
     silent: int
-    """Number of times that the server had fallen silent."""
+    """Number of times that the server had stopped responding."""
 
 
 class ServerConnections:
-    """Connections to one server, shared by the calls of one event loop, made as they are needed.
+    """Connections to one server, shared by the calls of one event loop and created on demand.
 
-    A call that asks for one waits a bounded time. A connection that the server ended while it was idle is not used.
+    A call waits a bounded time for one. A connection that the server ended while it was idle is not used.
     """
 
     def __init__(self, address: PostgresAddress, /, *, is_pooled: bool) -> None:
-        """`is_pooled` says that a pooler is in between: a statement may go to another session than the one before."""
+        """`is_pooled` says that a pooler is in between: successive statements may go to different sessions."""
         self._address = address
         self._is_pooled = is_pooled
         self._loop = asyncio.get_running_loop()
@@ -194,7 +194,7 @@ class ServerConnections:
         self._looking: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Close all connections, those in use when they are given back."""
+        """Close all connections, those in use when they are returned."""
         self._closed = True
         if self._look is not None:
             self._look.cancel()
@@ -202,7 +202,7 @@ class ServerConnections:
 
     @property
     def figures(self) -> ConnectionFigures:
-        """Return how many connections there are."""
+        """Return the connection counts."""
         busy_count = len(self._in_use)
         return ConnectionFigures(busy_count + len(self._idle), busy_count, self._failures, self._silences)
 
@@ -212,7 +212,7 @@ class ServerConnections:
 
     @asynccontextmanager
     async def connection(self, *, doing: str) -> AsyncGenerator[Connection]:
-        """Lend an idle connection. Errors of the driver are raised as the store's.
+        """Lend an idle connection. The driver's errors are translated to the store's.
 
         Raises StoreBusy if all are in use for long, StoreUnavailable if none can be made.
         """
@@ -239,9 +239,9 @@ class ServerConnections:
             self._free.release()
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], /, *, doing: str) -> T:
-        """Return the result of `work`, which changes nothing, or the same however often it is done.
+        """Return the result of `work`, which must be read-only or idempotent.
 
-        It is done again where the server broke it off, or the connection was cut.
+        It is repeated if the server aborted it, or the connection was lost.
         """
         for _ in range(store_limits.POSTGRES_REPEATS - 1):
             with suppress(StoreDeadlock, ConnectionLost):
@@ -251,7 +251,8 @@ class ServerConnections:
             return await work(connection)
 
     def _look_at_lent(self) -> None:
-        """Look at the server if a connection is in use for long: a server may fall silent and end no connection."""
+        """Probe the server if a connection is in use for long: a server may stop responding without ending
+        connections."""
         self._look = None
         since = self._loop.time() - POSTGRES_SILENT_S
         overdue = [connection for connection, lent_at in self._in_use.items() if lent_at <= since]
@@ -262,13 +263,13 @@ class ServerConnections:
             self._look = self._loop.call_later(wait_s, self._look_at_lent)
 
     async def _cut_silent(self, overdue: Sequence[Connection]) -> None:
-        """Cut the connections of `overdue` that are still in use, unless the server takes another connection."""
+        """Close the connections of `overdue` that are still in use, unless the server accepts another connection."""
         try:
             probe = await connect_once(self._address, wait_s=POSTGRES_SILENT_WAIT_S)
         except StoreUnavailable as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._silences += 1
-            # Idle connections lead to the same silent server.
+            # Idle connections lead to the same unresponsive server.
             await self._drop_idle()
             for connection in overdue:
                 if connection in self._in_use and not connection.closed:
@@ -279,7 +280,7 @@ class ServerConnections:
             await probe.close()
 
     async def _take_turn(self) -> None:
-        # Without a wait, since `wait_for` makes a task of its own for each.
+        # Without a wait, since `wait_for` creates a task each time.
         if not self._free.locked():
             await self._free.acquire()
             return
@@ -296,7 +297,7 @@ class ServerConnections:
             if is_alive(connection):
                 return connection
             await connection.close()
-        # A call that waited for its turn while no connection could be made does not wait for the next one too.
+        # A call that waited its turn while no connection could be made does not also wait for the next one.
         if self._failure is not None and self._loop.time() - self._failed_at < POSTGRES_AGAIN_S:
             raise self._failure
         try:
@@ -309,7 +310,7 @@ class ServerConnections:
         return new_connection
 
     async def _give_back(self, connection: Connection) -> None:
-        """Take a connection back. One on which something is under way is freed of it, or closed."""
+        """Return a connection to the pool. One with an open transaction is reset or closed."""
         if connection.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
             with suppress(psycopg.Error):
                 await connection.rollback()
@@ -320,10 +321,10 @@ class ServerConnections:
 
 
 def connection_settings(*, is_pooled: bool) -> dict[str, Any]:
-    """Return the arguments of a connection beside its address."""
+    """Return a connection's arguments in addition to its address."""
     return {
         "autocommit": True,
-        # Behind a pooler a prepared statement may be another session's.
+        # Behind a pooler a prepared statement may belong to another session.
         "prepare_threshold": None if is_pooled else 5,
         "context": _DriverContext(),
         "application_name": "elytron",
@@ -336,7 +337,7 @@ def connection_settings(*, is_pooled: bool) -> dict[str, Any]:
 async def connect_once(
     address: PostgresAddress, /, *, is_pooled: bool = True, wait_s: float = POSTGRES_WAIT_S
 ) -> Connection:
-    """Return a connection of the caller's own. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
+    """Return a connection owned by the caller. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
     connect = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))
     try:
         connection = await asyncio.wait_for(connect, wait_s)
@@ -352,7 +353,7 @@ async def connect_once(
 
 
 def is_alive(connection: Connection, /) -> bool:
-    """Return whether the server has not ended an idle connection: then there would be something to read."""
+    """Return whether an idle connection is still open: if the server had ended it, there would be data to read."""
     if connection.closed:
         return False
     waiting = select.poll()
@@ -361,7 +362,7 @@ def is_alive(connection: Connection, /) -> bool:
 
 
 def cut_connection(connection: Connection, /) -> None:
-    """End a connection from here, so that a call that waits for its answer sees it end."""
+    """Close a connection locally, so that a waiting call sees it end."""
     # A copy of the descriptor: the socket closes its own, and the original is the driver's.
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as cut:
         cut.shutdown(socket.SHUT_RDWR)
@@ -370,13 +371,13 @@ def cut_connection(connection: Connection, /) -> None:
 async def run_pipeline(
     connection: Connection, statements: Iterable[tuple[bytes, Sequence[object] | None]], /
 ) -> Sequence[Result]:
-    """Send `statements` in one trip and return their results; behind one that fails none is run."""
+    """Send `statements` in one round trip and return their results; after a failure none is run."""
     async with connection.pipeline():
         return [await connection.execute(statement, values, binary=True) for statement, values in statements]
 
 
 def wide_number(number: int, /) -> Int8:
-    """Return `number` as a parameter of one type, however small it is."""
+    """Return `number` as a parameter of a fixed type, however small it is."""
     return Int8(number)
 
 
@@ -386,26 +387,26 @@ def unreachable_server() -> StoreUnavailable:
 
 
 def is_without_effect(error: psycopg.Error | UnicodeError, /) -> bool:
-    """Return whether the server said of `error` that it rolled the statement back, or was never asked."""
+    """Return whether the server reported that it rolled the statement back, or never received it."""
     if not isinstance(error, psycopg.Error):
         return True
     if error.sqlstate is None:
         return isinstance(error, psycopg.DataError | psycopg.ProgrammingError)
-    # The untranslated word: a FATAL ends the session, so its statement's effect is unknown.
+    # The untranslated severity: a FATAL ends the session, so its statement's effect is unknown.
     return error.diag.severity_nonlocalized == "ERROR"
 
 
 def refused_state(text: str, /) -> str | None:
-    """Return the SQLSTATE of a refused connection by the driver's `text`; None if no server said such words."""
+    """Return the SQLSTATE of a refused connection from the driver's `text`; None if it is no known server message."""
     _, is_refused, reason = text.partition("FATAL:")
     states = (state for words, state in _REFUSALS.items() if words in reason)
     return next(states, None) if is_refused else None
 
 
 def translate_error(error: psycopg.Error | UnicodeError, /, *, doing: str) -> ElytronError:
-    """Return the store's error for the driver's; nothing of its text is shown, which may hold what was written.
+    """Return the store's error for the driver's, without its text, which may contain written data.
 
-    OutcomeUnknown where the connection was cut while a commit may have been under way.
+    OutcomeUnknown if the connection was lost while a commit may have been running.
     """
     if not isinstance(error, psycopg.Error):
         return unstorable_value()

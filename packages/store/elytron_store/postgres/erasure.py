@@ -41,13 +41,13 @@ POSTGRES_LOG_ROUNDS: Final = 8
 
 _PAUSE_S = 0.02
 _NUMBER = re.compile(r"\d+")
-"""The first number in the detail of a rewriting's notice: rows that are dead and went along, in any language."""
+"""The first number in the detail of a rewrite's notice, in any language: dead rows that were copied too."""
 
 
 async def compact_runs(
     connection: Connection, own: PartitionStatements, space: SpaceId, runs: Sequence[CompactedRun], /
 ) -> int:
-    """Replace each of `runs` with one entry, all or none; return how many entries were removed.
+    """Replace each of `runs` with one entry, all or none; return the number of removed entries.
 
     Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
     """
@@ -74,7 +74,7 @@ async def compact_runs(
 
 
 class RowErasure(NamedTuple):
-    """Report of the rows that went, and the server's number of the transaction that took them."""
+    """The removed rows, and the server's number of the removing transaction."""
 
     receipt: ErasureReceipt
     transaction: str
@@ -92,7 +92,7 @@ async def remove_rows(connection: Connection, own: PartitionStatements, erasure:
 async def _remove_space(connection: Connection, own: PartitionStatements, erasure: ErasureTarget) -> ErasureReceipt:
     space = erasure.space
     await connection.execute(own.of(statements.HOLD_HEAD), (space,))
-    # In the order of the tables: an upload under way ends before its parts are looked for.
+    # In the order of the tables: a running upload ends before its parts are looked for.
     cursors = {
         table: await connection.execute(own.of(erase), (space,)) for table, erase in statements.ERASE_SPACE.items()
     }
@@ -138,7 +138,7 @@ async def _remove_named(connection: Connection, own: PartitionStatements, erasur
 async def _clear_digests(
     connection: Connection, own: PartitionStatements, space: str, entries: Sequence[JournalEntry]
 ) -> int:
-    """Take the digests out of `entries`; return how many."""
+    """Remove the digests from `entries`; return their number."""
     if not entries:
         return 0
     emptied = [JournalEntry(entry.sequence, entry.at, entry.action, entry.ref, "", entry.covers) for entry in entries]
@@ -149,7 +149,7 @@ async def _clear_digests(
 
 
 async def _remove_blob(connection: Connection, own: PartitionStatements, space: str, key: str) -> int:
-    """Delete a blob with what is under way or set aside under its key; return how many blobs that were."""
+    """Delete a blob with its uploads and quarantined rows; return the number of deleted blobs."""
     removed = 0
     for table, find in statements.UPLOADS_OF.items():
         uploads = await (await connection.execute(own.of(find), (space, key), binary=True)).fetchall()
@@ -162,13 +162,13 @@ async def _remove_blob(connection: Connection, own: PartitionStatements, space: 
 
 
 async def rewrite_tables(connection: Connection, own: PartitionStatements, erased: RowErasure, /) -> None:
-    """Leave no byte in the files of a partition's tables that no row holds.
+    """Remove from the files of a partition's tables every byte that no row uses.
 
     Raises StoreBusy while another session may still read what was removed, StoreRefused if the tables are another
     user's.
     """
     tables = list(own.tables())
-    # The server only warns of a table that it left as it was; a new file shows that it did not.
+    # The server only warns of a table that it did not rewrite; a new file shows that it did.
     before = await _file_numbers(connection, tables)
     until = monotonic() + store_limits.BUSY_WAIT_S
     while tables:
@@ -183,7 +183,7 @@ async def rewrite_tables(connection: Connection, own: PartitionStatements, erase
 
 
 async def _rewrite_table(connection: Connection, table: str) -> int:
-    """Write the rows of `table` to new files; return how many rows went along that only older readers see."""
+    """Rewrite the rows of `table` to new files; return how many copied rows only older readers see."""
     row_counts: list[int] = []
 
     def note(notice: Diagnostic) -> None:
@@ -199,11 +199,11 @@ async def _rewrite_table(connection: Connection, table: str) -> int:
 
 
 async def _await_readers(connection: Connection, transaction: str, until: float) -> None:
-    """Wait until nothing is known to see a state from before `transaction`: a rewritten table keeps what it sees."""
+    """Wait until nothing can see a state from before `transaction`: a rewritten table keeps what such readers see."""
     while True:
         cursor = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
         ((others,),) = await cursor.fetchall()
-        # Asked first: it also bounds the caller's loop, which comes back for tables that kept rows.
+        # Checked first: it also bounds the caller's loop, which returns for tables that kept rows.
         if monotonic() > until:
             raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
         if not others:
@@ -218,10 +218,10 @@ async def _file_numbers(connection: Connection, tables: Sequence[str]) -> Sequen
 
 
 async def recycle_log(connection: Connection) -> ErasureLayer:
-    """Have the server write over the log in which the erased bytes are; return whether it has.
+    """Make the server overwrite the log with the erased bytes; return whether it has.
 
-    A segment that is no longer needed keeps its bytes under the name of a later one, until that is its turn. So the
-    log is moved on until it has passed every segment that there was, a bounded number of times.
+    A segment that is no longer needed keeps its bytes, renamed to a later one, until it is reused. So the log is
+    advanced past every existing segment, a bounded number of times.
     """
     (erased_in, _, _) = await _log_place(connection)
     last = ""
@@ -250,7 +250,7 @@ def _pending_log(reason: str) -> ErasureLayer:
 
 
 async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple[ErasureLayer, ...]:
-    """Return the state of an erasure's bytes in each place of the server; the log is recycled if asked."""
+    """Return the state of an erasure's bytes in each place of the server; the log is recycled if requested."""
     if recycles_log:
         try:
             log = await recycle_log(connection)

@@ -51,7 +51,7 @@ async def scan_documents(
     connection: Connection, own: PartitionStatements, space: SpaceId, page: DocumentPage, /
 ) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` does."""
-    # Keys are ASCII, so other texts are behind them all; a NUL or a lone surrogate could not even be queried.
+    # Keys are ASCII, so other texts sort after them all; a NUL or a lone surrogate could not even be queried.
     prefix = page.prefix if _is_plain(page.prefix) else _BEHIND_ALL
     after = page.after if _is_plain(page.after) else _BEHIND_ALL
     scan, start = (statements.SCAN_DOWN, after or _BEHIND_ALL) if page.descending else (statements.SCAN_UP, after)
@@ -85,7 +85,7 @@ async def read_journal(
 
 
 async def _require_last_entry(connection: Connection, own: PartitionStatements, space: SpaceId, end: int) -> None:
-    """Raise StoreCorrupt where the journal goes on behind `end`, says its head, and nothing of that is found."""
+    """Raise StoreCorrupt if the head says that the journal continues after `end`, but nothing is found there."""
     cut = await connection.execute(
         own.of(statements.JOURNAL_IS_CUT), (space, wide_number(end), wide_number(end)), binary=True
     )
@@ -94,7 +94,7 @@ async def _require_last_entry(connection: Connection, own: PartitionStatements, 
 
 
 def row_entries(space: str, rows: Sequence[Row], /, *, after: int) -> Sequence[JournalEntry]:
-    """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
+    """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap after `after`."""
     entries: list[JournalEntry] = []
     for row in rows:
         entry = row_entry(row)
@@ -108,7 +108,7 @@ def row_entries(space: str, rows: Sequence[Row], /, *, after: int) -> Sequence[J
 
 
 def row_entry(row: Row, /) -> JournalEntry:
-    """Return the journal entry in a row, whose checksum is the caller's to compare. Raises StoreCorrupt."""
+    """Return the journal entry in a row, whose checksum the caller compares. Raises StoreCorrupt."""
     sequence, at, action, collection, key, digest, covers, _ = row
     journal_action = _ACTIONS.get(action)
     try:
@@ -121,7 +121,7 @@ def row_entry(row: Row, /) -> JournalEntry:
 
 
 class DamagedRow(NamedTuple):
-    """A problem, and the place of the damaged row if it can be set aside."""
+    """A problem, and the location of the damaged row if it can be quarantined."""
 
     problem: StoreProblem
     own: PartitionStatements
@@ -136,7 +136,7 @@ class _StoreTally(CheckTally):
 
 
 async def check_partitions(connection: Connection, partitions: Sequence[PartitionStatements], /) -> CheckReport:
-    """Read everything in one state and report what is damaged; change nothing."""
+    """Read everything in one consistent state and report damage; change nothing."""
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE)
         tally = await _read_partitions(connection, partitions)
@@ -146,7 +146,7 @@ async def check_partitions(connection: Connection, partitions: Sequence[Partitio
 async def repair_partitions(
     connection: Connection, partitions: Sequence[PartitionStatements], at: Instant, /
 ) -> CheckReport:
-    """Set damaged documents and blobs aside, in one transaction; report all damage found."""
+    """Quarantine damaged documents and blobs in one transaction; report all damage."""
     async with connection.transaction():
         await connection.execute(statements.ONE_STATE_TO_WRITE)
         tally = await _read_partitions(connection, partitions)
@@ -162,7 +162,7 @@ async def repair_partitions(
 async def read_losses(
     connection: Connection, schema: str, own: PartitionStatements | None, space: SpaceId | None, /
 ) -> Sequence[StoreLoss]:
-    """Return the losses that nobody has acknowledged, or that of `space`, whose partition is `own`."""
+    """Return the unacknowledged losses, or only that of `space`, whose partition is `own`."""
     if own is None:
         cursor = await connection.execute(statements.find_losses(schema), binary=True)
     else:
@@ -205,7 +205,7 @@ async def _read_partitions(connection: Connection, partitions: Sequence[Partitio
 async def _walk_rows(
     connection: Connection, statement: bytes, place: tuple[object, ...], width: int
 ) -> AsyncIterator[Row]:
-    """Yield the rows behind `place`, which are in the order of their first `width` columns."""
+    """Yield the rows after `place`, ordered by their first `width` columns."""
     most = POSTGRES_CHECK_ROWS
     while True:
         rows = await (await connection.execute(statement, (*place, wide_number(most)), binary=True)).fetchall()
@@ -273,7 +273,7 @@ async def _walk_blobs(
 
 
 async def _quarantine_row(connection: Connection, row: DamagedRow, at: Instant) -> StoreProblem:
-    """Move `row` to the quarantine if it can be set aside; return the problem with what was done."""
+    """Quarantine `row` if possible; return the problem with the action taken."""
     problem, own = row.problem, row.own
     if row.place is None:
         return problem

@@ -13,9 +13,9 @@ from typing import Final
 from elytron_core.ports.store import QUEUE
 
 SCHEMA_VERSION = 2
-"""The number of the steps in `tables`, and one."""
+"""The number of the steps in `tables`, plus one."""
 PARTITIONS = 32
-"""Of a new store; the number is written into it and never changes."""
+"""For a new store; the number is stored in it and never changes."""
 
 # Keys sort by their bytes on every server, independent of its locale.
 _TEXT = 'text COLLATE "C" NOT NULL'
@@ -50,14 +50,14 @@ TABLES: Final = {
 }
 """Columns of the tables that hold rows of spaces; every key begins with the space."""
 _FILL = {"heads": 50, "documents": 90}
-"""Share of a page that new rows fill. The rest is for later states of the same rows, which need no index then."""
+"""Fill factor: the rest of a page is for later states of the same rows, which then need no index entry."""
 _RAW = {"documents": "body", "blob_parts": "bytes", "quarantine": "body"}
-"""Columns that the server does not compress: sealed, they cannot be made smaller."""
+"""Columns that the server does not compress: sealed data is incompressible."""
 
 BEGIN = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 ONE_STATE = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 ONE_STATE_TO_WRITE = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-"""First in a transaction of several statements, which see one state then."""
+"""First in a transaction of several statements, which then see one state."""
 COMMIT = b"COMMIT"
 ROLLBACK = b"ROLLBACK"
 
@@ -66,7 +66,7 @@ SELECT current_setting('server_version_num')::int, current_setting('fsync'), cur
   current_setting('full_page_writes'), current_setting('server_encoding'), pg_is_in_recovery(),
   current_setting('transaction_read_only'), pg_backend_pid()
 """
-"""Facts that an opening reads: the version, the settings that promises need, and whether it may write."""
+"""Facts that an opening reads: the version, settings required by guarantees, and whether it may write."""
 TAKES_NO_COMMITS = b"SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
 EXAMINE_SERVER = b"""
 SELECT name, setting FROM pg_settings WHERE name IN (
@@ -84,7 +84,7 @@ SELECT least(
     - (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) + 1
 ), (SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async')
 """
-"""Connections that may still be made, the asking one among them, and replicas that no commit waits for."""
+"""Connections that may still be made, including this one, and replicas that no commit waits for."""
 
 
 def partition_of(space: str, partitions: int, /) -> int:
@@ -105,7 +105,7 @@ def _partition_statement(text: str, schema: str, partition: int) -> bytes:
 
 
 class PartitionStatements:
-    """The statements on the tables of one partition."""
+    """The statements for the tables of one partition."""
 
     def __init__(self, schema: str, partition: int, /) -> None:
         self._schema = schema
@@ -117,7 +117,7 @@ class PartitionStatements:
             yield table_name(self._schema, table, self._partition)
 
     def of(self, text: str, /) -> bytes:
-        """Return the statement `text` of this module with the names of its tables."""
+        """Return the statement `text` of this module with its table names."""
         return _partition_statement(text, self._schema, self._partition)
 
 
@@ -149,8 +149,8 @@ SELECT h.sequence FROM <heads> AS h WHERE h.space = %s AND h.sequence > %s
 """
 HEAD = "SELECT sequence FROM <heads> WHERE space = %s"
 
-# Commits. The row of the head is locked first, so one transaction at a time writes to a space.
-# The update to the same value locks the row; a row that is missing is made.
+# Commits. The row of the head is locked first, so one transaction at a time writes to a space. An update to the same
+# value locks the row; a missing row is created.
 LOCK_HEAD = """
 INSERT INTO <heads> AS h (space, sequence) VALUES (%s, 0)
 ON CONFLICT (space) DO UPDATE SET sequence = h.sequence RETURNING h.sequence
@@ -277,7 +277,7 @@ SELECT (pg_snapshot_xmin(pg_current_snapshot()) <= %(own)s::xid8)::int + (
     AND age(backend_xmin) >= age((%(own)s::xid8)::xid)
 ) + (SELECT count(*) FROM pg_replication_slots WHERE age(xmin) >= age((%(own)s::xid8)::xid))
 """
-"""Number of sessions and other things that may still see what the transaction removed, of those that are shown."""
+"""Number of visible sessions and other readers that may still see what the transaction removed."""
 SWITCH_LOG = b"SELECT pg_switch_wal()"
 CHECKPOINT = b"CHECKPOINT"
 LOG_SEGMENTS = b"""
@@ -288,7 +288,7 @@ FILE_NUMBERS = b"SELECT array_agg(pg_relation_filenode(t.name::regclass)::bigint
 
 
 def rewrite_table(table: str, /) -> bytes:
-    """Return the statement that writes the rows of `table`, and nothing else, to new files."""
+    """Return the statement that rewrites only the rows of `table` to new files."""
     return f"VACUUM (FULL, VERBOSE) {table}".encode()
 
 
@@ -328,7 +328,7 @@ _NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 def note_node(schema: str, /) -> bytes:
-    """Return the statement that has an address in the list of nodes for a time, as a row of the manifest."""
+    """Return the statement that registers a node's address for a time, as a row of the manifest."""
     values = f"('node ' || %s, convert_to(({_NOW_MS} + %s)::text, 'UTF8'))"
     return (
         f"INSERT INTO {schema}.manifest (name, body) VALUES {values} "  # noqa: S608 - our own names
@@ -337,7 +337,7 @@ def note_node(schema: str, /) -> bytes:
 
 
 def drop_nodes(schema: str, /) -> bytes:
-    """Return the statement that takes one address out of the list of nodes, and those whose time is over."""
+    """Return the statement that removes one address from the list of nodes, and expired ones."""
     return (
         f"DELETE FROM {schema}.manifest WHERE name LIKE 'node %%' AND (name = 'node ' || %s OR "  # noqa: S608 - ours
         f"CASE WHEN name LIKE 'node %%' THEN convert_from(body, 'UTF8')::bigint END <= {_NOW_MS})"
@@ -355,11 +355,11 @@ def list_nodes(schema: str, /) -> bytes:
 IS_TABLE = b"SELECT to_regclass(%s) IS NOT NULL"
 IS_FUNCTION = b"SELECT to_regproc(%s) IS NOT NULL"
 LOCK_MAKING = b"SELECT pg_advisory_xact_lock(%s)"
-"""Held by who makes the tables, to the end of the transaction."""
+"""Locked by whoever creates the tables, to the end of the transaction."""
 
 
 def create_tables(schema: str, partitions: int, /) -> bytes:
-    """Return the statements that make the tables of an empty store: the step to schema 1."""
+    """Return the statements that create the tables of an empty store: the step to schema 1."""
     statements = [
         f"CREATE SCHEMA IF NOT EXISTS {schema}",
         f"CREATE TABLE {schema}.manifest (name text PRIMARY KEY, body bytea NOT NULL)",
@@ -375,7 +375,7 @@ def create_tables(schema: str, partitions: int, /) -> bytes:
 
 
 def index_queues(schema: str, partitions: int, /) -> bytes:
-    """Return the statements that index the spaces which have a queue: the step to schema 2.
+    """Return the statements that index the spaces with a queue: the step to schema 2.
 
     The server changes the index with the documents, so no commit can leave it out.
     """
@@ -387,7 +387,7 @@ def index_queues(schema: str, partitions: int, /) -> bytes:
 
 
 def create_functions(schema: str, partitions: int, /) -> bytes:
-    """Return the statements that make the function which commits, one for each partition."""
+    """Return the statements that create the commit function of each partition."""
     statements: list[str] = []
     for partition in range(partitions):
         text = _COMMIT_FUNCTION
@@ -403,7 +403,7 @@ def function_name(schema: str, /) -> str:
 
 
 MISSED = "EL409"
-"""SQLSTATE of a group of batches that does not fit what is stored; nothing of it was written."""
+"""SQLSTATE of a group of batches that does not match the stored state; nothing of it was written."""
 
 COMMIT_ARGUMENTS: Final = (
     "p_space text",
@@ -419,10 +419,10 @@ COMMIT_ARGUMENTS: Final = (
     *("p_once_keys text[]", "p_once_digests bytea[]", "p_once_answers bytea[]", "p_once_firsts bigint[]"),
     *("p_once_lasts bigint[]", "p_once_ats bigint[]", "p_once_checksums bytea[]"),
 )
-"""Arguments of the function that commits. Offsets, and firsts and lasts, count from the head before."""
+"""Arguments of the commit function. Offsets, and firsts and lasts, are relative to the previous head."""
 COMMIT_CALL = "SELECT <commit>(" + ", ".join(["%s"] * len(COMMIT_ARGUMENTS)) + ")"
 
-# Loops and not joins where rows are found by their keys: a join may be planned to read a whole space.
+# Loops instead of joins for lookups by key: a join may be planned to read a whole space.
 _COMMIT_FUNCTION = f"""
 CREATE OR REPLACE FUNCTION <commit>({", ".join(COMMIT_ARGUMENTS)}) RETURNS bigint LANGUAGE plpgsql AS $commit$
 DECLARE

@@ -45,8 +45,8 @@ from elytron_store.postgres.tables import FoundTables, PostgresTarget, require_c
 class PostgresStore(Engine):
     """A store in one schema of a Postgres database. Use it from one event loop.
 
-    Batches of one space that wait at the same time are one statement. A commit whose connection is cut is found out
-    under its idempotency key; without one it raises OutcomeUnknown.
+    Batches of one space that wait at the same time become one statement. The outcome of a commit whose connection is
+    lost is determined through its idempotency key; without one it raises OutcomeUnknown.
     """
 
     capabilities = StoreCapabilities(
@@ -64,11 +64,11 @@ class PostgresStore(Engine):
         self._lanes = CommitQueues(GroupWriter(connections, partition=self._own, is_portable=address.portable).write)
         self._answers = 0
         self._is_refused = False
-        """The latest commit found no room, or a server that only lets itself be read."""
+        """The latest commit found no room, or a read-only server."""
 
     @classmethod
     async def open_unnoted(cls, target: PostgresTarget, /, *, clock: Clock) -> Self:
-        """Open the store at `target`, created if there is none; an existing one is left as it is.
+        """Open the store at `target`, created if there is none; an existing one is not modified.
 
         A caller that finds its own store calls `note_opening`. Raises StoreUnavailable, StoreRefused, StoreReadOnly,
         StoreMissing, StoreForeign, StoreNewer.
@@ -82,7 +82,7 @@ class PostgresStore(Engine):
         return cls(connections, target.address, layout, clock=clock)
 
     async def note_opening(self, at: Instant, /) -> None:
-        """Have the store say that it was opened at `at`, and sweep out the uploads that died long before."""
+        """Record that the store was opened at `at`, and sweep uploads that died long before."""
 
         async def note(connection: Connection) -> None:
             await tables.note_opening(connection, self._address.schema, at)
@@ -107,7 +107,7 @@ class PostgresStore(Engine):
         return committed
 
     async def _forget_answers(self, *, turn: int) -> None:
-        """Drop the idempotency records of the partition of this `turn` whose time is over."""
+        """Drop the expired idempotency records of this `turn`'s partition."""
         own = statements.partition_statements(self._address.schema, turn % self._partitions)
         before = self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
         await self._connections.run(
@@ -168,8 +168,8 @@ class PostgresStore(Engine):
     async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         """Remove what `erasure` names; see `Store.erase`. Takes time in proportion to the partition of the space.
 
-        When only the second half fails (StoreBusy, StoreRefused), what was named is gone for readers but its bytes
-        may be in the server's tables: erase again.
+        If only the second half fails (StoreBusy, StoreRefused), readers no longer see the content, but its bytes may be
+        in the server's tables: erase again.
         """
         own = self._own(erasure.space)
         erased = await self._connections.run(lambda connection: remove_rows(connection, own, erasure), doing="erasing")
@@ -222,7 +222,7 @@ class PostgresStore(Engine):
         await self._connections.close()
 
     async def note_node(self, url: str, /, *, lease_ms: int) -> None:
-        """Have a server's address in the list of nodes for `lease_ms`; addresses whose time is over leave it."""
+        """Register a server's address in the list of nodes for `lease_ms`, and remove expired ones."""
 
         async def note(connection: Connection) -> None:
             await connection.execute(statements.note_node(self._address.schema), (url, wide_number(lease_ms)))
@@ -231,12 +231,12 @@ class PostgresStore(Engine):
         await self._connections.run(note, doing="listing a node")
 
     async def drop_node(self, url: str, /) -> None:
-        """Take a server's address out of the list of nodes."""
+        """Remove a server's address from the list of nodes."""
         statement = statements.drop_nodes(self._address.schema)
         await self._connections.run(lambda connection: connection.execute(statement, (url,)), doing="listing a node")
 
     async def list_nodes(self) -> Sequence[str]:
-        """Return the addresses of the servers that keep theirs in the list, in order."""
+        """Return the addresses of the registered servers, in order."""
 
         async def listed(connection: Connection) -> Sequence[str]:
             cursor = await connection.execute(statements.list_nodes(self._address.schema), (limits.SCAN_MAX,))
@@ -246,7 +246,7 @@ class PostgresStore(Engine):
 
     @property
     def figures(self) -> Mapping[str, tuple[str, float]]:
-        """Return figures of this process by name, each with what it says."""
+        """Return this process's metrics by name, each with its description."""
         figures = self._connections.figures
         return {
             "store_connections": ("Connections to the database server.", figures.open),
@@ -258,7 +258,7 @@ class PostgresStore(Engine):
         }
 
     def lend_connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend one of its connections, for a look at the server or maintenance of its tables."""
+        """Lend a connection for inspecting the server or maintaining its tables."""
         return self._connections.connection(doing="a statement")
 
     def _own(self, space: str) -> PartitionStatements:

@@ -34,7 +34,7 @@ _REPLICA = (
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """Facts of a server that an opening reads."""
+    """Properties of a server that an opening reads."""
 
     version: int
     fsync: str
@@ -53,7 +53,7 @@ class ServerFacts:
         return cls(version, fsync, commit, pages, encoding, replica, read_only == "on", process)
 
     def require_fit(self) -> None:
-        """Raise StoreRefused for a server that cannot keep the promises of a store, StoreReadOnly for a replica."""
+        """Raise StoreRefused for a server that cannot meet a store's guarantees, StoreReadOnly for a replica."""
         if self.version < OLDEST_SERVER:
             raise StoreRefused(f"this Postgres server has version {self.version // 10_000}: use version 14 or newer")
         if self.encoding != "UTF8":
@@ -75,9 +75,9 @@ class ServerFacts:
 
 
 async def require_commits(connection: Connection, own: PartitionStatements, /, *, is_tried: bool) -> None:
-    """Raise what keeps the server from taking commits: StoreReadOnly, and the error of a trial if it `is_tried`.
+    """Raise the reason why the server takes no commits: StoreReadOnly, or the error of a trial if it `is_tried`.
 
-    The trial writes pages to the tables of a partition, and takes them back.
+    The trial writes pages to the tables of a partition, and rolls them back.
     """
     ((is_closed,),) = await (await connection.execute(statements.TAKES_NO_COMMITS)).fetchall()
     if is_closed:
@@ -89,7 +89,7 @@ async def require_commits(connection: Connection, own: PartitionStatements, /, *
 
 
 class ServerSetting(NamedTuple):
-    """A setting or figure of a server, and the danger that it is for a store; empty if it is none."""
+    """A setting or metric of a server, and how it endangers a store; empty if it does not."""
 
     name: str
     value: str
@@ -97,7 +97,7 @@ class ServerSetting(NamedTuple):
 
 
 async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]:
-    """Return what a server says of itself, with what endangers a store there; nothing is changed, and no store opened.
+    """Return a server's settings and what endangers a store there; changes nothing and opens no store.
 
     Raises StoreUnavailable, StoreRefused, StoreCrowded.
     """
@@ -121,7 +121,7 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
 
 
 async def _found_schema(connection: Connection, schema: str) -> str:
-    """Return the version of a store's tables beside the one of this build."""
+    """Return the version of a store's tables together with that of this build."""
     ((is_there,),) = await (await connection.execute(statements.IS_TABLE, (f"{schema}.manifest",))).fetchall()
     body = None
     if is_there:
@@ -140,11 +140,11 @@ class _FoundVersion(BaseModel):
 
 
 DEFAULT_SSL_MODE = "prefer"
-"""What the driver does if neither the URL nor the environment says anything."""
+"""The driver's default if neither the URL nor the environment sets it."""
 
 
 def transport_danger(host: str, mode: str, /) -> str:
-    """Return what endangers the way to the server at `host`, with the way out; empty for this machine's own."""
+    """Return what endangers the connection to the server at `host`, with a remedy; empty for a local one."""
     if host.startswith("/") or not host or mode.startswith("verify-") or _is_loopback(host):
         return ""
     if mode == "require":
@@ -205,7 +205,7 @@ _STORE, _LAYOUT = "store", "layout"
 class StoreLayout(BaseModel):
     """Schema of the tables, and the number of their partitions."""
 
-    # Lenient: a newer build's layout has to be read far enough to see that it is newer.
+    # Lenient: a newer build's layout must be readable far enough to see that it is newer.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     schema_version: int = Field(default=statements.SCHEMA_VERSION, ge=1)
@@ -216,7 +216,7 @@ class StoreLayout(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PostgresTarget:
-    """Tables that an opening looks for, or makes."""
+    """Tables that an opening looks for, or creates."""
 
     address: PostgresAddress
     at: Instant
@@ -228,14 +228,14 @@ class PostgresTarget:
 
 @dataclass(frozen=True, slots=True)
 class FoundTables:
-    """Tables as they were found, and how the server is reached."""
+    """Existing tables, and how the server is reached."""
 
     partitions: int
     is_pooled: bool
 
 
 def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
-    """Raise KeyMissing for a store without a key whose address does not say that it is to be so, or says both."""
+    """Raise KeyMissing for a store without a key whose address does not allow that, or contradicts it."""
     if address.sealed and not sealed:
         raise KeyMissing(
             "a store on a Postgres server is sealed: provide a key (--key-file, ELYTRON_KEY_FILE or keys=), or add "
@@ -247,15 +247,15 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
 
 
 Step = Callable[[str, int], bytes]
-"""Returns the statements that lead the tables of a schema, in a number of partitions, from one version to the next."""
+"""Returns the statements that migrate the tables of a schema, in a number of partitions, to the next version."""
 STEPS: tuple[Step, ...] = (statements.index_queues,)
-"""Step `n` leads from version `n + 1` to `n + 2`; a new one is added behind, none is ever changed."""
+"""Step `n` leads from version `n + 1` to `n + 2`; new ones are appended, none is ever changed."""
 
 
 async def prepare_tables(
     connection: Connection, target: PostgresTarget, /, *, steps: Sequence[Step] = STEPS
 ) -> FoundTables:
-    """Look at the server and make the store, unless one that matches is there; bring older tables to this version.
+    """Check the server and create the store unless a matching one exists; migrate older tables to this version.
 
     Raises StoreRefused, StoreReadOnly, StoreMissing, StoreForeign, StoreNewer.
     """
@@ -279,7 +279,7 @@ async def prepare_tables(
 
 
 async def note_opening(connection: Connection, schema: str, at: Instant, /) -> None:
-    """Write into the manifest that the store was opened at `at`."""
+    """Record in the manifest that the store was opened at `at`."""
     body = await _read_manifest_row(connection, schema, _STORE)
     if body is not None:
         noted = read_manifest(body).model_copy(update={"opened_at": at})
@@ -287,7 +287,7 @@ async def note_opening(connection: Connection, schema: str, at: Instant, /) -> N
 
 
 async def _look_at_server(connection: Connection) -> bool:
-    """Look whether the server may hold a store; return whether a pooler is between."""
+    """Check whether the server can host a store; return whether a pooler is in between."""
     facts = await ServerFacts.read(connection)
     facts.require_fit()
     # A pooler gives its clients numbers of its own.
@@ -300,7 +300,7 @@ async def _make_tables(connection: Connection, target: PostgresTarget) -> None:
     async with connection.transaction():
         await _lock_making(connection, schema)
         if await _is_there(connection, statements.IS_TABLE, f"{schema}.manifest"):
-            return  # another process made it meanwhile
+            return  # another process created it meanwhile
         for step in (statements.create_tables, *STEPS):
             await connection.execute(step(schema, layout.partitions))
         await connection.execute(statements.keep_manifest(schema), (_STORE, manifest.to_bytes()))
@@ -323,11 +323,11 @@ async def _read_layout(connection: Connection, target: PostgresTarget, *, latest
 
 
 async def _take_steps(connection: Connection, target: PostgresTarget, steps: Sequence[Step]) -> StoreLayout:
-    """Bring the tables to this version, in one transaction: all steps are taken, or none."""
+    """Migrate the tables to this version in one transaction."""
     schema = target.address.schema
     async with connection.transaction():
         await _lock_making(connection, schema)
-        layout = await _read_layout(connection, target, latest_version=1 + len(steps))  # others may have taken them
+        layout = await _read_layout(connection, target, latest_version=1 + len(steps))  # others may have migrated them
         for step in steps[layout.schema_version - 1 :]:
             await connection.execute(step(schema, layout.partitions))
         layout = layout.model_copy(update={"schema_version": 1 + len(steps)})
@@ -336,7 +336,7 @@ async def _take_steps(connection: Connection, target: PostgresTarget, steps: Seq
 
 
 async def _require_objects(connection: Connection, target: PostgresTarget, layout: StoreLayout) -> None:
-    """Note that the blobs are objects from now on. Raises StoreForeign if they are elsewhere than the URL says."""
+    """Record that the blobs are objects from now on. Raises StoreForeign if they are elsewhere than the URL says."""
     objects, schema = target.address.blobs, target.address.schema
     if layout.objects == objects:
         return
@@ -359,7 +359,7 @@ async def _is_there(connection: Connection, question: bytes, name: str) -> bool:
 
 
 async def _lock_making(connection: Connection, schema: str) -> None:
-    """Wait until no other process makes the tables of `schema`, to the end of the transaction."""
-    # The server's locks have numbers, which all processes have to derive alike.
+    """Wait until no other process creates the tables of `schema`, to the end of the transaction."""
+    # The server's locks have numbers, which all processes must derive alike.
     number = int.from_bytes(blake2b(f"elytron {schema}".encode(), digest_size=8).digest(), signed=True)
     await connection.execute(statements.LOCK_MAKING, (wide_number(number),))

@@ -61,14 +61,14 @@ def random_nonce() -> bytes:
 
 
 def key_number(sealed: bytes, /, *, least_bytes: int = OVERHEAD) -> int:
-    """Return the number of the data key that `sealed` names, 0 for bytes that are not sealed."""
+    """Return the number of the data key in `sealed`, 0 for bytes that are not sealed."""
     if len(sealed) < least_bytes or sealed[0] != VERSION:
         return 0
     return int.from_bytes(sealed[1:5], "big")
 
 
 class DataKey:
-    """One version of a space's data key and the keys derived from it. Shows no key material, also not in `repr`."""
+    """One version of a space's data key and the keys derived from it. Its `repr` shows no key material."""
 
     __slots__ = ("_derived", "_head", "_remaining_seals", "_sealing", "_seals_per_key", "_secret", "number")
 
@@ -133,7 +133,7 @@ class DataKey:
 
 
 CHUNK_BYTES = 256 * 1024 - NONCE_BYTES - TAG_BYTES
-"""Part of the format: a change of `limits.BLOB_CHUNK_BYTES` does not change it."""
+"""Part of the format: independent of `limits.BLOB_CHUNK_BYTES`."""
 _SEALED_CHUNK = CHUNK_BYTES + NONCE_BYTES + TAG_BYTES
 _SALT_BYTES = 32
 _BLOB_HEAD = struct.Struct(f">BI{_SALT_BYTES}s")
@@ -142,7 +142,7 @@ assert CHUNK_BYTES <= limits.BLOB_CHUNK_BYTES
 
 
 class SealingStream:
-    """A blob on its way in: `chunks` is what to store, `size` what has been taken in of the plain bytes."""
+    """An incoming blob: `chunks` is what to store, `size` the number of plain bytes consumed."""
 
     def __init__(self, key: DataKey, where: bytes, parts: AsyncIterable[bytes], /) -> None:
         self.size = 0
@@ -152,18 +152,18 @@ class SealingStream:
         self._cipher = _chunk_cipher(key, self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the sealed blob. Raises LimitExceeded where more than `limits.BLOB_BYTES` flow in."""
+        """Yield the sealed blob. Raises LimitExceeded for more than `limits.BLOB_BYTES`."""
         yield self._head
         chunk = b""
         number = 0
         async for piece in blob_pieces(self._parts, size=CHUNK_BYTES):
             self.size += len(piece)
-            # A chunk waits until more comes, for the last one must be sealed as such.
+            # A chunk waits until more comes, because the last one must be sealed as such.
             if chunk:
                 yield self._seal(chunk, number, b"more")
                 number += 1
             chunk = piece
-        # Also of an empty blob: without a chunk that is sealed as the last, a cut would go unseen.
+        # Also for an empty blob: without a chunk sealed as the last, truncation would go unnoticed.
         yield self._seal(chunk, number, b"last")
 
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
@@ -174,7 +174,7 @@ class SealingStream:
 async def unseal_stream(
     stream: AsyncIterator[bytes], /, *, find_key: Callable[[int], Awaitable[DataKey | None]], where: bytes, what: str
 ) -> AsyncIterator[bytes]:
-    """Yield the plain bytes of the sealed blob `stream`, each chunk once it is proven; close `stream` at the end.
+    """Yield the plain bytes of the sealed blob `stream`, each chunk once verified; close `stream` at the end.
 
     Raises SealBroken, which names `what`, before the first chunk that is not what was written.
     """
@@ -229,12 +229,12 @@ _IV_BYTES: Final = 16
 
 
 class TagCipher:
-    """Seals tags of one space. Equal tags have equal seals; those of two spaces have nothing in common."""
+    """Encrypts tags of one space. Equal tags have equal ciphertexts; those of two spaces are unrelated."""
 
     __slots__ = ("_cipher",)
 
     def __init__(self, secret: bytes, /) -> None:
-        """Take a secret that nothing else uses; the 64 bytes of key are its SHA-512."""
+        """Use a secret that nothing else uses; the 64 bytes of key are its SHA-512."""
         self._cipher = AESSIV(hashlib.sha512(secret).digest())
 
     def __repr__(self) -> str:
@@ -247,11 +247,11 @@ class TagCipher:
         return base64.b64encode(self._cipher.encrypt(plain, None)).decode("ascii")
 
     def seal_key(self, tag: str, /) -> str:
-        """Return the first 16 bytes of the seal, its synthetic IV, as hex digits: the part of it that fits in a key."""
+        """Return the first 16 bytes of the seal, its synthetic IV, as hex digits: short enough for a key."""
         return base64.b64decode(self.seal(tag))[:_IV_BYTES].hex()
 
     def open(self, sealed: str, /) -> str:
-        """Return the tag in `sealed`. Raises SealBroken for anything else than what `seal` made."""
+        """Return the tag in `sealed`. Raises SealBroken for anything that `seal` did not make."""
         try:
             return self._cipher.decrypt(base64.b64decode(sealed, validate=True), None).decode("utf-8")
         except (InvalidTag, ValueError, binascii.Error):

@@ -48,12 +48,12 @@ from elytron_store.sealed.records import (
 
 _PAGE = 100
 ASIDE = DocumentRef(QUARANTINE, "0")
-"""In an inner space that was put aside: its body is the record of its keys, if one was left."""
+"""In a quarantined inner space: its body is the record of its keys, if one was left."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyringFault:
-    """A slot or a record of one space that is lost or damaged; without a `record` that opens its keys are lost."""
+    """A slot or record of one space that is lost or damaged; without an openable `record` its keys are lost."""
 
     slot: Document | None
     record: Document | None
@@ -67,7 +67,7 @@ class KeyringFault:
 
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
-    """Return each slot without a record that opens, and each record without its slot."""
+    """Return each slot without an openable record, and each record without its slot."""
     slots = {slot.ref.key: slot async for slot in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
     faults: list[KeyringFault] = []
     seated = set[str]()
@@ -90,13 +90,13 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
 
 
 async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
-    """Make the slot again, or free the name of a space whose keys are lost; return whether it was done."""
+    """Recreate the slot, or free the name of a space whose keys are lost; return whether it was done."""
     revision = 0 if fault.slot is None else fault.slot.revision
     if fault.record is not None and fault.is_open:
         slot = SpaceSlot(inner=fault.record.ref.key, life=KeyLife.LIVE)
         change = PutChange(space_slot_ref(tag_of(slot.inner)), slot.to_bytes(), revision)
         return await _commit_batch(keyring, keyring_batch(keyring.clock, change))
-    # Copied first: broken off here, the record is still in the keyring.
+    # Copied first: if interrupted here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
     lost = [document for document in (fault.slot, fault.record) if document is not None]
@@ -119,7 +119,7 @@ async def put_aside(keyring: StoreKeyring, inner: SpaceId, record: bytes = b"", 
 
 
 async def was_put_aside(keyring: StoreKeyring, inner: SpaceId, /) -> bool:
-    """Return whether an inner space was put aside."""
+    """Return whether an inner space was quarantined."""
     with suppress(StoreCorrupt):
         return await keyring.inner.get(inner, [ASIDE]) != [None]
     return True
@@ -147,7 +147,7 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
 
 
 async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
-    """Yield what can be read of a collection: page by page up to damage, from there on by the journal's keys."""
+    """Yield the readable documents of a collection: page by page up to damage, from there on by the journal's keys."""
     after = ""
     with suppress(StoreCorrupt):  # the inner store reports it
         async for document in store.scan_documents(inner, space, collection, page=_PAGE):
@@ -173,9 +173,9 @@ async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[Jou
 _ProblemT = TypeVar("_ProblemT", StoreProblem, StoreLoss)
 _NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
 Settle = Callable[[StoreKeyring, SpaceId, Document | None], Awaitable[bool]]
-"""Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
+"""Handles a document of an inner space that does not open, or (None) the remains of a destroyed space.
 
-Returns whether it is out of the way now.
+Returns whether it is resolved now.
 """
 
 
@@ -185,10 +185,7 @@ async def _leave_unsettled(_keyring: StoreKeyring, _inner: SpaceId, _document: D
 
 
 async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | None, /) -> bool:
-    """Move `document` to the quarantine of its inner space, as it is; finish the destruction of a space.
-
-    Two MAINTENANCE entries have the document and its key in the quarantine.
-    """
+    """Move `document` to the quarantine of its inner space unchanged, or finish the destruction of a space."""
     at = keyring.clock.now()
     if document is None:
         await keyring.inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
@@ -206,7 +203,7 @@ async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document |
 
 
 async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:
-    """Return the inner store's report in the caller's words, with each record and document that does not open.
+    """Return the inner store's report in the caller's terms, with each record and document that does not open.
 
     With `repair` these are moved aside, lost slots are made again, and destructions that were cut short are finished.
     """
@@ -224,7 +221,7 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
     inner_problems = [_in_the_callers_words(problem, findings) for problem in inner.problems]
     problems = (*inner_problems, *findings.problems)
     tally = CheckTally(
-        # The keyring is a space of the inner store and none of the caller's.
+        # The keyring is a space of the inner store and not one of the caller's.
         spaces=max(inner.spaces - 1, 0),
         documents=max(inner.documents - findings.ours, 0),
         entries=max(inner.entries - len(entries), 0),
@@ -246,7 +243,7 @@ class _WalkFindings:
 
 
 async def _inspect_keys(keyring: StoreKeyring, findings: _WalkFindings, *, repair: bool) -> None:
-    with suppress(KeyMissing):  # each record below says it
+    with suppress(KeyMissing):  # each record below reports it
         for fault in await keyring_faults(keyring):
             is_mended = repair and await mend_fault(keyring, fault)
             findings.problems.append(fault.problem(quarantined=is_mended))
@@ -261,7 +258,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _Wal
         name = findings.names[inner] = keyring.name(record)
         space_keys = await keyring.find(name)
     except KeyDestroyed:
-        del findings.names[inner]  # its destruction was cut short: see to the remains
+        del findings.names[inner]  # its destruction was interrupted: handle the remains
         return
     except StoreCorrupt:
         return  # its guard; the inner store has reported it

@@ -50,7 +50,7 @@ from elytron_store.sealed.records import (
 
 
 class KeyWrapping:
-    """Makes, opens and re-wraps data keys. Secrets come from the `IdSource` port, as all secrets do."""
+    """Creates, opens and re-wraps data keys. Secrets come from the `IdSource` port, as all secrets do."""
 
     def __init__(self, keys: KeyProvider, /, *, identity: str, ids: IdSource, clock: Clock) -> None:
         self._keys = keys
@@ -89,7 +89,7 @@ class KeyWrapping:
 
 
 class SpaceKeys:
-    """A space's data keys, unwrapped, with what the handle last saw of its slot and guard.
+    """A space's unwrapped data keys, with the last seen state of its slot and guard.
 
     `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
     """
@@ -109,7 +109,7 @@ class SpaceKeys:
         self.slot = slot
         self.guard = guard
         self.is_proven = guard > 0
-        """True if the space was seen with its guard, so that an erasure cannot pass unseen."""
+        """True if the space was seen with its guard, so that an erasure cannot go unnoticed."""
         self._keys = keys
         self._newest = keys[max(keys)]
         # The oldest key lives as long as the space, so requests are recognised across rotations.
@@ -129,11 +129,11 @@ class SpaceKeys:
         return self._keys.get(number)
 
     def knows(self, sealed: Iterable[bytes], /) -> bool:
-        """Return whether the key of each of `sealed` is here."""
+        """Return whether the key of each of `sealed` is available."""
         return all(key_number(body) in self._keys for body in sealed)
 
     def seal(self, batch: Batch, /) -> Batch:
-        """Return `batch` as the inner store may see it, with its place in the space's life guarded.
+        """Return `batch` as the inner store may see it, protected by the space's guard.
 
         The first batch of a space brings the guard; later ones, made without waiting for it, demand it.
         """
@@ -161,7 +161,7 @@ class SpaceKeys:
         )
 
     def guard_put(self) -> PutChange:
-        """Return the put that brings the guard or raises it."""
+        """Return the put that creates the guard or raises it."""
         return PutChange(self._guard_ref, self._seal(self._guard_ref, self.guard + 1, b""), self.guard)
 
     def open(self, document: Document, /) -> Document:
@@ -172,7 +172,7 @@ class SpaceKeys:
         return Document(ref, revision, plain)
 
     def open_answer(self, committed: CommitReceipt, request: BatchKey | None, /) -> CommitReceipt:
-        """Return `committed` with the answer that was kept for `request`. Raises SealBroken."""
+        """Return `committed` with the answer stored for `request`. Raises SealBroken."""
         if request is None:
             return committed
         answer = request.answer
@@ -190,7 +190,7 @@ class SpaceKeys:
         return self._newest.seal(body, self._document_place(ref, revision))
 
     def _document_place(self, ref: DocumentRef, revision: int) -> bytes:
-        # Neither collections nor keys hold a slash or an at sign.
+        # Neither collections nor keys contain a slash or an at sign.
         return self._documents + f"{ref.collection}/{ref.key}@{revision}".encode()
 
     def _key_of(self, sealed: bytes, what: str) -> DataKey:
@@ -213,7 +213,7 @@ class SpaceKeys:
 
 NAMES_OWNER = "names"
 _LOOKS = 4
-"""Number of repeats of a look-up that meets an unfinished creation or erasure."""
+"""Number of retries of a lookup that meets an unfinished creation or erasure."""
 
 
 class StoreKeyring:
@@ -254,10 +254,10 @@ class StoreKeyring:
             try:
                 await inner.commit(keyring_batch(clock, PutChange(NAMES, new_record.to_bytes(), 0)))
             except Conflict:
-                continue  # another process made it first
+                continue  # another process created it first
 
     def tag(self, space: str, /) -> str:
-        """Return the keyed tag of `space`; as a space of the inner store it is empty."""
+        """Return the keyed tag of `space`, which also names its empty space in the inner store."""
         return strict_json.keyed_tag(self._tags, "space", space)
 
     async def one(self, ref: DocumentRef, /) -> Document | None:
@@ -301,7 +301,7 @@ class StoreKeyring:
         raise SealBroken(what=missing)
 
     async def ensure(self, space: str, /) -> SpaceKeys:
-        """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
+        """Return the open keys of `space`, created if it has none. Raises as `find` does."""
         while True:
             space_keys = await self.find(space)
             if space_keys is not None:
@@ -319,10 +319,10 @@ class StoreKeyring:
             try:
                 await self.inner.commit(keyring_batch(self.clock, *puts))
             except Conflict:
-                continue  # another process made it first
+                continue  # another process created it first
 
     async def unlock(self, record: Document, /, *, slot: bytes) -> SpaceKeys:
-        """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
+        """Return the open keys in `record`. Raises KeyMissing, SealBroken."""
         inner = SpaceId(record.ref.key)
         space_record = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
         keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
@@ -351,7 +351,7 @@ class StoreKeyring:
         return None
 
     async def _erase_damaged_slot(self, space: SpaceId, document: Document | None) -> None:
-        """Physically erase a slot that cannot be read, and the records that no slot names."""
+        """Physically erase an unreadable slot, and the records that no slot names."""
         tag = self.tag(space)
         records = await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=limits.SCAN_MAX)
         refs = [record.ref for record in records] + ([] if document is None else [document.ref])
@@ -359,7 +359,7 @@ class StoreKeyring:
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=tuple(refs)))
 
     async def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
-        """Yield the inner spaces that are left of `space`: of one whose keys were lost, the ciphertext."""
+        """Yield the inner spaces left of `space`: ciphertext whose keys were lost."""
         after = f"{self.tag(space)}."
         inner_spaces = await self.inner.spaces(after=after, limit=limits.SCAN_MAX)
         for inner in inner_spaces:
@@ -367,7 +367,7 @@ class StoreKeyring:
                 yield inner
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
-        """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
+        """Remove the mark of the destroyed `inner`, so that the name `space` can be reused."""
         document = await self.slot(space)
         if document is None or read_record(SpaceSlot, document.body, what=SLOT_WHAT) != SpaceSlot(
             inner=inner, life=KeyLife.DESTROYED
@@ -377,7 +377,7 @@ class StoreKeyring:
             await self.inner.commit(keyring_batch(self.clock, DeleteChange(document.ref, document.revision)))
 
     async def mark(self, space: str, /) -> SpaceId:
-        """Return the position of `space` in the order of inner spaces, with keys or without."""
+        """Return the position of `space` in the order of inner spaces, with or without keys."""
         slot = await self.slot(space)
         return SpaceId(self.tag(space) if slot is None else read_record(SpaceSlot, slot.body, what=SLOT_WHAT).inner)
 
@@ -387,7 +387,7 @@ class StoreKeyring:
         return [None if record is None else self.name(record) for record in records]
 
     def name(self, record: Document, /) -> SpaceId:
-        """Return the real name that `record` holds. Raises SealBroken."""
+        """Return the real name in `record`. Raises SealBroken."""
         sealed = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT).name
         return SpaceId(self._names.open(sealed, bound_place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8"))
 
@@ -412,7 +412,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
         names = await inner.spaces(limit=2)
         if set(names) <= {SHARED}:
             return None
-        # Another process may have made it between the two looks.
+        # Another process may have created it between the two checks.
     if shows_seal(names):
         raise StoreForeign("the keyring of this store is lost, and with it all of its keys: restore it from a backup")
     raise StoreForeign(
@@ -422,7 +422,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
 
 
 async def mark_shared(inner: Store, clock: Clock) -> None:
-    """Write the plain mark of a shared store, if it is not there: beside sealed spaces, it still opens without keys."""
+    """Write the plain mark of a shared store if it is missing: despite sealed spaces, it still opens without keys."""
     change = PutChange(SHARED_MARK, b"", 0)
     with suppress(Conflict):
         await inner.commit(

@@ -33,13 +33,13 @@ _PINS_BYTES = 1024 * 1024
 
 
 class LocalKeys:
-    """Key-encryption keys held in memory: 32 random bytes each, by id. Shows the ids alone, also in `repr`.
+    """Key-encryption keys in memory: 32 random bytes each, by id. Shows only the ids, also in `repr`.
 
     Wraps with AES-256-GCM under random nonces; the id and the context are authenticated with the data key.
     """
 
     def __init__(self, keys: Mapping[str, bytes], /, *, current: str) -> None:
-        """Hold `keys`, of which `current` wraps. Raises InvalidInput, which never echoes a key."""
+        """Store `keys`, of which `current` wraps. Raises InvalidInput, which never echoes a key."""
         for key_id, key in keys.items():
             if not _KEY_ID.fullmatch(key_id):
                 raise InvalidInput(
@@ -69,7 +69,7 @@ class LocalKeys:
         key = self._key(key_id)
         try:
             return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], _bound_context(key_id, context))
-        except (InvalidTag, ValueError):  # ValueError: cut below the length of a nonce
+        except (InvalidTag, ValueError):  # ValueError: shorter than a nonce
             raise SealBroken(what=f"a data key under the key-encryption key {key_id!r}") from None
 
     def _key(self, key_id: str) -> bytes:
@@ -112,9 +112,9 @@ class _PinFile(Value):
 
 
 class StorePins:
-    """The identities of sealed stores, by their places. A store in the place of another is refused.
+    """Identities of sealed stores, by location. A different store at a known location is rejected.
 
-    The file is beside the key file, and so apart from the stores. If nothing may be written there, nothing is
+    The file is next to the key file, and so apart from the stores. If nothing may be written there, nothing is
     remembered.
     """
 
@@ -122,7 +122,7 @@ class StorePins:
         self._path = key_file.parent / (key_file.name + _PINS_SUFFIX)
 
     def require(self, place: Path, identity: str, /, *, is_new: bool) -> None:
-        """Raise StoreForeign if another store was opened at `place` before; a new one takes the place."""
+        """Raise StoreForeign if another store was opened at `place` before; a new one is recorded."""
         where = str(place.resolve())
         pins = self._read()
         if pins.get(where) == identity:
@@ -147,7 +147,7 @@ class StorePins:
             ) from None
 
     def _write(self, stores: dict[str, str]) -> None:
-        """Replace the file whole; where that cannot be done, the next opening tries again."""
+        """Replace the file atomically; if that fails, the next opening tries again."""
         with contextlib.suppress(OSError):
             replace_file(self._path, canonical_bytes(_PinFile(stores=stores)))
 
@@ -162,11 +162,11 @@ class _KeyFile(Value):
 
 
 class FileKeys(LocalKeys):
-    """Keys from a JSON file that its owner alone may read. Keep it apart from the store and from its backups.
+    """Keys from a JSON file that only its owner may read. Store it apart from the store and its backups.
 
-    A running process notices keys that another added: it reads the file again when it is asked for a key that it
-    does not have, and before it names the current one. Beside it is the store of each place: another
-    one that is put there is refused (see `StorePins`).
+    A running process notices keys that another added: it reads the file again when it needs a key that it does not
+    have, and before it names the current one. The identity of the store at each location is recorded next to it: a
+    different store there is rejected (see `StorePins`).
     """
 
     def __init__(self, path: str | os.PathLike[str], /) -> None:
@@ -182,7 +182,7 @@ class FileKeys(LocalKeys):
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], /) -> Self:
-        """Return the keys of a new file with one random key, readable by its owner alone.
+        """Return the keys of a new file with one random key, readable only by its owner.
 
         Raises InvalidInput where the file is there already, or cannot be made.
         """
@@ -222,7 +222,7 @@ class FileKeys(LocalKeys):
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(beside.unlink)
             with os.fdopen(descriptor, "wb") as file:
-                # Read under the lock, so that a key which another addition brought is not lost.
+                # Read under the lock, so that a key that another addition brought is not lost.
                 keys, _, _ = _read_keys(self._path)
                 _fill_file(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
             beside.replace(self._path)
@@ -232,7 +232,7 @@ class FileKeys(LocalKeys):
         return key_id
 
     def current(self, /) -> str:
-        """Return the id of the key that wraps, as the file says now. Raises as the constructor does."""
+        """Return the id of the key that wraps, according to the file now. Raises as the constructor does."""
         try:
             changed = _file_stamp(self._path.stat()) != self._stamp
         except OSError:
@@ -279,7 +279,7 @@ def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
             f"the key file {str(path)!r} cannot be opened: name the one this store was sealed with"
         ) from error
     with opened as file:
-        # Of the open file, not of the path: what is judged is what is read.
+        # Checked on the open file, not the path: what is judged is what is read.
         state = os.fstat(file.fileno())
         if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
             raise PermissionRefused(f"the key file {str(path)!r} is accessible to other users: chmod 600 it")

@@ -24,7 +24,7 @@ KEYRING = SpaceId("elytron.keyring")
 """Not the form of an inner space's name, which is hex digits and a dot."""
 
 SHARED = SpaceId("elytron.shared")
-"""Written in plain beside a keyring of a shared store, so that the store still opens without keys."""
+"""Written in plain text next to a keyring of a shared store, so that the store still opens without keys."""
 
 INNER = re.compile(r"[0-9a-f]+\.[0-9a-f]{32}")
 """The names of inner spaces."""
@@ -39,8 +39,8 @@ RECORD_WHAT = "the keyring's record for a space"
 SEALED_LOST = "nothing of this sealed store is left: restore it from a backup"
 
 GUARD = DocumentRef("elytron_seal", "0")
-"""In each inner space: written with its first batch, demanded by every later one, raised when the data key is rotated.
-So a handle that has not heard of an erasure or a rotation gets a conflict and never writes under a key that is gone."""
+"""In each inner space: written with its first batch, required by every later one, raised when the data key is rotated.
+So a handle that is unaware of an erasure or a rotation gets a conflict and never writes under a key that is gone."""
 
 QUARANTINE = "elytron_quarantine"
 """Collection of sealed bodies that do not open, filled by `repair`."""
@@ -67,7 +67,7 @@ class WrappedKey(_KeyringRecord):
 
 
 class KeyringCoverage(StrEnum):
-    """Extent of a keyring: all of a store, which opens with keys alone, or spaces of a shared one."""
+    """Extent of a keyring: a whole store, which opens only with keys, or spaces of a shared one."""
 
     STORE = "store"
     SPACES = "spaces"
@@ -126,7 +126,7 @@ def record_ref(inner: str, /) -> DocumentRef:
 
 
 def shows_seal(spaces: Iterable[str], /) -> bool:
-    """Return whether the names of a store's spaces show that it was sealed, also where its keyring is lost."""
+    """Return whether the names of a store's spaces show that it was sealed, even if its keyring is lost."""
     return any(space == KEYRING or INNER.fullmatch(space) for space in spaces)
 
 

@@ -94,7 +94,7 @@ class SpaceKeyCache:
                 # Looked up again in turn: the previous caller has usually opened them.
                 return self._cached(space) or self._keep(space, await self._keyring.ensure(space))
         finally:
-            # The last caller takes the lock away, since a process may see any number of spaces.
+            # The last caller removes the lock, since a process may see any number of spaces.
             if not turn.locked() and self._turns.get(space) is turn:
                 del self._turns[space]
 
@@ -165,14 +165,14 @@ _ItemT = TypeVar("_ItemT")
 
 
 class SealedSpaces(PassingStore):
-    """Everything the inner store promises of a space, over bytes that only holders of its key can read.
+    """Everything the inner store guarantees of a space, with bytes that only holders of its key can read.
 
-    Open keys are cached per space. One that is out of date is noticed where it matters: a commit demands the space's
-    guard, so it conflicts and is made again under the newer key; a read that finds nothing looks at the keyring before
-    it says so, and the ciphertext of an erased space is gone. So a read that finds something costs one call of the
-    inner store, and one that does not costs two.
+    Open keys are cached per space. An outdated one is noticed where it matters: a commit requires the space's guard, so
+    it conflicts and is repeated under the newer key; a read that finds nothing checks the keyring first, and the
+    ciphertext of an erased space is gone. So a read that finds something costs one call of the inner store, and one
+    that does not costs two.
 
-    The collections `elytron_seal` and `elytron_quarantine` of a space are the sealing's own.
+    The collections `elytron_seal` and `elytron_quarantine` of a space are reserved for sealing.
     """
 
     def __init__(self, inner: Store, keyring: SpaceKeyring, /, *, clock: Clock) -> None:
@@ -186,7 +186,7 @@ class SealedSpaces(PassingStore):
         self._key_cache.drop(space)
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.
+        """Apply `batch` as the port says; also raises KeyDestroyed, KeyMissing and SealBroken.
 
         Once the space's key is open nothing waits before the inner commit, so commits keep the order of their calls. An
         import may come later: it is sealed in another thread.
@@ -202,13 +202,13 @@ class SealedSpaces(PassingStore):
             except IdempotencyConflict:
                 raise
             except Conflict:
-                # The caller is at fault only if the guard is unchanged: else it is tried again.
+                # The caller is at fault only if the guard is unchanged; otherwise the commit is repeated.
                 if await self._key_cache.stands(batch.space, space_keys, guard=guard):
                     raise
                 continue
             finally:
                 if not (arrived or guard):
-                    self._key_cache.drop(batch.space, space_keys)  # it counts on a guard that did not come
+                    self._key_cache.drop(batch.space, space_keys)  # it relied on a guard that was not written
             if not space_keys.is_proven and not await self._key_cache.prove(batch.space, space_keys):
                 # It was opened before an erasure that knew of no guard: its writes are in a dead inner space.
                 await self._inner.erase(ErasureTarget(space=space_keys.inner, at=batch.at, whole_space=True))
@@ -218,7 +218,7 @@ class SealedSpaces(PassingStore):
             return space_keys.open_answer(committed, batch.idempotency)
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
-        """Return the documents at `refs` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too."""
+        """Return the documents at `refs` as the port says; also raises KeyDestroyed, KeyMissing and SealBroken."""
         space_keys, documents = await self._look(space, lambda inner: self._inner.get(inner, refs))
         plain = iter(await self._open(space, space_keys, [document for document in documents if document is not None]))
         return [None if document is None else next(plain) for document in documents]
@@ -234,7 +234,7 @@ class SealedSpaces(PassingStore):
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        """Return a page of `collection` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too."""
+        """Return a page of `collection` as the port says; also raises KeyDestroyed, KeyMissing and SealBroken."""
 
         def look(inner: SpaceId) -> Awaitable[Sequence[Document]]:
             return self._inner.scan(inner, collection, prefix=prefix, after=after, limit=limit, descending=descending)
@@ -243,7 +243,7 @@ class SealedSpaces(PassingStore):
         return await self._open(space, space_keys, documents)
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
-        """Return the number of documents as the port says; nothing is opened for it. Raises KeyDestroyed too."""
+        """Return the number of documents as the port says, without opening any. Also raises KeyDestroyed."""
         engine.require_scan(space, collection, limit=1)
         while True:
             space_keys = await self._key_cache.find(space)
@@ -252,12 +252,12 @@ class SealedSpaces(PassingStore):
                 return number
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        """Return a page of the journal as the port says; raises KeyDestroyed too."""
+        """Return a page of the journal as the port says; also raises KeyDestroyed."""
         _, entries = await self._look(space, lambda inner: self._inner.journal(inner, after=after, limit=limit))
         return entries
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
-        """Compact the journal as the port says; raises KeyDestroyed too."""
+        """Compact the journal as the port says; also raises KeyDestroyed."""
         engine.require_runs(space, runs)
         space_keys = await self._key_cache.find(space)
         return await self._inner.compact(
@@ -265,7 +265,7 @@ class SealedSpaces(PassingStore):
         )
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        """Replace the blob `key` as the port says; raises KeyDestroyed where the space was erased meanwhile."""
+        """Replace the blob `key` as the port says; raises KeyDestroyed if the space was erased meanwhile."""
         engine.require_blob(space, key)
         space_keys = await self._key_cache.fresh(space)
         sealing = cipher.SealingStream(space_keys.newest, space_keys.blob_place(key), chunks)
@@ -278,7 +278,7 @@ class SealedSpaces(PassingStore):
         return sealing.size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        """Yield the blob's bytes, each chunk once it is proven. Raises NotFound, KeyDestroyed, SealBroken."""
+        """Yield the blob's bytes, each chunk once verified. Raises NotFound, KeyDestroyed, SealBroken."""
         engine.require_blob(space, key)
         while True:
             space_keys = await self._key_cache.find(space)
@@ -293,7 +293,8 @@ class SealedSpaces(PassingStore):
             return
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Erase as the port says. A whole space loses its keys first, then its ciphertext, and frees its name last."""
+        """Erase as the port says. A whole space loses its keys first, then its ciphertext, and finally frees its
+        name."""
         engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._destroy_keys(erasure.space)
@@ -324,7 +325,7 @@ class SealedSpaces(PassingStore):
         require_space(space)
         while True:
             space_keys = await self._key_cache.find(space)
-            # A space without keys is asked for under a name that is empty, so the store's own refusals apply.
+            # A space without keys is addressed by an empty name, so the store's own errors apply.
             items = await look(SpaceId(self._keyring.tag(space)) if space_keys is None else space_keys.inner)
             if (
                 space_keys is None
@@ -371,13 +372,13 @@ class SealedSpaces(PassingStore):
         )
 
     async def _sweep(self, inner: SpaceId) -> None:
-        # Left-overs of a call that did not know of the erasure; the guard would say that more is there.
+        # Leftovers of a call that did not know of the erasure; the guard would suggest that there is more.
         if not await self._keyring.guard(inner):
             await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
 
 
 def _sealed_layer(layer: ErasureLayer) -> ErasureLayer:
-    """Return `layer` of an inner store with what sealing changes: bytes that are not gone are ciphertext."""
+    """Return `layer` of an inner store as changed by sealing: remaining bytes are ciphertext."""
     if layer.state is ErasureState.GONE:
         return layer
     reason = f"{layer.reason}; it is sealed, and can be opened only with a key-encryption key from its time"

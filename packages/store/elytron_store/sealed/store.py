@@ -42,10 +42,10 @@ from elytron_store.sealed.spaces import SealedSpaces
 
 
 async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
-    """Give `space` one more data key, then raise its guard, so that no handle writes under an older one any more.
+    """Give `space` a new data key, then raise its guard, so that no handle writes under an older one any more.
 
-    Cut short between the two, other handles go on with the older key until they next look; repeating it is safe.
-    A space without keys gets its first one when it is first written. Raises KeyDestroyed, KeyMissing, SealBroken.
+    If interrupted between the two, other handles continue with the older key until they next check; repeating it is
+    safe. A space without keys gets its first one with its first write. Raises KeyDestroyed, KeyMissing, SealBroken.
     """
     while (space_keys := await keyring.find(space)) is not None:
         document = await keyring.one(record_ref(space_keys.inner))
@@ -65,16 +65,16 @@ async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
 
 
 async def rewrap_keyring(keyring: StoreKeyring, /) -> int:
-    """Put every data key under the current key-encryption key; return how many were under another.
+    """Re-wrap every data key under the current key-encryption key; return how many were under another.
 
-    One small batch for each space; cut short, it goes on from there when repeated. Then no byte is left of the
-    keys as they were wrapped before: not in a log, a write-ahead log or an older generation. Raises KeyMissing,
-    SealBroken, and StoreBusy while a reader holds an older state: repeat it.
+    One small batch per space; if interrupted, repeating it continues there. Afterwards no byte of the previous wrapping
+    is left in a log, a write-ahead log or an older generation. Raises KeyMissing, SealBroken, and StoreBusy while a
+    reader holds an older state: repeat it.
     """
     count = 0
     async for document in store.scan_documents(keyring.inner, KEYRING, RECORDS, page=limits.PAGE_MAX):
         count += await _rewrap_document(keyring, document)
-    # An erasure takes what was replaced before, also where an earlier rotation was cut short of it.
+    # An erasure also removes what was replaced before, including by an interrupted rotation.
     await keyring.inner.erase(ErasureTarget(space=KEYRING, at=keyring.clock.now()))
     return count
 
@@ -125,9 +125,9 @@ async def _renewed_record(keyring: StoreKeyring, document: Document) -> tuple[by
 
 
 class SealedStore(SealedSpaces):
-    """A store that is sealed as a whole, under key-encryption keys that are outside of it.
+    """A store that is sealed as a whole, under key-encryption keys stored outside it.
 
-    What the inner store can tell is in the package's docstring.
+    The package's docstring says what the inner store can reveal.
     """
 
     def __init__(self, inner: Store, keyring: StoreKeyring, /, *, clock: Clock) -> None:
@@ -183,7 +183,7 @@ class SealedStore(SealedSpaces):
                     yield name
 
     async def check(self) -> CheckReport:
-        """Have the inner store checked, then open every record of the keyring and every document.
+        """Check the inner store, then open every record of the keyring and every document.
 
         Documents are found by the collections that the journals name. The port cannot list blobs: the inner store
         checks their bytes, and reading proves each chunk.
@@ -191,7 +191,7 @@ class SealedStore(SealedSpaces):
         return await inspection.inspect_sealed(self._keyring, await self._inner.check(), repair=False)
 
     async def repair(self) -> CheckReport:
-        """Have the inner store repaired, then the keyring; move aside what does not open, finish cut destructions."""
+        """Repair the inner store, then the keyring; quarantine what does not open, finish interrupted destructions."""
         report = await inspection.inspect_sealed(self._keyring, await self._inner.repair(), repair=True)
         self._key_cache.clear()
         return report
@@ -212,34 +212,33 @@ class SealedStore(SealedSpaces):
         return await store.acknowledge_losses(self._inner, inner, at=at)
 
     async def close(self) -> None:
-        """Forget the open keys and close the inner store."""
+        """Drop the open keys and close the inner store."""
         self._key_cache.clear()
         await self._inner.close()
 
     async def rotate_key_encryption(self) -> int:
-        """Put every data key under the provider's current key; return how many were under another.
+        """Re-wrap every data key under the provider's current key; return how many were under another.
 
-        One small batch for each space, no document is touched; cut short, repeat it. Afterwards an older
-        key-encryption key opens nothing here, in no byte of the store, but still the copies that were made before.
-        Raises KeyMissing, SealBroken.
+        One small batch per space, no document is changed; if interrupted, repeat it. Afterwards an older key-encryption
+        key opens no byte of the store, but it still opens copies made before. Raises KeyMissing, SealBroken.
         """
         return await rewrap_keyring(self._keyring)
 
     async def rotate_data_key(self, space: SpaceId, /) -> None:
         """Give `space` a new data key: later writes of all handles are sealed under it.
 
-        Older keys stay for what they sealed; a document changes over when it is next put. The space's journal has
-        one MAINTENANCE entry of it. A space that has no keys is no error. Raises KeyDestroyed, KeyMissing, SealBroken.
+        Older keys stay for what they sealed; a document is re-sealed when it is next put. The space's journal gets one
+        MAINTENANCE entry. A space without keys is no error. Raises KeyDestroyed, KeyMissing, SealBroken.
         """
         require_space(space)
         await renew_data_key(self._keyring, space)
         self._key_cache.drop(space)
 
     async def destroy_key(self, space: SpaceId, /) -> None:
-        """Make `space` unreadable for ever: its wrapped keys are physically erased, and after them its ciphertext.
+        """Make `space` permanently unreadable: physically erase its wrapped keys, then its ciphertext.
 
         A mark that reveals nothing stays: every handle raises KeyDestroyed for the space, until an erasure of the whole
-        space frees its name for a life under new keys. A space that has no keys is no error.
+        space frees its name for reuse under new keys. A space without keys is no error.
         """
         require_space(space)
         inner = await self._destroy_keys(space)

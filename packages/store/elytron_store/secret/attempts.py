@@ -30,14 +30,14 @@ _OTHERS: Final = ""
 
 
 class AttemptCounting:
-    """Counts the attempts to open spaces, in the store: all processes over it share the counts."""
+    """Counts the attempts to open spaces in the store, so that all its processes share the counts."""
 
     def __init__(self, inner: Store, clock: Clock, /) -> None:
         self._inner = inner
         self._clock = clock
 
     async def count(self, space: SpaceId, slot: SecretSlot, /) -> None:
-        """Count an attempt before it is made, so that many at once do not evade the delay. Raises RateLimited."""
+        """Count an attempt before it is made, so that concurrent ones do not evade the delay. Raises RateLimited."""
         for _ in range(_TRIES):
             now = self._clock.now()
             document, callers = await self._recent(space, now)
@@ -61,7 +61,7 @@ class AttemptCounting:
         raise RateLimited(limit=SECRET_ATTEMPTS, retry_after_s=1, what="secrets")
 
     async def forgive(self, space: SpaceId, slot: SecretSlot, /) -> None:
-        """Forget the wrong attempts of this caller, who gave the right secret."""
+        """Clear the wrong attempts of this caller, who gave the right secret."""
         for _ in range(_TRIES):
             document, callers = await self._recent(space, self._clock.now())
             if document is None:
@@ -87,13 +87,13 @@ class AttemptCounting:
 
 
 def delay_ms(failed: int, /) -> int:
-    """Return how long a caller waits for the next attempt after so many wrong ones."""
+    """Return the delay of a caller's next attempt after this many wrong ones."""
     beyond = failed - SECRET_ATTEMPTS
     return min(1_000 << min(beyond, 16), SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
 
 
 def _caller_name(slot: SecretSlot) -> str:
-    # A digest under the random name of the inner space: the store names no address.
+    # A digest under the random name of the inner space, so that the store contains no address.
     caller = current_caller()
     name = f"{caller.principal}\n{caller.address}".encode()
     return hashlib.blake2b(name, key=slot.inner.encode()[:64], digest_size=12).hexdigest()

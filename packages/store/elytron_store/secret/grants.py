@@ -19,10 +19,10 @@ _TRIES: Final = 16
 
 
 class GrantService:
-    """Makes, opens and ends grants. One space has one at a time.
+    """Creates, opens and ends grants, at most one per space.
 
     They are sealed under the key-encryption key of the store, so that every process of the server can use them. Without
-    one it is a key of this process: its grants are of no use to another, nor after it ends.
+    one, a key of this process is used: its grants are useless to other processes, and after it ends.
     """
 
     def __init__(self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None) -> None:
@@ -34,7 +34,7 @@ class GrantService:
         self._keys: KeyProvider = keys or LocalKeys({own: os.urandom(KEY_BYTES)}, current=own)
 
     async def make(self, space: SpaceId, /, *, until: Instant) -> GrantRecord:
-        """Let work in the background open `space` until a moment. Raises SpaceLocked unless its user has it open."""
+        """Let background work open `space` until a given time. Raises SpaceLocked unless its user has it open."""
         for _ in range(_TRIES):
             entry = await self._store.slots.read(space)
             if entry is None:
@@ -54,7 +54,7 @@ class GrantService:
         raise Conflict(what="a grant", expected=0, found=1)
 
     async def session(self, space: SpaceId, /) -> SecretSession | None:
-        """Return what the grant of `space` opens; None if there is none, or it is over, altered or another's."""
+        """Return the session that the grant of `space` opens; None if it is missing, expired, altered or another's."""
         entry = await self._store.slots.read(space)
         record = await self.record(space)
         if entry is None or entry[0].state is not SecretSlotState.SEALED or record is None:
@@ -70,7 +70,7 @@ class GrantService:
         return SecretSession(inner, slot.generation, record.made_at, record.until, keys) if keys else None
 
     async def record(self, space: SpaceId, /) -> GrantRecord | None:
-        """Return the grant of `space` as stored; one whose time is over is erased."""
+        """Return the grant of `space` as stored; an expired one is erased."""
         (document,) = await self._inner.get(space, (GRANT,))
         record = _read_grant(document)
         if document is not None and (record is None or self._clock.now() >= record.until):
@@ -98,7 +98,7 @@ class GrantService:
 
 
 def _grant_owner(slot: SecretSlot, id_: str, until: Instant) -> str:
-    """Return what binds a grant to the inner space, to the time since its last lock, and to its own end."""
+    """Return what binds a grant to the inner space, to the period since its last lock, and to its own end."""
     return f"{slot.inner}|{slot.generation}|{id_}|{until}"
 
 

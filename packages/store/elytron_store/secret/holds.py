@@ -19,7 +19,7 @@ SECRET_RENEWALS: Final = 3
 class HoldRenewal:
     """Renews the hold of the process that fills an inner space.
 
-    It is stored in a space of its own: the journals of the two that are compared may not grow meanwhile.
+    It is stored in a separate space, because the journals of the two compared spaces may not grow meanwhile.
     """
 
     def __init__(self, store: Store, inner: SpaceId, /, *, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class HoldRenewal:
         self._revision = 0
 
     async def renew(self) -> None:
-        """Hold the space for `limits.SECRET_MAKING_MS` from now. Raises Conflict if another process ended that."""
+        """Hold the space for `limits.SECRET_MAKING_MS` from now. Raises Conflict if another process ended the hold."""
         hold = SealingHold(until=fresh_until(self._clock))
         change = PutChange(HOLD, hold.to_bytes(), self._revision)
         await self._store.commit(secret_batch(self._space, self._clock, change))
@@ -43,7 +43,7 @@ class HoldRenewal:
         try:
             yield
         finally:
-            # Not cancelled: a commit that is under way would come after what is erased next.
+            # Not cancelled: a running commit would come after what is erased next.
             over.set()
             await asyncio.shield(asyncio.wait({renewal}))
 
@@ -59,12 +59,12 @@ class HoldRenewal:
 
 
 def fresh_until(clock: Clock, /) -> Instant:
-    """Return until when a process that renews its hold now has it."""
+    """Return until when a hold renewed now is valid."""
     return Instant(clock.now() + limits.SECRET_MAKING_MS)
 
 
 async def held_until(store: Store, slot: SecretSlot, /) -> Instant:
-    """Return when the process that makes or renews `slot` is taken for dead."""
+    """Return when the process that makes or renews `slot` is considered dead."""
     (document,) = await store.get(hold_space(slot.filled), (HOLD,))
     return slot.until if document is None else max(slot.until, SealingHold.from_bytes(document.body).until)
 

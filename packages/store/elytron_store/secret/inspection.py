@@ -31,7 +31,7 @@ from elytron_store.secret.records import (
 async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
     """Return `report` of the store `inner` with its spaces under secrets counted once and named as callers name them.
 
-    What is sealed is not opened: its bytes are proven by the engine, its seal by reading.
+    Sealed content is not opened: the engine verifies its bytes, reading verifies its seal.
     """
     owners: dict[SpaceId, SpaceId] = {}
     inners: set[SpaceId] = set()
@@ -68,7 +68,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
 
 
 async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence[StoreLoss]:
-    """Return the losses of the store `inner`, those of spaces under secrets named as callers name them."""
+    """Return the losses of the store `inner`, with spaces under secrets named as callers name them."""
     owners: dict[SpaceId, SpaceId] = {}
     if space is None:
         losses = await find_losses(inner)
@@ -86,7 +86,7 @@ async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence
 
 
 async def acknowledge_secret_losses(inner: Store, space: SpaceId | None, /, *, at: Instant) -> int:
-    """Acknowledge the losses of `space` and of what it has under a secret, or all; return how many spaces had some."""
+    """Acknowledge the losses of `space` and its inner spaces, or all; return the number of spaces with losses."""
     inner_spaces = () if space is None else await _inners_of(inner, space)
     return max([await acknowledge_losses(inner, each, at=at) for each in (space, *inner_spaces)])
 
@@ -101,7 +101,7 @@ async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
 
 
 async def redraw_spaces(inner: Store, collections: Sequence[str], /, *, at: Instant) -> None:
-    """Erase the documents of `collections` in all spaces under secrets; they are drawn again when they are needed."""
+    """Erase the documents of `collections` in all spaces under secrets; they are recreated when needed."""
     async for space in scan_spaces(inner):
         if space.startswith(INNER_PREFIX):
             with suppress(StoreCorrupt):

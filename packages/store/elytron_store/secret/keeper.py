@@ -53,7 +53,7 @@ from elytron_store.secret.space_keys import FixedKeyring
 from elytron_store.secret.store import SecretStore
 
 SpaceCopier = Callable[[Store, Store, SpaceId], Awaitable[object]]
-"""Copies a plain space of a store, whole and compared, into the sealed spaces."""
+"""Copies a plain space of a store, completely and verified, into the sealed spaces."""
 _TRIES: Final = 32
 
 
@@ -72,7 +72,7 @@ class UserSecret:
             require_passphrase(self.text)
 
     def fresh_terms(self) -> DerivationTerms:
-        """Return new terms by which a key is derived of it."""
+        """Return new terms for deriving a key from it."""
         return terms_of_words() if self.kind is SecretKind.WORDS else terms_of_passphrase()
 
 
@@ -86,14 +86,14 @@ class UserKey:
 
 @dataclass(frozen=True, slots=True)
 class PlainContents:
-    """Names under which a plain space may hold something, as its journal need not name all."""
+    """Names under which a plain space may have contents, because its journal need not name all."""
 
     collections: tuple[str, ...]
     blobs: tuple[str, ...]
     with_blobs: frozenset[str]
     """Collections whose documents have a blob of the same key."""
     redrawn: tuple[str, ...] = ()
-    """Collections with a key of their own, which are made again when one is missing."""
+    """Collections with a key of their own, which are recreated when one is missing."""
 
 
 class SecretKeeper:
@@ -136,16 +136,16 @@ class SecretKeeper:
         return key
 
     async def key_of(self, secret: UserSecret, terms: DerivationTerms, /) -> UserKey:
-        """Return the key that `secret` makes under `terms`, whether or not it opens anything."""
+        """Return the key that `secret` gives under `terms`, whether or not it opens anything."""
         # One at a time: each takes much memory.
         async with self._deriving:
             return UserKey(terms, await asyncio.to_thread(derive_key, secret.text, terms))
 
     async def seal(self, space: SpaceId, key: UserKey, /, *, until: Instant, copy: SpaceCopier) -> SecretSession:
-        """Put `space` under `key`, with all that it holds, and return its open session.
+        """Put `space` with all its contents under `key`, and return its open session.
 
-        Its plain bytes are gone when this returns. Cut short, the space is plain as before or sealed, never neither: a
-        repeat goes on. Raises Conflict if it is under a secret, SpaceInUse.
+        Its plain bytes are gone when this returns. If interrupted, the space is either still plain or sealed; repeating
+        it continues. Raises Conflict if it is under a secret, SpaceInUse.
         """
         while (entry := await self.store.slots.read(space)) is not None:
             slot, revision = entry
@@ -181,13 +181,14 @@ class SecretKeeper:
         return session
 
     async def unlock(self, space: SpaceId, key: UserKey, /, *, until: Instant) -> SecretSession:
-        """Open `space` for the caller of this task, in this process until a moment. Raises NotFound, SecretRefused."""
+        """Open `space` for the caller of this task in this process until a given time. Raises NotFound,
+        SecretRefused."""
         session = await self.begin(space, await self.require_slot(space), key, until=until)
         await self.sweep(space)
         return session
 
     async def begin(self, space: SpaceId, slot: SecretSlot, key: UserKey, /, *, until: Instant) -> SecretSession:
-        """Open the space of `slot` for the caller of this task, in this process. Raises SecretRefused."""
+        """Open the space of `slot` for the caller of this task in this process. Raises SecretRefused."""
         keys = await self._data_keys(space, slot, key)
         session = SecretSession(SpaceId(slot.inner), slot.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
@@ -205,10 +206,10 @@ class SecretKeeper:
         await self.sweep(space)
 
     async def change(self, space: SpaceId, key: UserKey, new: UserKey, /) -> None:
-        """Put the data keys of `space` under another key; nothing else is sealed again.
+        """Put the data keys of `space` under another key; nothing else is re-sealed.
 
-        Sessions and grants of before are over; only the caller's session in this process goes on. The data keys under
-        the former key are physically gone when this returns. Raises as `unlock`.
+        Earlier sessions and grants end; only the caller's session in this process continues. The data keys under the
+        former key are physically gone when this returns. Raises as `unlock`.
         """
         await self._data_keys(space, await self.require_slot(space), key)
         wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
@@ -229,9 +230,10 @@ class SecretKeeper:
         await self.sweep(space)
 
     async def rotate(self, space: SpaceId, key: UserKey, /, *, copy: SpaceCopier) -> None:
-        """Seal all of `space` again under a new data key; the older ones, what they sealed and the grant are erased.
+        """Re-seal all of `space` under a new data key; erase the older ones, what they sealed, and the grant.
 
-        Calls are refused meanwhile. Cut short, the space is as before, or renewed. Raises as `unlock`, SpaceInUse.
+        Calls are rejected meanwhile. If interrupted, the space is as before, or renewed. Raises as `unlock`,
+        SpaceInUse.
         """
         await self.require_slot(space)
         await self.sweep(space)
@@ -265,7 +267,7 @@ class SecretKeeper:
         await self.sweep(space)
 
     async def sweep(self, space: SpaceId, /) -> None:
-        """Erase the plain bytes that a sealing or a change left in `space`, if it did not come to that."""
+        """Erase the plain bytes that a sealing or a change left in `space`, if it was interrupted."""
         slot_entry = await self.store.slots.read(space)
         if slot_entry is None or slot_entry[0].state is not SecretSlotState.SEALED or slot_entry[0].is_swept:
             return
@@ -288,12 +290,12 @@ class SecretKeeper:
             await self._update_slot(space, lambda slot: slot.model_copy(update={"is_swept": True, "former": ""}))
 
     async def look(self) -> list[SpaceId]:
-        """Let go of the spaces whose time is over, or that another process locked, and return them."""
+        """Close the spaces that have expired or that another process locked, and return them."""
         spaces: list[SpaceId] = []
         for space in self.store.sessions:
             with suppress(SealError):
                 entry = await self.store.slots.read(space)
-                # One that is sealed again just now keeps its sessions.
+                # A space that is being re-sealed keeps its sessions.
                 if entry is not None and (entry[0].filled or not self.store.sessions.end_stale(space, entry[0])):
                     continue
             self.store.forget(space)
@@ -305,7 +307,7 @@ class SecretKeeper:
     ) -> None:
         (record,) = await source.get(space, (RECORD,))
         if record is None:
-            return  # it never held anything
+            return  # it never had contents
         keyring = FixedKeyring(self._inner, inner, keys)
         await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
         # Their own key may have been seen, in the plain space or under the former data key.

@@ -31,16 +31,16 @@ SECRET_SLOT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
 GRANT: Final = DocumentRef("space_secret", "2")
 HOLD: Final = DocumentRef("space_secret", "3")
-"""Hold of the process that seals a space, in a space of its own."""
+"""Hold of the process that seals a space, in a separate space."""
 SECRET_GUARD: Final = DocumentRef("elytron_seal", "1")
-"""Guard of an inner space, beside that of a store that is sealed as a whole."""
+"""Guard of an inner space, in addition to that of a store that is sealed as a whole."""
 RECORD: Final = DocumentRef("space", "0")
 """The record that each space begins with, and the subject of the entries that these documents leave."""
 INNER_PREFIX: Final = "elytron.secret."
-"""Beginning of the names of inner spaces, which no request may name."""
+"""Prefix of the names of inner spaces, which no request may use."""
 SLOT_WHAT: Final = "the record of a space's secret"
 USER_KEY: Final = "user"
-"""Id of the key that wraps, in the records of data keys."""
+"""Id of the wrapping key in the records of data keys."""
 SALT_BYTES: Final = 16
 MEMORY_KIB_MAX: Final = 256 * 1024
 
@@ -74,7 +74,7 @@ class KeyDerivation(StrEnum):
 
 
 class DerivationTerms(_SecretRecord):
-    """Parameters of the derivation of a user's key, within bounds: altered ones cannot exhaust a server."""
+    """Parameters of the derivation of a user's key, within limits: altered ones cannot exhaust a server."""
 
     function: KeyDerivation
     index: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
@@ -99,7 +99,7 @@ class DerivationTerms(_SecretRecord):
 
 
 class SecretRenewal(_SecretRecord):
-    """An inner space that takes the place of another, and its data keys under the user's key."""
+    """An inner space that replaces another, and its data keys under the user's key."""
 
     inner: str
     keys: tuple[WrappedKey, ...] = ()
@@ -111,19 +111,19 @@ class SecretSlot(_SecretRecord):
     state: SecretSlotState
     inner: str
     generation: int = 1
-    """Raised by each lock and each change of the secret: sessions and grants of an earlier one are over."""
+    """Increased by each lock and each change of the secret: sessions and grants of an earlier one are invalid."""
     terms: DerivationTerms | None = None
     keys: tuple[WrappedKey, ...] = ()
-    """Data keys of the inner space under the user's key; none is left of a destroyed space."""
+    """Data keys of the inner space under the user's key; none for a destroyed space."""
     made_at: Instant
     until: Instant = Instant(0)
-    """While it is being made or renewed: when the process that does it is taken for dead, if it renewed no hold."""
+    """While it is being made or renewed: when the process doing it is considered dead, if it renewed no hold."""
     renewal: SecretRenewal | None = None
-    """While it is being renewed: what is filled."""
+    """While it is being renewed: the inner space being filled."""
     former: str = ""
     """The inner space that was renewed, until it is swept."""
     is_swept: bool = True
-    """False while bytes of before may be left in the plain space: content, or data keys under a former secret."""
+    """False while earlier bytes may remain in the plain space: content, or data keys under a former secret."""
 
     @property
     def kind(self) -> SecretKind:
@@ -132,18 +132,18 @@ class SecretSlot(_SecretRecord):
         return self.terms.kind
 
     def without_renewal(self) -> Self:
-        """Return the slot as it was before a renewal."""
+        """Return the slot as before a renewal."""
         return self.model_copy(update={"state": SecretSlotState.SEALED, "renewal": None, "until": Instant(0)})
 
     def renewed(self) -> Self:
-        """Return the slot with what was filled in the place of its inner space; sessions and grants of before end."""
+        """Return the slot with the filled inner space in place of the old one; earlier sessions and grants end."""
         assert self.renewal is not None
         changes = {"inner": self.renewal.inner, "keys": self.renewal.keys, "former": self.inner, "is_swept": False}
         return self.without_renewal().model_copy(update={**changes, "generation": self.generation + 1})
 
     @property
     def filled(self) -> str:
-        """Return the inner space that a process fills; empty if none does."""
+        """Return the inner space being filled; empty if there is none."""
         if self.state is SecretSlotState.MAKING:
             return self.inner
         return self.renewal.inner if self.state is SecretSlotState.RENEWING and self.renewal is not None else ""
@@ -156,7 +156,7 @@ class SecretSlot(_SecretRecord):
 
 
 class CallerAttempts(_SecretRecord):
-    """Attempts of one caller that did not open the space, and the time of the latest."""
+    """One caller's attempts that did not open the space, and the time of the latest."""
 
     caller: str
     failed: Annotated[int, Field(ge=0)]
@@ -170,7 +170,7 @@ class AttemptCount(_SecretRecord):
 
 
 class SealingHold(_SecretRecord):
-    """Hold of a process on a space that it seals, until a moment."""
+    """Temporary hold of a process on a space that it seals."""
 
     until: Instant
 
@@ -183,7 +183,7 @@ class GrantedKey(_SecretRecord):
 
 
 class GrantRecord(_SecretRecord):
-    """Data keys of a space for work in the background, until a moment: under a key of its own, under the server's."""
+    """Data keys of a space for background work, valid for a time: under a separate key, wrapped by the server's."""
 
     id: str
     made_at: Instant
@@ -193,14 +193,14 @@ class GrantRecord(_SecretRecord):
 
 
 class SharedSession(_SecretRecord):
-    """A user's key for the processes of one server, under a key that only these have, until a moment."""
+    """A user's key for the processes of one server, valid for a time, under a key that only these have."""
 
     until: Instant
     sealed: bytes
 
 
 def fresh_inner() -> SpaceId:
-    """Return the name of a new inner space, which no other has ever had."""
+    """Return a new, unique name of an inner space."""
     return SpaceId(f"{INNER_PREFIX}{os.urandom(16).hex()}")
 
 
@@ -215,7 +215,7 @@ def read_secret_slot(document: Document, /) -> SecretSlot:
         slot = SecretSlot.from_bytes(document.body)
     except InvalidInput:
         raise SealBroken(what=SLOT_WHAT) from None
-    # A slot that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
+    # An abandoned or erased slot removes its inner space, which must never be a space with a user's name.
     if not all(inner.startswith(INNER_PREFIX) for inner in slot.inners):
         raise SealBroken(what=SLOT_WHAT)
     return slot

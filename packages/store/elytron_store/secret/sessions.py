@@ -34,7 +34,7 @@ class SpaceCaller:
     """The caller of the current task: the id of its principal, and the network address it called from."""
 
     principal: str = ""
-    """Empty for the process itself: the library's own user, the command line, the machine's user over stdio."""
+    """Empty for the process itself: the library's own user, the command line, the local user over stdio."""
     address: str = ""
     names_spaces: bool = False
     """True for an operator by its key, which opens every space: none of them is its default."""
@@ -65,7 +65,7 @@ def calling_as(caller: SpaceCaller, /) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SecretSession:
-    """The open data keys of one space, of one generation of its secret, for a time."""
+    """The open data keys of one space, for one generation of its secret, for a limited time."""
 
     inner: SpaceId
     generation: int
@@ -73,7 +73,7 @@ class SecretSession:
     until: Instant
     keys: Mapping[int, "DataKey"] = field(repr=False)
     user_key: bytes = field(default=b"", repr=False)
-    """The key that wraps the data keys, by which the user's further spaces are sealed; empty in a grant's session."""
+    """The key that wraps the data keys, and seals the user's further spaces; empty in a grant's session."""
 
     def fits(self, slot: SecretSlot, now: Instant, /) -> bool:
         """Return whether it still opens the space of `slot`."""
@@ -81,7 +81,7 @@ class SecretSession:
 
 
 class SecretSessions:
-    """Sessions by space and principal. Lent ones are those of one task and of the tasks that it starts."""
+    """Sessions by space and principal. Lent ones belong to one task and the tasks that it starts."""
 
     def __init__(self, clock: Clock, /) -> None:
         self._clock = clock
@@ -94,7 +94,7 @@ class SecretSessions:
         return iter(tuple(self._open))
 
     def of(self, space: SpaceId, /) -> SecretSession | None:
-        """Return the session of `space` for this task; None if there is none, or its time is over."""
+        """Return the session of `space` for this task; None if there is none, or it has expired."""
         caller = current_caller()
         own = self.latest(space) if caller.is_server else self._open.get(space, {}).get(caller.principal)
         for session in (own, (self._task_sessions.get() or {}).get(space)):
@@ -107,7 +107,7 @@ class SecretSessions:
         return max(self._open.get(space, {}).values(), key=lambda session: session.until, default=None)
 
     def is_open(self, space: SpaceId, /) -> bool:
-        """Return whether anyone opened `space`; the time of that may be over."""
+        """Return whether anyone opened `space`; the session may have expired."""
         return space in self._open
 
     def begin(self, space: SpaceId, session: SecretSession, /) -> None:
@@ -115,11 +115,11 @@ class SecretSessions:
         self._open.setdefault(space, {})[current_caller().principal] = session
 
     def end(self, space: SpaceId, /) -> bool:
-        """Let go of all keys of `space`; return whether there were any."""
+        """Drop all keys of `space`; return whether there were any."""
         return self._open.pop(space, None) is not None
 
     def end_stale(self, space: SpaceId, slot: SecretSlot, /) -> bool:
-        """Let go of the sessions that no longer open `space`; return whether none is left of some that there were."""
+        """Drop the sessions that no longer open `space`; return whether there were some and none is left."""
         sessions = self._open.get(space)
         if sessions is None:
             return False
@@ -131,12 +131,12 @@ class SecretSessions:
         return self.end(space)
 
     def clear(self) -> None:
-        """Let go of all keys."""
+        """Drop all keys."""
         self._open.clear()
 
     @contextmanager
     def lend_session(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
-        """Open `space` for this task, and those that it begins, until the block ends."""
+        """Open `space` for this task, and those that it starts, until the block ends."""
         token = self._task_sessions.set({**(self._task_sessions.get() or {}), space: session})
         try:
             yield
@@ -151,7 +151,7 @@ class SecretSlots:
         self.inner = inner
         self._sessions = sessions
         self._owners: LruCache[SpaceId, SpaceId | None] = LruCache(_OWNERS_KEPT)
-        """Spaces by the inner spaces of the slots that were read."""
+        """Spaces by the inner spaces of the slots read so far."""
 
     async def document(self, space: SpaceId, /) -> Document | None:
         """Return the stored slot of `space`, None if it is under no secret."""
@@ -169,7 +169,7 @@ class SecretSlots:
         return slot, document.revision
 
     async def owners(self, names: AsyncIterator[SpaceId], /) -> AsyncIterator[SpaceId]:
-        """Yield `names`, each inner space as the space that has it; what a sealing left behind is passed over."""
+        """Yield `names`, each inner space as its space; leftovers of a sealing are skipped."""
         async for name in names:
             if name.startswith(INNER_PREFIX) and name not in self._owners:
                 await self._read_all()
@@ -179,7 +179,7 @@ class SecretSlots:
                 yield owner
 
     async def _read_all(self) -> None:
-        """Read all slots, which alone say whose an inner space is: for one that this process has not used."""
+        """Read all slots, the only source of an inner space's owner, for one that this process has not used."""
         async for space in scan_spaces(self.inner):
             if not space.startswith(INNER_PREFIX):
                 with suppress(SealBroken):
@@ -198,7 +198,7 @@ class SecretSlots:
 
 
 def incomplete_space(space: SpaceId, /) -> SpaceIncomplete:
-    """Return what a call of a space that is being sealed is answered."""
+    """Return the error for calls of a space that is being sealed."""
     within = f"within {limits.SECRET_MAKING_MS // 1000} s"
     problem = (
         f"is being sealed under its user's secret: try again. If sealing was interrupted, it is undone {within}; "

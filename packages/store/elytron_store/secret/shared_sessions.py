@@ -18,10 +18,10 @@ _TAG_CHARS: Final = 32
 
 
 class SharedSessions:
-    """Stores what a caller unlocked for the other processes with the same key, and opens what they stored.
+    """Stores a caller's unlocked sessions for the other processes with the same key, and opens theirs.
 
-    A copy of the store opens nothing by it, since the key is in no store. Each is bound to its caller, its end and the
-    generation of the space's secret, so that a lock ends it in every process.
+    A copy of the store opens nothing with it, since the key is in no store. Each is bound to its caller, its end and
+    the generation of the space's secret, so that a lock ends it in every process.
     """
 
     def __init__(self, keeper: SecretKeeper, key: bytes, /) -> None:
@@ -32,7 +32,7 @@ class SharedSessions:
         self._keys = LocalKeys({_KEY_ID: key}, current=_KEY_ID)
 
     async def put(self, space: SpaceId, /) -> None:
-        """Store the session that the caller of this task has of `space`, if it is no grant's."""
+        """Store the session that the caller of this task has for `space`, unless it is a grant's."""
         session = self._store.sessions.of(space)
         if session is None or not session.user_key:
             return
@@ -41,7 +41,7 @@ class SharedSessions:
         body = SharedSession(until=session.until, sealed=sealed).to_bytes()
         former = await self._stored(space)
         change = PutChange(self._ref(), body, former.revision if former is not None else 0)
-        with suppress(Conflict):  # the same caller unlocked it at another process at this moment
+        with suppress(Conflict):  # the same caller is unlocking it in another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, change))
 
     async def adopt(self, space: SpaceId, slot: SecretSlot, /) -> bool:
@@ -54,7 +54,7 @@ class SharedSessions:
             context = _session_context(space, slot.inner, slot.generation, session.until)
             user_key = await self._keys.unwrap(session.sealed, key_id=_KEY_ID, context=context)
         except (InvalidInput, SealBroken):
-            return False  # altered, or of before a lock
+            return False  # altered, or from before a lock
         if self._store.clock.now() >= session.until:
             await self._erase(space)
             return False
@@ -62,7 +62,7 @@ class SharedSessions:
         return True
 
     async def _stored(self, space: SpaceId) -> Document | None:
-        """Return what is stored for the caller; a damaged one is erased, since an unlock stores it again."""
+        """Return the caller's stored session; a damaged one is erased, since an unlock stores it again."""
         try:
             (document,) = await self._inner.get(space, (self._ref(),))
         except StoreCorrupt:
@@ -79,5 +79,5 @@ class SharedSessions:
 
 
 def _session_context(space: SpaceId, inner: str, generation: int, until: Instant) -> bytes:
-    """Return what binds a session to its space, to the time since the last lock, to its end and to its caller."""
+    """Return what binds a session to its space, to the period since the last lock, to its end and to its caller."""
     return f"{space}|{inner}|{generation}|{until}|{current_caller().principal}".encode()

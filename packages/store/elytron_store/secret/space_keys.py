@@ -58,7 +58,7 @@ class FixedKeyring(_InnerKeyring):
         return await self._space_keys(self._name, self._keys)
 
     async def raise_guard(self, clock: Clock, /) -> None:
-        """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
+        """Invalidate all handles that opened the space before: their writes conflict, and they check again."""
         entry = EntryDraft(JournalAction.MAINTENANCE, RECORD)
         while True:
             change = (await self.ensure("")).guard_put()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _PLAIN_KEPT: Final = 65_536
 _NO_SECRET_SLOT: Final = RequireRevision(SECRET_SLOT, 0)
 Listener = Callable[[SpaceId], None]
-"""Called with a space whose keys were let go: what is remembered of it must go too."""
+"""Called with a space whose keys were dropped, so that caches of it are cleared too."""
 Sweeper = Callable[[SpaceId], Awaitable[None]]
 """Erases the plain bytes that a sealing or a change of the secret left."""
 
@@ -60,11 +60,11 @@ Adopter = Callable[[SpaceId, SecretSlot], Awaitable[None]]
 
 
 class SecretStore(PassingStore):
-    """Passes the calls of plain spaces on, and seals those of spaces that are under a secret.
+    """Passes the calls of plain spaces on, and seals those of spaces under a secret.
 
-    A space without a slot is plain, which is remembered. A batch of a plain space demands that there is still no slot,
-    and a read that finds nothing looks at it again, so no process writes plain text beside a secret. Each call of
-    a space under a secret reads its slot first, so that a lock in another process holds here at once.
+    A space without a slot is plain, which is cached. A batch of a plain space requires that there is still no slot, and
+    a read that finds nothing checks it again, so no process writes plain text into a space under a secret. Each call of
+    a space under a secret reads its slot first, so that a lock in another process takes effect here immediately.
     """
 
     def __init__(self, inner: Store, /, *, clock: Clock) -> None:
@@ -80,7 +80,7 @@ class SecretStore(PassingStore):
         self._plain: LruCache[SpaceId, None] = LruCache(_PLAIN_KEPT)
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Apply `batch` as the port says; raises SpaceLocked too."""
+        """Apply `batch` as the port says; also raises SpaceLocked."""
         if await self._way(batch.space) is self._inner:
             try:
                 return await self._inner.commit(_guarded_batch(batch))
@@ -149,7 +149,7 @@ class SecretStore(PassingStore):
         return self.slots.owners(queued_spaces(self._inner))
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        """Replace the blob `key` as the port says; what came late to a space that was sealed meanwhile is removed."""
+        """Replace the blob `key` as the port says; if the space was sealed meanwhile, it is removed again."""
         way = await self._way(space)
         size = await way.write_blob(space, key, chunks)
         if way is self._inner and await self._has_turned(space):
@@ -172,7 +172,7 @@ class SecretStore(PassingStore):
                 yield chunk
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is free last."""
+        """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is freed last."""
         if erasure.whole_space and (slot_document := await self.slots.document(erasure.space)) is not None:
             return await self._erase_secret(erasure, slot_document)
         way = await self._way(erasure.space)
@@ -182,11 +182,11 @@ class SecretStore(PassingStore):
         return await (await self._way(erasure.space)).erase(erasure)
 
     async def check(self) -> CheckReport:
-        """Have the store beneath checked; a locked space is no damage, and is not opened."""
+        """Check the store beneath; a locked space is no damage, and is not opened."""
         return await _inspection_module().report_secrets(self._inner, await self._inner.check())
 
     async def repair(self) -> CheckReport:
-        """Have the store beneath repaired. What is drawn again by itself is erased: no part of it is missing then."""
+        """Repair the store beneath. Derived data is erased, so that no part of it is missing afterwards."""
         report = await self._inner.repair()
         await _inspection_module().redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
         return await _inspection_module().report_secrets(self._inner, report)
@@ -198,12 +198,12 @@ class SecretStore(PassingStore):
         return await _inspection_module().acknowledge_secret_losses(self._inner, space, at=at)
 
     async def close(self) -> None:
-        """Let go of all keys and close the store beneath."""
+        """Drop all keys and close the store beneath."""
         self.sessions.clear()
         await self._inner.close()
 
     async def is_sealed(self, space: SpaceId, /) -> bool:
-        """Return whether `space` is under a secret, open or locked; one that is known to be plain is not looked at."""
+        """Return whether `space` is under a secret, open or locked; one known to be plain is not read."""
         return space not in self._plain and await self.slots.document(space) is not None
 
     def is_plain(self, space: SpaceId, /) -> bool:
@@ -211,12 +211,12 @@ class SecretStore(PassingStore):
         return space in self._plain
 
     def forget(self, space: SpaceId, /) -> None:
-        """Let go of the keys of `space`, and have all that remembers something of it forget it."""
+        """Drop the keys of `space`, and clear all caches of it."""
         self.sessions.end(space)
         self.forget_content(space)
 
     def forget_content(self, space: SpaceId, /) -> None:
-        """Let go of what was made of the keys of `space`, and of what is remembered of its content."""
+        """Clear what was derived from the keys of `space`, and caches of its content."""
         self._plain.pop(space, None)
         if self._sealed is not None:
             self._sealed.forget(space)
@@ -225,7 +225,8 @@ class SecretStore(PassingStore):
 
     @contextmanager
     def lend(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
-        """Open `space` for this task until the block ends; nothing of it is remembered then, unless its user has it."""
+        """Open `space` for this task until the block ends; nothing of it is cached afterwards, unless its user has it
+        open."""
         try:
             with self.sessions.lend_session(space, session):
                 yield
@@ -239,7 +240,7 @@ class SecretStore(PassingStore):
             await self._way(space)
 
     async def _way(self, space: SpaceId) -> Store:
-        """Return what serves `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
+        """Return the store that serves `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
         if space in self._plain:
             return self._inner
         if is_reserved(space):
@@ -255,7 +256,8 @@ class SecretStore(PassingStore):
                 if self.sessions.end_stale(space, slot):
                     self.forget_content(space)
                 if not slot.is_swept and self.sweeper is not None:
-                    # Its sealing was cut short behind the commit: what was plain goes now. The next call tries again.
+                    # Its sealing was interrupted after the commit: the plain remains are erased now. The next call
+                    # tries again.
                     with suppress(ElytronError):
                         await self.sweeper(space)
                 raise
@@ -264,7 +266,7 @@ class SecretStore(PassingStore):
         return self._inner
 
     def _sealed_spaces(self) -> "SealedSpaces":
-        # Imported now: a process that meets no secret needs no cipher library.
+        # Imported late: a process that meets no secret needs no cipher library.
         if self._sealed is None:
             from elytron_store.sealed.spaces import SealedSpaces
             from elytron_store.secret.space_keys import SecretKeyring
@@ -301,14 +303,14 @@ class SecretStore(PassingStore):
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), refs=tuple(refs)))
 
     async def abandon(self, space: SpaceId, slot: SecretSlot, revision: int, /) -> None:
-        """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
+        """Undo an unfinished sealing or renewal: everything is as before. A later step of it conflicts."""
         change: DeleteChange | PutChange = DeleteChange(SECRET_SLOT, revision)
         if slot.state is SecretSlotState.RENEWING:
             change = PutChange(SECRET_SLOT, slot.without_renewal().to_bytes(), revision)
         try:
             await self._inner.commit(secret_batch(space, self.clock, change))
         except Conflict:
-            return  # it came to its end, or another process undid it
+            return  # it finished, or another process undid it
         await self.erase_inner(SpaceId(slot.filled))
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now()))
 
@@ -326,7 +328,7 @@ class SecretStore(PassingStore):
         slot = await self._destroy_slot(space, slot_document)
         if slot is None:
             return await self.erase(erasure)
-        # The wrapped keys go with the remains of the slot as it was.
+        # The wrapped keys are removed with the remains of the old slot.
         await self.erase_openings(space, ATTEMPTS)
         inner = SpaceId(slot.inner)
         ours = int(await guard_revision(self._inner, inner) > 0)
@@ -335,7 +337,7 @@ class SecretStore(PassingStore):
             await self.erase_inner(other)
         plain = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
         self.forget(space)
-        if is_making:  # what it held was in the plain space still, beside the slot
+        if is_making:  # its contents were still in the plain space, next to the slot
             erased, ours = plain, 1
         return replace(erased, documents=max(erased.documents - ours, 0))
 
@@ -360,14 +362,14 @@ class SecretStore(PassingStore):
 
 
 def _inspection_module():
-    """Return the module of checks, which is not imported where nothing is checked."""
+    """Return the module of checks, which is imported only when needed."""
     from elytron_store.secret import inspection
 
     return inspection
 
 
 def _guarded_batch(batch: Batch) -> Batch:
-    """Return a batch of a plain space that is refused once the space is under a secret."""
+    """Return a batch of a plain space that fails once the space is under a secret."""
     if is_reserved(batch.space):
         return batch
     size = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)

@@ -18,9 +18,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 WINDOW_PARTS = 16
-"""Number of chunks that one hop carries: 4 MiB."""
+"""Number of chunks per thread switch: 4 MiB."""
 WINDOWS_AHEAD = 2
-"""Number of hops that run while the chunks of another are taken."""
+"""Number of thread switches that run while the chunks of another are consumed."""
 
 _REPLACE = "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?, ?)"
 _STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - our own words
@@ -31,13 +31,14 @@ _PARTS = (
 
 
 class ConnectionRunner(Protocol):
-    """Runs a function on a connection in one hop."""
+    """Runs a function on a connection in one thread switch."""
 
     def __call__(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> Awaitable[T]: ...
 
 
 class BlobUpload(NamedTuple):
-    """A blob under way: its number is drawn before the first byte is written, so that it can always be taken back."""
+    """A blob being written: its number is chosen before the first byte is written, so that it can always be rolled
+    back."""
 
     space: SpaceId
     key: str
@@ -55,7 +56,7 @@ class StoredBlob(NamedTuple):
 async def write_blob(
     run: ConnectionRunner, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /, *, at: Instant
 ) -> int:
-    """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function its own transaction."""
+    """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function a separate transaction."""
     # Seven bytes: SQLite's integers are signed, so eight could overflow.
     upload = BlobUpload(space, key, int.from_bytes(os.urandom(7)))
     return await write_windows(
@@ -63,7 +64,7 @@ async def write_blob(
         parts=WINDOW_PARTS,
         stage=lambda first, window: run(_stage_parts, upload, first, window, at),
         publish=lambda staged, window, size: run(_finish_upload, upload, staged, window, size),
-        # What was handed over is behind this in the same queue.
+        # Submitted work is ahead of this in the same queue.
         discard=lambda: run(discard_upload, upload),
     )
 
@@ -76,19 +77,19 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
     request_count = 0
     try:
         while True:
-            # While these are taken, the readers fetch and check the next ones.
+            # While these are consumed, the readers fetch and verify the next ones.
             for first in firsts[request_count : request_count + WINDOWS_AHEAD - len(coming)]:
                 coming.append(asyncio.ensure_future(run(_continue_blob, space, key, blob, first)))
                 request_count += 1
             for chunk in chunks:
                 yield chunk
-            # The thread that read them holds its last answer while it waits, perhaps past their erasure.
+            # The thread that read them holds its last answer while it waits, possibly past their erasure.
             chunks.clear()
             if not coming:
                 return
             chunks = await coming.popleft()
     finally:
-        # Reads under way end in their thread; their errors are taken up here, or asyncio logs them as unhandled.
+        # Running reads end in their thread; their errors are collected here, or asyncio logs them as unhandled.
         await asyncio.gather(*coming, return_exceptions=True)
 
 
@@ -102,7 +103,7 @@ def _stage_parts(raw: Raw, upload: BlobUpload, first: int, chunks: Sequence[byte
 
 
 def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[bytes], size: int) -> None:
-    """Write the last `chunks` and make the upload the blob under its key; the old one goes."""
+    """Write the last `chunks` and publish the upload under its key, replacing the old one."""
     space, key, number = upload
     if staged:
         _require_upload(raw, upload)
@@ -113,19 +114,19 @@ def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[b
         drop_chunks(raw, space, before[0])
     parts = staged + len(chunks)
     raw.execute(_REPLACE, (space, key, number, parts, size, row_checksum(space, key, number, parts, size)))
-    # A space may consist of blobs alone: its head makes it known.
+    # A space may consist of blobs only: its head makes it known.
     raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, row_checksum(space, 0)))
 
 
 def discard_upload(raw: Raw, upload: BlobUpload) -> None:
-    """Take back an upload that was not finished, if it is there at all."""
+    """Remove an unfinished upload, if it exists at all."""
     cursor = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
     if cursor.rowcount:
         drop_chunks(raw, upload.space, upload.number)
 
 
 def sweep_uploads(raw: Raw, before: int, /) -> None:
-    """Take back the uploads that began before `before` and never ended: their processes are gone."""
+    """Remove the uploads that began before `before` and never ended: their processes are gone."""
     for space, number in raw.execute("SELECT space, upload FROM uploads WHERE at < ?", (before,)).fetchall():
         raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
         drop_chunks(raw, space, number)
@@ -164,10 +165,10 @@ def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[byt
 
 
 def check_of_chunk(space: str, upload: int, part: int, body: object, /) -> bytes:
-    """Return the checksum of a part of an upload, which in a damaged row may be no bytes."""
+    """Return the checksum of a part of an upload; a damaged row's part may not be bytes."""
     if not isinstance(body, bytes):
         return row_checksum(body=None)
-    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    # Blobs are long, and read while a caller waits: this checksum takes a fifth of the time of BLAKE2b.
     return row_checksum(space, upload, part, len(body), crc32(body))
 
 

@@ -43,7 +43,7 @@ WAL_SAFE_FROM = (3, 51, 3)
 _STRICT_TABLES_FROM = (3, 37, 0)
 ENGINE = "sqlite"
 _BUSY = 5
-# Place of the format's read version in a file's header: 2 is a WAL.
+# Position of the format's read version in a file's header: 2 means WAL.
 _WAL_AT = 19
 _FIRST_PAUSE_S = 0.000_5
 _LONGEST_PAUSE_S = 0.01
@@ -71,8 +71,8 @@ class SqliteLibrary:
     def connect_reading(self, path: Path, /, *, wait_s: float) -> Raw:
         """Open a file that cannot be written here. Raises StoreUnavailable if others' writes could not be seen.
 
-        Others are seen by the files beside a WAL; if there are none, SQLite would make them, and shut the file's
-        owner out. On a read-only medium there are no others.
+        Other writers are visible through the files next to a WAL; if there are none, SQLite would create them, and lock
+        the file's owner out. On a read-only medium there are no others.
         """
         if _stands_still(path):
             mode = "immutable=1"
@@ -95,7 +95,7 @@ class SqliteLibrary:
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """A file under its name, as it was when it was opened."""
+    """A file under its name, with its identity when it was opened."""
 
     path: Path
     device: int
@@ -109,7 +109,7 @@ class FilePlace:
         return cls(whole, status.st_dev, status.st_ino)
 
     def require_same(self) -> None:
-        """Raise StoreFailed if the name means another file by now, or none: the writes are in no store."""
+        """Raise StoreFailed if the name no longer refers to the same file: the writes are in no store."""
         try:
             status = self.path.stat()
         except OSError:
@@ -147,7 +147,7 @@ ERRORS: tuple[type[Exception], ...] = (
     *{module.Error for module in (sqlite3, _bundled_module()) if module is not None},
     UnicodeDecodeError,
 )
-"""Exceptions of both drivers; the last if SQLite's own message quotes a damaged schema."""
+"""Exceptions of both drivers; the last for a SQLite message that quotes a damaged schema."""
 
 
 @cache
@@ -175,7 +175,7 @@ def driver_report(library: SqliteLibrary | None = None, /) -> DriverReport:
 
 
 class LockedByOthers(Exception):
-    """Others are in the way, says something that SQLite does not tell as an error."""
+    """Others hold the file, as inferred from something that SQLite does not report as an error."""
 
 
 def is_busy(error: Exception, /) -> bool:
@@ -184,9 +184,9 @@ def is_busy(error: Exception, /) -> bool:
 
 
 def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
-    """Return what `step` returns, trying again while others hold the file; blocks, so for worker threads only.
+    """Return the result of `step`, retrying while others hold the file; blocks, so for worker threads only.
 
-    Raises StoreBusy after `wait_s`. The pauses vary, so that processes which wait for each other fall out of step.
+    Raises StoreBusy after `wait_s`. The pauses vary, so that processes waiting for each other get out of step.
     """
     until = time.monotonic() + wait_s
     pause = _FIRST_PAUSE_S
@@ -203,7 +203,8 @@ def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
 
 
 def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
-    """Return what a driver's `error` means to a caller; the driver's own text is left behind, it may quote content."""
+    """Return the caller's error for a driver's `error`; the driver's own text is dropped, because it may quote
+    content."""
     match _primary_code(error):
         case 5 | 6:  # busy, locked
             return StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
@@ -223,17 +224,17 @@ def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
 
 
 def _stands_still(path: Path) -> bool:
-    """Return whether no process can write `path`, and no written data waits beside it."""
+    """Return whether no process can write `path`, and no written data waits next to it."""
     wal = path_beside(path, "wal")
     try:
         is_closed = not is_there(wal) or wal.stat().st_size == 0
         return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except (OSError, AttributeError):  # a system that does not tell
+    except (OSError, AttributeError):  # a system that does not report it
         return False
 
 
 def _has_wal_mode(path: Path) -> bool:
-    """Return whether the header says that a WAL is used. Raises StoreUnavailable for a file that cannot be read."""
+    """Return whether the header says that a WAL is used. Raises StoreUnavailable for an unreadable file."""
     try:
         with path.open("rb") as file:
             return file.read(_WAL_AT + 1)[_WAL_AT:] == b"\x02"
@@ -242,7 +243,7 @@ def _has_wal_mode(path: Path) -> bool:
 
 
 def path_beside(path: Path, kind: str, /) -> Path:
-    """Return the path of the file of that kind which belongs to the SQLite file at `path`."""
+    """Return the path of the accompanying file of that kind for the SQLite file at `path`."""
     return path.with_name(f"{path.name}-{kind}")
 
 
@@ -260,14 +261,14 @@ class StoreConnection(aiosqlite.Connection):
 
     def __init__(self, connector: Callable[[], Raw], /) -> None:
         super().__init__(connector, iter_chunk_size=64)
-        # A host that forgets `close` must still be able to end; what was acknowledged is durable without the thread.
+        # A host that forgets `close` must still be able to exit; what was acknowledged is durable without the thread.
         thread: object = getattr(self, "_thread", self)
         assert isinstance(thread, threading.Thread)
         thread.daemon = True
         self._worker = thread
 
     async def ended(self) -> None:
-        """Wait for the thread of a connection that could not be made; its last word may not find the loop closed."""
+        """Wait for the thread of a failed connection, because its last callback may not find the loop closed."""
         await asyncio.to_thread(self._worker.join)
 
     def require_raw(self) -> Raw:
@@ -278,9 +279,9 @@ class StoreConnection(aiosqlite.Connection):
         return raw
 
     async def run(self, function: Callable[[Raw, *Ts], ResultT], /, *args: *Ts) -> ResultT:
-        """Return `function(raw, *args)`, run on the connection's thread behind what was given before.
+        """Return `function(raw, *args)`, run on the connection's thread after earlier work.
 
-        A cancelled caller goes away at once; the function still runs. Raises StoreClosed.
+        A cancelled caller leaves at once; the function still runs. Raises StoreClosed.
         """
         raw = self.require_raw()
 
@@ -292,9 +293,9 @@ class StoreConnection(aiosqlite.Connection):
         return await execute(call)
 
     def give(self, work: Callable[[], object], /) -> None:
-        """Have `work` done on the connection's thread behind what was given before; it sees to its own errors.
+        """Run `work` on the connection's thread after earlier work; it handles its own errors.
 
-        It is not awaited here, so that it can answer many in one hop. Raises StoreClosed.
+        It is not awaited here, so that it can answer many callers in one thread switch. Raises StoreClosed.
         """
         self.require_raw()
 
@@ -307,16 +308,16 @@ class StoreConnection(aiosqlite.Connection):
 
 @contextmanager
 def write_transaction(raw: Raw, access: FileAccess, /) -> Generator[None]:
-    """Hold the write lock for the body, then commit; roll back when it raises.
+    """Hold the write lock for the body, then commit; roll back if it raises.
 
-    Raises StoreBusy, StoreUnavailable, and StoreFailed where the file was taken away meanwhile.
+    Raises StoreBusy, StoreUnavailable, and StoreFailed if the file was removed meanwhile.
     """
     begin_writing(raw, access)
     try:
         yield
         retry_while_held(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
         if access.place is not None:
-            # SQLite goes on writing to an unlinked file: that is not to be acknowledged.
+            # SQLite continues writing to an unlinked file, which must not be acknowledged.
             access.place.require_same()
     except BaseException:
         roll_back(raw)
@@ -325,7 +326,7 @@ def write_transaction(raw: Raw, access: FileAccess, /) -> Generator[None]:
 
 @contextmanager
 def read_snapshot(raw: Raw, /) -> Generator[None]:
-    """Let all reads of the body see one state."""
+    """Give all reads of the body one consistent state."""
     raw.execute("BEGIN")
     try:
         yield
@@ -334,9 +335,10 @@ def read_snapshot(raw: Raw, /) -> Generator[None]:
 
 
 def begin_writing(raw: Raw, access: FileAccess, /) -> None:
-    """Take the write lock. Raises StoreBusy, and StoreUnavailable where another switched the file to a WAL since."""
+    """Take the write lock. Raises StoreBusy, and StoreUnavailable if another process switched the file to a WAL
+    since."""
     retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
-    # Asked under the lock: then no other process can switch the mode any more.
+    # Checked under the lock: then no other process can switch the mode any more.
     if access.mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         roll_back(raw)
         raise StoreUnavailable(
@@ -347,7 +349,7 @@ def begin_writing(raw: Raw, access: FileAccess, /) -> None:
 
 def roll_back(raw: Raw, /) -> None:
     """End the transaction, if SQLite has not already done so."""
-    # A failed rollback leaves nothing to do: the error that led here is the one to tell.
+    # A failed rollback leaves nothing to do: the error that led here is the one to report.
     with suppress(*ERRORS):
         if raw.in_transaction:
             raw.execute("ROLLBACK")

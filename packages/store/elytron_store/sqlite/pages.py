@@ -25,11 +25,11 @@ _WITH_ROWS = frozenset({_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE})
 """Inner pages of tables have row ids only; those of indexes have rows."""
 _ROW_KINDS = frozenset(bytes([kind]) for kind in _WITH_ROWS)
 _PAGES_TRIED = 256
-"""Number of unread pages that are looked for at other places than their own."""
+"""Number of unread pages that are looked for away from their own positions."""
 _ROW_BYTES = limits.DOCUMENT_BYTES + limits.SEAL_BYTES + 4 * schema.PAGE_BYTES
-"""Bytes of the longest row: a document. A damaged or made-up length is not followed beyond it."""
+"""Bytes of the longest row: a document. A damaged or forged length is not followed beyond it."""
 _NEIGHBOURS = 8
-"""Number of unread pages near one that was moved, of which another one has to be there too."""
+"""Number of unread pages near a displaced one, of which another must be there too."""
 _SCHEMA_ROWS = {(str, str, str, int, str), (str, str, str, int, type(None))}
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _WAL_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
@@ -43,7 +43,7 @@ Cell = tuple[Any, ...]
 
 
 class DatabasePages:
-    """The pages of a database file, those that its WAL committed laid over them."""
+    """The pages of a database file, overlaid with those that its WAL committed."""
 
     def __init__(self, data: bytes | mmap.mmap, wal: bytes | mmap.mmap, /) -> None:
         self._data, self._wal = data, wal
@@ -58,33 +58,33 @@ class DatabasePages:
         """By how many bytes the file is longer than its header says."""
         shifts = (0, self._longer, *((over, over - self.size) if over else ()))
         self._shifts = tuple(dict.fromkeys(shifts))
-        """By how many bytes pages may be away from their places, 0 first."""
+        """Offsets in bytes by which pages may be displaced, 0 first."""
         self._is_read = bytearray(self.count + 2)
         self._tree: set[int] = set()
-        """Pages that an inner page or the schema names: no bytes of a blob are on them."""
+        """Pages that an inner page or the schema names: they contain no blob bytes."""
         self.is_marked = bytes(data[68:72]) == schema.APPLICATION_ID.to_bytes(4, "big")
         """True if the header says that the file is a store."""
 
     def rows(self) -> Iterator[tuple[Cell, bool]]:
-        """Yield every row of every table and index of which all bytes can be read, perhaps more than once.
+        """Yield every fully readable row of every table and index, possibly more than once.
 
-        The flag says that the row was not at its own place: the caller knows a row by its checksum, which has no key.
+        The flag says that the row was displaced: the caller recognises a row by its checksum, which has no key.
         """
         for number in range(1, self.count + 1):
             yield from ((row, False) for row in self._rows_on(number, 0))
         for shift in self._shifts[1:]:
             yield from self._rows_moved(shift)
-        # A program that opened the damaged file may have cut it to whole pages, which takes the trace of a shift away.
+        # A program that opened the damaged file may have cut it to whole pages, which removes the trace of a shift.
         unread = (number for number in sorted(self._tree) if number <= self.count and not self._is_read[number])
         for number in islice(unread, _PAGES_TRIED):
             shift = None if self._is_read[number] else self._find_shift(number)
             if shift is not None:
                 self._shifts += (shift,)
-                for each in self._shifts[1:]:  # again, for a page that has cells at both places
+                for each in self._shifts[1:]:  # again, for a page that has cells at both positions
                     yield from self._rows_moved(each)
 
     def unread_pages(self) -> int:
-        """Return the number of pages that should have content and of which nothing could be read; ask behind `rows`."""
+        """Return the number of pages that should have content but could not be read; call it after `rows`."""
         if len(self._shifts) > 1:
             return max(1, self._missing_pages())
         free = self._header_number(36) if self._has_header else self._is_read.count(0)
@@ -92,7 +92,7 @@ class DatabasePages:
         return max(0, unread - free) + self._missing_pages()
 
     def fold(self, file: int, /) -> None:
-        """Write the pages that the WAL holds into the open `file` itself, durably."""
+        """Write the WAL's pages into the open `file` itself, durably."""
         for number, at in self._later.items():
             os.pwrite(file, self._wal[at : at + self.size], (number - 1) * self.size)
         os.fsync(file)
@@ -111,7 +111,7 @@ class DatabasePages:
         return size if size in _PAGE_BYTES and size & (size - 1) == 0 else schema.PAGE_BYTES
 
     def _lay_over(self) -> None:
-        """Find the last committed copy of each page that the WAL holds."""
+        """Find the last committed copy of each page in the WAL."""
         if len(self._wal) < _WAL_HEADER.size:
             return
         magic, _, size, _, *salts, _, _ = _WAL_HEADER.unpack(self._wal[: _WAL_HEADER.size])
@@ -121,11 +121,11 @@ class DatabasePages:
         step = _WAL_FRAME.size + size
         for at in range(_WAL_HEADER.size, len(self._wal) - step + 1, step):
             number, committed, *frame_salts, _, _ = _WAL_FRAME.unpack(self._wal[at : at + _WAL_FRAME.size])
-            # Frames of an earlier round follow, which the file still holds.
+            # Frames of an earlier round follow, which the file still contains.
             if frame_salts != salts:
                 return
             open_frames[number] = at + _WAL_FRAME.size
-            # Frames behind the last commit mark are of a transaction that did not end.
+            # Frames after the last commit mark belong to an unfinished transaction.
             if committed:
                 self._later |= open_frames
                 open_frames.clear()
@@ -138,7 +138,7 @@ class DatabasePages:
         return self._data[start : start + self.size].ljust(self.size, b"\0")
 
     def _rows_moved(self, shift: int) -> Iterator[tuple[Cell, bool]]:
-        # An inner page that was moved names further pages.
+        # A displaced inner page names further pages.
         visited: set[int] = set()
         while numbers := [number for number in self._tree - visited if number <= self.count]:
             visited.update(numbers)
@@ -146,7 +146,7 @@ class DatabasePages:
                 yield from ((row, True) for row in self._rows_on(number, shift))
 
     def _find_shift(self, number: int) -> int | None:
-        """Return by how many bytes a page was moved at whose place is something else; None if it is not near."""
+        """Return the offset in bytes of a displaced page; None if it is not near."""
         others = [other for other in self._tree if other <= self.count and other != number and not self._is_read[other]]
         near_shifts = range(1 - self.size, self.size)
         for shift in dict.fromkeys(base + near for base in (0, self._longer) for near in near_shifts):
@@ -191,7 +191,8 @@ class DatabasePages:
         for at in places:
             rows = list(self._rows_at(page, at, kind))
             if not rows:
-                # Bytes put into this page move its cells, which are at its end, and not the pointers at its beginning.
+                # Bytes inserted into this page move its cells, which are at its end, and not the pointers at its
+                # beginning.
                 views = (self._page(number, other) for other in self._shifts if other != shift)
                 rows = [row for view in views for row in self._rows_at(view, at, kind)]
             self._tree.update(row[3] for row in rows if tuple(map(type, row)) in _SCHEMA_ROWS)
@@ -200,7 +201,7 @@ class DatabasePages:
         self._is_read[number] |= is_whole
 
     def _rows_at(self, page: bytes, at: int, kind: int, *more_shifts: int) -> Iterator[Cell]:
-        """Yield the row whose cell begins at `at`, once for each place where its overflow pages may be."""
+        """Yield the row whose cell begins at `at`, once for each possible position of its overflow pages."""
         for shift in (*self._shifts, *more_shifts):
             with suppress(*_BROKEN):
                 payload, has_overflow = self._payload(page, at, kind, shift)
@@ -237,7 +238,7 @@ class DatabasePages:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and the place behind it."""
+    """Return the number at `at`, and the position after it."""
     value = 0
     for place in range(at, at + 8):
         value = value << 7 | data[place] & 0x7F
@@ -273,7 +274,7 @@ def _decode_row(payload: bytes) -> Cell:
 
 @contextmanager
 def open_pages(path: Path, /) -> Generator[DatabasePages]:
-    """Open the file at `path` and its WAL, whose pages are read as they are asked for."""
+    """Open the file at `path` and its WAL; pages are read on demand."""
     with ExitStack() as opened:
         yield DatabasePages(*(_map_file(opened, each) for each in (path, path.with_name(f"{path.name}-wal"))))
 

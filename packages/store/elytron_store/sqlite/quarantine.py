@@ -25,7 +25,7 @@ _FORGET = "DELETE FROM quarantine WHERE space = ? AND number = 0"
 
 
 def set_aside(raw: Raw, problem: StoreProblem, place: tuple[str, str, str], at: Instant, /) -> StoreProblem:
-    """Move the damaged row of `problem` at `place` to the quarantine; return the problem with what was done."""
+    """Quarantine the damaged row of `problem` at `place`; return the problem with the action taken."""
     space, collection, key = place
     if problem.damage is DamageKind.BLOB:
         # The chunks stay; without the row no reader finds them.
@@ -56,13 +56,13 @@ def record_loss(raw: Raw, loss: StoreLoss, /, *, missing: int) -> None:
 
 
 def read_losses(raw: Raw, space: SpaceId | None, /) -> Sequence[StoreLoss]:
-    """Return the losses that nobody has acknowledged, or that of `space` only."""
+    """Return the unacknowledged losses, or only that of `space`."""
     rows = raw.execute(_READ_ALL) if space is None else raw.execute(_READ_ONE, (space,))
     return pending_losses(body for (body,) in rows.fetchall())
 
 
 def acknowledge_losses(raw: Raw, access: FileAccess, space: SpaceId | None, at: Instant, /) -> int:
-    """Remove the losses up to `at` of `space`, or all; return how many there were."""
+    """Remove the losses up to `at` of `space`, or all; return their number."""
     with write_transaction(raw, access):
         pending = [loss for loss in read_losses(raw, space) if loss.at <= at]
         for loss in pending:

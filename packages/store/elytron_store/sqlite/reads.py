@@ -45,13 +45,13 @@ once a disk was waited for so long, no more than this share of the time."""
 
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
-# Of a body only the length is looked at before it is known to be small.
+# Only the length of a body is read before it is known to be small.
 _SMALL = _DOCUMENT.replace("body", "CASE WHEN length(body) <= ? THEN body END")
 _ONE = _DOCUMENT + "collection = ? AND key = ?"
 _UP = "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
 _DOWN = "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
 _EXACT = 16
-"""Up to this many documents have a statement for each number of them."""
+"""Up to this many documents have a separate statement for each number of them."""
 _BEHIND_ALL = "\U0010ffff"
 _COUNT = "SELECT count(*) FROM documents WHERE space = ? AND collection = ?"
 _JOURNAL = (
@@ -120,7 +120,7 @@ def _is_whole(rows: Sequence[Any]) -> bool:
 
 
 def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: DocumentPage) -> Sequence[Any]:
-    # Keys are ASCII, so other texts are behind them all; a lone surrogate could not even be queried.
+    # Keys are ASCII, so other texts sort after them all; a lone surrogate could not even be queried.
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
     after = page.after if page.after.isascii() else _BEHIND_ALL
     order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
@@ -129,7 +129,7 @@ def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: Docum
 
 
 def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
-    """Return the number of documents in a collection; the keys alone are walked."""
+    """Return the number of documents in a collection by walking only the keys."""
     (number,) = raw.execute(_COUNT, (space, collection)).fetchone()
     return number
 
@@ -138,17 +138,17 @@ def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequenc
     """Return a page of the journal, as `Store.journal` does."""
     rows = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
     entries = schema.journal_row_entries(space, rows, after=after)
-    # Rows lost at the end leave no gap: only the head shows that they were there.
+    # Rows lost at the end leave no gap: only the head shows that they existed.
     if len(rows) < limit:
         _require_end(raw, space, entries[-1].sequence if entries else after)
     return entries
 
 
 def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
-    """Raise StoreCorrupt where the journal goes on behind `end`, says its head, and nothing of that is found."""
+    """Raise StoreCorrupt if the head says that the journal continues after `end`, but nothing is found there."""
     if not _is_cut(raw, space, end):
         return
-    # Another process may have written, or erased the space, between two reads: only one state of both is valid.
+    # Another process may have written, or erased the space, between two reads: both must be of one state.
     with read_snapshot(raw):
         if _is_cut(raw, space, end) and not raw.execute(_JOURNAL, (space, end, 1)).fetchall():
             raise StoreCorrupt(what=f"journal entry {end + 1}")
@@ -183,20 +183,20 @@ Ts = TypeVarTuple("Ts")
 
 Place = tuple[SpaceId, DocumentRef]
 Look = tuple[SpaceId, int, int]
-"""A space, behind which sequence was looked, for how many entries."""
+"""A space, the sequence after which it was read, and the number of entries."""
 Scan = tuple[SpaceId, DocumentPage]
 
 
 Others = Callable[[], int | None]
-"""Tells a number that is another when others than this handle have committed; None where it cannot tell now."""
+"""Returns a number that changes when other handles have committed; None if it cannot tell now."""
 
 
 @dataclass(slots=True)
 class _JournalReads:
     """Reads of a space while its journal ended with `mark` (None: unknown).
 
-    At `version` of the file they are valid; at another, if the journal still ends so. That is known while
-    `others` is unchanged: this handle updates the mark itself.
+    They are valid at `version` of the file; at another, if the journal still ends so. That is known while `others` is
+    unchanged: this handle updates the mark itself.
     """
 
     mark: JournalEntry | None
@@ -212,17 +212,17 @@ class _JournalReads:
 
 
 _UNKNOWN = -1
-"""No version of a file."""
+"""Not a version of a file."""
 _STEPS = 64
-"""Number of SQLite's steps, which read some rows, between two checks of the time."""
+"""Number of SQLite's steps, each reading some rows, between two checks of the time."""
 
 
 class ReadCache:
-    """Answers of reads at one version of the file; None if a thread must be asked.
+    """Cached reads at one version of the file; None if a thread must be asked.
 
-    `watch` is a separate connection that never waits for others. SQLite shows it by a number whether others have
+    `watch` is a separate connection that never waits for others. SQLite reports through a number whether others have
     changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way. `others`
-    leaves out what this handle has committed itself.
+    excludes what this handle has committed itself.
     """
 
     def __init__(self, watch: Raw, /, *, others: Others) -> None:
@@ -236,7 +236,7 @@ class ReadCache:
         self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(MEMO_LOOKS)
         self._stands: OrderedDict[SpaceId, _JournalReads] = OrderedDict()
         self._count = 0
-        # These hold ids and keyed digests, never content, and so may outlive a version.
+        # These contain ids and keyed digests, never content, and so may outlive a version.
         self._looked: LruCache[SpaceId, None] = LruCache(MEMO_LOOKS)
         self._read: LruCache[Place, None] = LruCache(2 * MEMO_DOCUMENTS)
         self._scanned: LruCache[Scan, None] = LruCache(MEMO_LOOKS)
@@ -265,7 +265,7 @@ class ReadCache:
         few = min(limit, MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
         entries = read(journal_page, space, after, few)
-        # A full page of the small look may not be all that was asked for.
+        # A full page of the small read may not be everything requested.
         if entries is None or len(entries) == few < limit:
             return None
         self.keep_journal(version, look, entries)
@@ -274,7 +274,7 @@ class ReadCache:
     def documents(
         self, version: int, space: SpaceId, refs: Sequence[DocumentRef], /
     ) -> Sequence[Document | None] | None:
-        """Return the documents at `refs` at `version`, just determined; None also for none, or too many, refs."""
+        """Return the documents at `refs` at `version`, just determined; None also for no, or too many, refs."""
         if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
         cache = self._standing(version, space).documents
@@ -290,7 +290,7 @@ class ReadCache:
             read = self._swiftly(get_small, space, missing, MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(get_documents, space, missing)
-        # All that is returned must be of one moment.
+        # Everything returned must be of one moment.
         if read is None or self.version() != version:
             return None
         fresh = dict(zip(missing, read, strict=True))
@@ -317,13 +317,13 @@ class ReadCache:
         return documents
 
     def keep_journal(self, version: int, look: Look, entries: Sequence[JournalEntry], /) -> None:
-        """Keep a look that was begun at `version`; long ones are not asked twice."""
+        """Cache a read that began at `version`; long ones are not repeated."""
         space, _, limit = look
         self._looked[space] = None
         if not version or version != self._version or len(entries) > 1:
             return
         self._looks[look] = entries
-        # Read before the version: a commit in between makes it stale, and the next use asks the file again.
+        # Read before the version: a commit in between makes it stale, and the next use reads the file again.
         others = self._others()
         # Only without a commit since is this the end of the journal at that version.
         if len(entries) == 1 < limit and self.version() == version:
@@ -335,7 +335,7 @@ class ReadCache:
     def keep_documents(
         self, version: int, space: SpaceId, refs: Sequence[DocumentRef], documents: Sequence[Document | None], /
     ) -> None:
-        """Store the small ones of the documents at `refs`, whose reading began at `version`."""
+        """Cache the small ones of the documents at `refs`, whose reading began at `version`."""
         stand = self._valid_reads(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
@@ -349,7 +349,7 @@ class ReadCache:
         self._make_room()
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
-        """Store a page whose reading began at `version`, if it is one of few documents, all small."""
+        """Cache a page whose reading began at `version`, if it has few documents, all small."""
         if len(documents) > MEMO_SCANNED or any(len(document.body) > MEMO_DOCUMENT_BYTES for document in documents):
             return
         self._scanned[scan] = None
@@ -361,7 +361,7 @@ class ReadCache:
             self._make_room()
 
     def note_commit(self, batch: Batch, committed: CommitReceipt, /) -> None:
-        """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
+        """Cache the small documents just written, which are likely to be read soon; all others stay valid."""
         space = batch.space
         self._looked[space] = None
         for put_change in batch.puts:
@@ -371,11 +371,11 @@ class ReadCache:
             return
         mark = number_entries(batch, after=committed.first - 1)[-1]
         stand = self._stands.get(space)
-        # Another handle has written in between, so what is kept may be old.
+        # Another handle has written in between, so cached reads may be outdated.
         if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
             self._begin(space, mark, _UNKNOWN)
             return
-        # The watch takes this handle's own commit for a change; `others` shows that it was the only one.
+        # The watch reports this handle's own commit as a change; `others` shows that it was the only one.
         stand.mark, stand.version = mark, _UNKNOWN
         self._count -= len(stand)
         changed = [change.ref for change in (*batch.puts, *batch.deletes)]
@@ -389,16 +389,16 @@ class ReadCache:
         self._count += len(stand)
 
     def lose(self, space: SpaceId, /) -> None:
-        """Note that a batch with an unknown outcome was passed to the writer."""
+        """Record that a batch with an unknown outcome was passed to the writer."""
         self._drop(space)
 
     def doubt(self) -> None:
-        """Note that a write other than a batch runs, of which nothing is reported here."""
+        """Record that a write other than a batch is running, of which nothing is reported here."""
         for stand in self._stands.values():
             stand.others = None
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Clear the cache."""
         self._looks.clear()
         self._stands.clear()
         self._count = 0
@@ -406,7 +406,7 @@ class ReadCache:
             recent.clear()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.forget()
         self._watch.close()
 
@@ -416,7 +416,7 @@ class ReadCache:
         if stand is None:
             return self._begin(space, None, version)
         if not self._ends_so(stand, version):
-            # Without entries there is nothing to save by reading the journal's end.
+            # Without entries, reading the journal's end saves nothing.
             if not stand or stand.mark is None or not self._ends(space, stand.mark):
                 return self._begin(space, None, version)
             others = self._others()
@@ -456,7 +456,7 @@ class ReadCache:
         return stand if is_told else None
 
     def _make_room(self) -> None:
-        """Drop the oldest cached reads until all is within bounds: of other spaces first, then of the last one."""
+        """Drop the oldest cached reads until all limits are met: of other spaces first, then of the last one."""
         while self._count > MEMO_DOCUMENTS:
             space, stand = next(iter(self._stands.items()))
             if len(self._stands) > 1 or not stand.documents:
@@ -466,24 +466,24 @@ class ReadCache:
                 self._count -= 1
 
     def _swiftly(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
-        """Return what `function` reads, which may lie on a disk; None where it takes too long."""
+        """Return the result of `function`, which may read a disk; None if it takes too long."""
         began, waited = time.perf_counter(), _disk_waits()
         if began < self._swift_from:
             return None
         self._until = began + MEMO_HELD_S
         read = self._here(function, *args)
         self._until, ended = math.inf, time.perf_counter()
-        # A slow read without a disk's part in it only had to wait for the processor.
+        # A slow read that did not touch a disk only had to wait for the processor.
         if ended - began > MEMO_HELD_S and (waited is None or waited != _disk_waits()):
             self._swift_from = ended + (ended - began) / MEMO_HELD_SHARE
         return read
 
     def _is_late(self) -> bool:
-        """Tell SQLite to break off what it reads."""
+        """Tell SQLite to abort its read."""
         return time.perf_counter() > self._until
 
     def _here(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
-        """Return what `function` reads, or None where others are in the way."""
+        """Return the result of `function`, or None if others hold the file."""
         try:
             return function(self._watch, *args)
         except ERRORS:
@@ -491,7 +491,7 @@ class ReadCache:
 
 
 def _disk_waits() -> int | None:
-    """Return what grows when this thread is given something from a disk; None where the system does not tell."""
+    """Return a counter that grows when this thread reads a disk; None if the system does not report it."""
     try:
         import resource
 

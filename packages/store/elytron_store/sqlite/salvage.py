@@ -27,7 +27,7 @@ from elytron_store.sqlite.pages import Cell, DatabasePages, open_pages
 
 _ROWS_AT_ONCE = 500
 _HEAD_BYTES = 40
-"""Room that a head takes beside the name of its space."""
+"""Size of a head in addition to the name of its space."""
 _FORMS: Mapping[str, tuple[type, ...]] = {
     "documents": (str, str, str, int, bytes, bytes),
     "journal": (str, int, int, str, str, str, str, int, bytes),
@@ -39,7 +39,7 @@ _FORMS: Mapping[str, tuple[type, ...]] = {
     "quarantine": (str, int, int, str, str, str, int, int, bytes, bytes),
     "manifest": (str, bytes),
 }
-"""Types of the columns of each table whose rows are saved, by which a row's table is known."""
+"""Column types of each table whose rows are saved; they identify a row's table."""
 _NEWEST_DOCUMENT = """
 ON CONFLICT DO UPDATE SET revision = excluded.revision, body = excluded.body, "check" = excluded."check"
 WHERE excluded.revision > revision
@@ -48,7 +48,7 @@ _NEWEST_HEAD = """
 ON CONFLICT DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"
 WHERE excluded.sequence > sequence
 """
-# Freed room may hold older states of a row.
+# Freed space may contain older states of a row.
 _NEWEST = {"documents": ("INSERT", _NEWEST_DOCUMENT), "heads": ("INSERT", _NEWEST_HEAD)}
 
 
@@ -58,7 +58,7 @@ def _is_whole_document(row: Cell) -> bool:
 
 
 def _is_whole_entry(row: Cell) -> bool:
-    # An action of no build has a checksum that fits only if another build wrote it.
+    # An unknown action has a matching checksum only if another build wrote it.
     return _is_whole_row(row) and row[3] in set(JournalAction)
 
 
@@ -85,7 +85,7 @@ _PROOFS: Mapping[str, Callable[[Cell], bool]] = {
     "blobs": _is_whole_row,
     "chunks": _is_whole_chunk,
 }
-"""Tells of each table with checksums whether a row is whole."""
+"""Checks for each table with checksums whether a row is whole."""
 
 _SPACES = """
 SELECT space FROM heads UNION SELECT space FROM journal UNION SELECT space FROM documents ORDER BY space
@@ -98,7 +98,7 @@ SELECT before + 1, sequence - covers, at FROM (
 ) WHERE sequence - covers > before
 """
 _APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# A table of its own, since entries are added while it is read.
+# A separate table, since entries are added while it is read.
 _FIND_UNNAMED = """
 INSERT INTO temp.unnamed SELECT collection, key FROM documents WHERE space = ?1
 EXCEPT SELECT collection, key FROM journal
@@ -131,17 +131,17 @@ class FileSalvage:
         self._manifest: StoreManifest | None = None
         self._spaces: list[str] = []
         self._has_moved = False
-        """True once the rows come from places that are not their pages' own."""
+        """True once rows come from displaced pages."""
         self._problems: list[StoreProblem] = []
         self._losses: list[StoreLoss] = []
-        raw.execute("PRAGMA journal_mode = MEMORY")  # nothing of an unfinished file is of use
+        raw.execute("PRAGMA journal_mode = MEMORY")  # an unfinished file is useless anyway
         raw.execute("PRAGMA secure_delete = ON")
         raw.execute("BEGIN")
         schema.create_schema(raw)
         raw.execute("CREATE TEMP TABLE unnamed (collection TEXT, key TEXT)")
 
     def read(self, pages: DatabasePages, /, *, sealed: bool = False) -> None:
-        """Take in every whole row of `pages`, complete the journal of each space, and count what is missing.
+        """Collect every whole row of `pages`, complete the journal of each space, and count what is missing.
 
         Raises StoreForeign if nothing in the file is a store's, or nothing shows that it was `sealed`.
         """
@@ -161,7 +161,7 @@ class FileSalvage:
         losses += [self._loss(SpaceId(space), blobs=number) for space, number in sorted(blobs.items())]
         self._losses = [loss for loss in losses if loss is not None]
         unread = pages.unread_pages()
-        # Where every space is complete up to its head, what is unread was spare, or an index.
+        # If every space is complete up to its head, what is unread was spare, or an index.
         if unread and (self._losses or not self._has_all_heads()):
             self._losses.append(replace(self._loss(None), what=f"unreadable pages of the sqlite file: {unread}"))
         for loss in self._losses:
@@ -178,7 +178,7 @@ class FileSalvage:
         return tally.report([file, *self._problems], losses=self._losses)
 
     def end(self) -> None:
-        """Make the tables a store, and commit them."""
+        """Turn the tables into a store, and commit them."""
         manifest = self._manifest or StoreManifest.fresh("sqlite", at=self._at, sealed=shows_seal(self._spaces))
         self._raw.execute("INSERT INTO manifest VALUES ('store', ?)", (manifest.to_bytes(),))
         self._raw.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
@@ -186,10 +186,10 @@ class FileSalvage:
         self._raw.execute("COMMIT")
 
     def _take(self, row: Cell) -> None:
-        """Keep `row` if it is one of ours and its checksum fits."""
+        """Save `row` if it is one of ours and its checksum matches."""
         kinds = tuple(map(type, row))
         for table, form in _FORMS.items():
-            # Of these no checksum is kept, and bytes of a blob may look like a page that was moved.
+            # These have no checksum, and bytes of a blob may look like a displaced page.
             if kinds != form or (self._has_moved and table not in _PROOFS):
                 continue
             if table == "manifest":
@@ -207,14 +207,14 @@ class FileSalvage:
     def _write(self, table: str) -> None:
         rows = self._waiting[table]
         if rows:
-            # A row at its own place is never replaced by one that was found elsewhere.
+            # A row in its own position is never replaced by one found elsewhere.
             verb, end = ("INSERT OR IGNORE", "") if self._has_moved else _NEWEST.get(table, ("INSERT OR REPLACE", ""))
             marks = ", ".join("?" * len(rows[0]))
             self._raw.executemany(f"{verb} INTO {table} VALUES ({marks}) {end}", rows)
             rows.clear()
 
     def _mend_space(self, space: str, blobs: int) -> StoreLoss | None:
-        """Give a space a journal without gaps, and return what it lost beyond what is recorded already."""
+        """Give a space a journal without gaps, and return what it lost beyond what is already recorded."""
         head = self._raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchone()
         entries = self._fill_gaps(space, 0 if head is None else head[0])
         last = self._append_unnamed(space) if entries or head is None else self._last_entry(space)
@@ -234,9 +234,9 @@ class FileSalvage:
         return self._loss(SpaceId(space), documents, entries, blobs) if documents or entries or blobs else None
 
     def _fill_gaps(self, space: str, head: int) -> int:
-        """Put an entry in the place of each lost one of a journal that ended at `head`; return how many."""
+        """Insert a placeholder for each lost entry of a journal that ended at `head`; return their number."""
         for sequence, covers in self._raw.execute(_RUNS, (space,)).fetchall():
-            # Remains of compacted entries may be found too: no sequence may come twice.
+            # Remains of compacted entries may be found too: no sequence may occur twice.
             self._raw.execute(_CUT_RUN, (space, sequence - covers, sequence))
         gaps = self._raw.execute(_GAPS, (space,)).fetchall()
         gaps.append((self._last_entry(space) + 1, head, self._at))
@@ -246,7 +246,7 @@ class FileSalvage:
         return sum(max(0, last + 1 - first) for first, last, _ in gaps)
 
     def _append_unnamed(self, space: str) -> int:
-        """Have the end of a journal name the documents whose own entries may be lost; return its last sequence."""
+        """Append entries for documents whose own entries may be lost; return the journal's last sequence."""
         self._raw.execute(_FIND_UNNAMED, (space,))
         unnamed = self._raw.execute("SELECT collection, key FROM temp.unnamed ORDER BY collection, key")
         last = self._last_entry(space)
@@ -259,7 +259,7 @@ class FileSalvage:
         return self._last_entry(space)
 
     def _drop_half_blobs(self) -> Counter[str]:
-        """Remove the blobs of which a part is lost, and parts without their blob; return how many each space lost."""
+        """Remove blobs with lost parts, and parts without their blob; return how many each space lost."""
         self._name_missing(DamageKind.BLOB, f"SELECT space, 'blob ' || key {_HALF_BLOBS} ORDER BY space, key")
         lost = Counter[str]()
         for query in (f"SELECT space {_HALF_BLOBS}", f"SELECT space {_ORPHANS} GROUP BY space, upload"):
@@ -288,7 +288,8 @@ class FileSalvage:
 
 
 def examine_file(path: Path, at: Instant, /) -> CheckReport:
-    """Return what a repair of the damaged file at `path` would save. Raises StoreForeign if nothing is a store's."""
+    """Return what a repair of the damaged file at `path` would save. Raises StoreForeign if nothing belongs to a
+    store."""
     with closing(sqlite_library().connect("", wait_s=0.0)) as raw, open_pages(path) as pages:
         salvage = FileSalvage(raw, at)
         salvage.read(pages)
@@ -296,12 +297,12 @@ def examine_file(path: Path, at: Instant, /) -> CheckReport:
 
 
 def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckReport:
-    """Put a new store with every whole row in the place of the damaged file at `path`; return what was lost.
+    """Replace the damaged file at `path` by a new store with every whole row; return what was lost.
 
-    The damaged file stays beside it as `NAME.damaged-N`, with all that could not be saved, and is the caller's to
-    delete: erasures do not reach it. A power cut leaves the old file or the new one. Blocks: call it in a worker
-    thread. Raises StoreForeign if nothing in the file is a store's, or nothing shows that it was `sealed`; StoreBusy
-    where a process holds it.
+    The damaged file stays next to it as `NAME.damaged-N`, with everything that could not be saved, and is the caller's
+    to delete: erasures do not reach it. A power cut leaves the old file or the new one. Blocks: call it in a worker
+    thread. Raises StoreForeign if nothing in the file belongs to a store, or nothing shows that it was `sealed`;
+    StoreBusy if a process holds it.
     """
     _require_alone(path)
     new_path = path.with_name(f"{path.name}.rebuilt")
@@ -323,13 +324,13 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     sync_path(new_path)
     with path.open("rb+") as file, open_pages(path) as pages:
         pages.fold(file.fileno())
-    for ending in ("-wal", "-journal", "-shm"):  # SQLite would play another file's journal into the new one
+    for ending in ("-wal", "-journal", "-shm"):  # SQLite would replay another file's journal into the new one
         with suppress(FileNotFoundError):
             path.with_name(f"{path.name}{ending}").replace(damaged_path.with_name(f"{damaged_path.name}{ending}"))
     try:
-        # A link first: the name always leads to a file, the old one or the new one.
+        # A link first: the name always refers to a file, the old one or the new one.
         os.link(path, damaged_path)
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         path.replace(damaged_path)
     new_path.replace(path)
     sync_path(path.parent)
@@ -337,11 +338,11 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
 
 
 def _require_alone(path: Path) -> None:
-    """Raise StoreBusy where another process holds the file; a file too damaged to be locked is held by none."""
+    """Raise StoreBusy if another process holds the file; no process holds one too damaged to be locked."""
     with closing(sqlite_library().connect(str(path), wait_s=store_limits.BUSY_WAIT_S)) as raw:
         try:
             raw.execute("PRAGMA locking_mode = EXCLUSIVE")
-            raw.execute("PRAGMA writable_schema = ON")  # a file that is too short is refused otherwise
+            raw.execute("PRAGMA writable_schema = ON")  # a file that is too short would otherwise be rejected
             raw.execute("BEGIN EXCLUSIVE")
             raw.execute("ROLLBACK")
         except ERRORS as error:

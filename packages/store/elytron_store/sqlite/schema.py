@@ -26,7 +26,7 @@ from elytron_store.sqlite.driver import FileAccess, Raw, SqliteLibrary, sqlite_l
 Row = tuple[str, str, int, bytes, bytes]
 """A document as it is selected: collection, key, revision, body, checksum."""
 
-# Names hold no control characters, so a line break between them keeps them apart.
+# Names contain no control characters, so a line break separates them unambiguously.
 _ACTIONS = {action.value: action for action in JournalAction}
 _WORDS = {action: action.value for action in JournalAction}
 EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
@@ -41,7 +41,7 @@ def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
 
 
 def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Sequence[JournalEntry]:
-    """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
+    """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap after `after`."""
     entries: list[JournalEntry] = []
     for sequence, at, action, collection, key, digest, covers, check in rows:
         if row_checksum(space, sequence, at, action, collection, key, digest, covers) != check:
@@ -61,9 +61,10 @@ APPLICATION_ID = 0x456C7974
 """`Elyt`, in the file's header."""
 
 PAGE_BYTES = 4_096
-"""Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
+"""For a new store; one created with another size keeps it. A commit writes whole pages, and names of turns are
+scattered."""
 PAD = "zeroblob((SELECT page_size FROM pragma_page_size))"
-"""Padding before the bytes of a blob: more than a page keeps of a row, so that they are on separate pages."""
+"""Padding before the bytes of a blob: more than a page stores of a row, so that they are on separate pages."""
 
 Step = Callable[[Raw], None]
 
@@ -111,12 +112,12 @@ TABLES = {
     "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
 }
 _AS_THEY_CAME = frozenset({"documents", "idempotency", "chunks"})
-"""Tables whose rows are in the order in which they were written, beside an index of their keys.
+"""Tables whose rows are in insertion order, with a separate index of their keys.
 
-Their keys are random and their rows are long. Sorted by key, each row of a batch would touch another page, and
-what is longer than a quarter of a page would take another whole page. To compare its key with another SQLite would read
-the whole of a row, which of a chunk are 256 KiB. The other tables' rows are short: without row ids
-those of a space are adjacent.
+Their keys are random and their rows are long. Sorted by key, each row of a batch would touch another page, and a row
+longer than a quarter of a page would take another whole page. To compare its key with another, SQLite would read the
+whole row, which for a chunk is 256 KiB. The other tables' rows are short: without row ids those of a space are
+adjacent.
 """
 
 OF_SPACE = tuple(name for name in TABLES if name != "manifest")
@@ -124,21 +125,21 @@ OF_SPACE = tuple(name for name in TABLES if name != "manifest")
 
 
 def create_table(table: str, /, *, name: str) -> str:
-    """Return the statement that makes one like `table` under `name`."""
+    """Return the statement that creates a table like `table` under `name`."""
     order = "" if table in _AS_THEY_CAME else ", WITHOUT ROWID"
     return f"CREATE TABLE {name} ({TABLES[table]}) STRICT{order}"
 
 
 def create_tables(raw: Raw, /) -> None:
-    """Make all tables: the step to schema 1."""
+    """Create all tables: the step to schema 1."""
     for table in TABLES:
         raw.execute(create_table(table, name=table))
 
 
 def rebuild_tables(raw: Raw, /) -> None:
-    """Bring a file of any layout that schema 1 has had to today's tables: the step to schema 2.
+    """Migrate a file of any layout that schema 1 has had to today's tables: the step to schema 2.
 
-    Builds before this step changed tables in place and called all of them schema 1: where rows lie, and the journal's
+    Builds before this step changed tables in place and called all of them schema 1: where rows are, and the journal's
     column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
     """
     layouts = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
@@ -167,7 +168,7 @@ _OLD_ENTRIES = "SELECT * FROM old_journal WHERE (space, sequence) > (?, ?) ORDER
 
 
 def _copy_journal(raw: Raw) -> None:
-    """Copy entries that were written before an entry could cover others: each covers itself alone."""
+    """Copy entries written before an entry could cover others: each covers only itself."""
     after = ("", 0)
     while rows := raw.execute(_OLD_ENTRIES, after).fetchall():
         fresh: list[tuple[object, ...]] = []
@@ -180,26 +181,26 @@ def _copy_journal(raw: Raw) -> None:
 
 
 QUEUE_INDEX = f"CREATE INDEX queued ON documents (space) WHERE collection = '{QUEUE}'"
-"""Index of the spaces with unfinished jobs. SQLite changes it with the documents, so no commit can leave it out."""
+"""Index of the spaces with unfinished jobs. SQLite changes it with the documents, so no commit can omit it."""
 
 
 def index_queues(raw: Raw, /) -> None:
-    """Index the spaces that have a queue: the step to schema 3."""
+    """Index the spaces with a queue: the step to schema 3."""
     raw.execute(QUEUE_INDEX)
 
 
 STEPS: tuple[Step, ...] = (create_tables, rebuild_tables, index_queues)
-"""Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
+"""Step `n` leads from schema `n` to `n + 1`; new ones are appended, none is ever changed."""
 
 
 def create_schema(raw: Raw, /) -> None:
-    """Make everything that an empty store has."""
+    """Create the schema of an empty store."""
     create_tables(raw)
     index_queues(raw)
 
 
 def page_bytes(raw: Raw, /) -> int:
-    """Return how long the pages of the file are."""
+    """Return the page size of the file."""
     size: int = raw.execute("PRAGMA page_size").fetchone()[0]
     return size
 
@@ -209,7 +210,7 @@ SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version 
   count(*), count(*) FILTER (WHERE name = 'manifest')
 FROM sqlite_schema WHERE type = 'table'
 """
-"""Mark of a store. One statement: another process may be making it, and several would see that half done."""
+"""Mark of a store. One statement: while another process creates it, several would see a partial state."""
 
 
 def recognise_schema(raw: Raw, /, *, latest_version: int) -> int:
@@ -232,7 +233,7 @@ def recognise_schema(raw: Raw, /, *, latest_version: int) -> int:
 
 
 def _schema_text(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
-    """Return what the schema of the file says, without the quotes that a renamed table has."""
+    """Return the schema of the file as text, without the quotes of renamed tables."""
     rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
     return frozenset(
         (kind, name, table, sql.replace(f'TABLE "{name}"', f"TABLE {name}")) for kind, name, table, sql in rows
@@ -247,11 +248,11 @@ def _expected_schema() -> frozenset[tuple[str, str, str, str]]:
 
 
 def migrate_schema(raw: Raw, path: Path, /, *, library: SqliteLibrary, steps: Sequence[Step] = STEPS) -> Path | None:
-    """Bring the file to the last schema, inside the caller's transaction; return the snapshot taken before.
+    """Migrate the file to the latest schema, inside the caller's transaction; return the snapshot taken before.
 
-    An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
+    An empty file needs no snapshot. The snapshot is next to the store and is the caller's to delete.
     """
-    # Again under the lock: another process may have migrated the file since it was looked at.
+    # Again under the lock: another process may have migrated the file since it was checked.
     version = recognise_schema(raw, latest_version=len(steps))
     if version == len(steps):
         return None
@@ -264,12 +265,12 @@ def migrate_schema(raw: Raw, path: Path, /, *, library: SqliteLibrary, steps: Se
 
 
 def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
-    """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
+    """Copy the store at `path` to a file next to it, durably, while the caller's lock excludes writers."""
     copy_path = path.with_name(f"{path.name}.schema-{version}.bak")
-    # A left-over of an interrupted migration may be incomplete.
+    # A leftover of an interrupted migration may be incomplete.
     copy_path.unlink(missing_ok=True)
     create_empty(copy_path)
-    # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
+    # SQLite copies through a separate connection: the one that migrates is inside a transaction.
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
         reader.execute("VACUUM INTO ?", (str(copy_path),))
     for place in (copy_path, copy_path.parent):
@@ -300,7 +301,7 @@ class JournalAppending:
         self._entries: list[EntryRow] = []
 
     def head(self, space: str, /) -> int:
-        """Return the last sequence given in `space`. Raises StoreCorrupt."""
+        """Return the last sequence assigned in `space`. Raises StoreCorrupt."""
         sequence = self._heads.get(space)
         if sequence is None:
             row = self._raw.execute(_HEAD, (space,)).fetchone()
@@ -311,7 +312,7 @@ class JournalAppending:
         return sequence
 
     def append(self, batch: Batch, /) -> tuple[int, int]:
-        """Take the entries of `batch` up for writing; return their first and last sequence. Raises StoreCorrupt."""
+        """Prepare the entries of `batch` for writing; return their first and last sequence. Raises StoreCorrupt."""
         space = batch.space
         before = last = self.head(space)
         for entry in number_entries(batch, after=before):
@@ -322,14 +323,14 @@ class JournalAppending:
         return before + 1, last
 
     def finish(self) -> None:
-        """Write the entries, and the last sequence of each space that grew."""
+        """Write the entries, and the last sequence of each changed space."""
         self._raw.executemany(_APPEND, self._entries)
         moved = [(space, self._heads[space], row_checksum(space, self._heads[space])) for space in self._moved]
         self._raw.executemany(_MOVE_HEAD, moved)
 
 
 def compact_journal(raw: Raw, access: FileAccess, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
-    """Replace each of `runs` with one entry, in one transaction; return how many entries were removed.
+    """Replace each of `runs` with one entry, in one transaction; return the number of removed entries.
 
     Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
     """

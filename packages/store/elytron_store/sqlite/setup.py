@@ -45,7 +45,7 @@ _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
 
 @dataclass(frozen=True, slots=True)
 class SqliteOptions:
-    """Request of a caller of `open`."""
+    """Options of a caller of `open`."""
 
     path: Path
     at: Instant
@@ -59,11 +59,11 @@ class SqliteOptions:
 
 
 def create_file(path: Path, /) -> None:
-    """Make an empty file that only its owner may read, unless there is one. Raises StoreUnavailable."""
+    """Create an empty file that only its owner may read, unless there is one. Raises StoreUnavailable."""
     try:
         if is_folder(path):
             raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
-        # Never opened when it exists: closing it would take the locks of other handles in this process with it.
+        # Never opened if it exists: closing it would drop the locks of other handles in this process.
         with suppress(FileExistsError):
             create_empty(path)
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def is_read_only(path: Path, /) -> bool:
     """Return whether `path` is a file that this process may not write: another user's, or on a read-only medium."""
     try:
         is_file = path.is_file()
-    except OSError:  # no place that can be looked at: opening it will say why
+    except OSError:  # not accessible: opening it will say why
         return False
     return is_file and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
@@ -87,12 +87,12 @@ def read_only_refusal() -> StoreReadOnly:
 
 
 def connect_writer(library: SqliteLibrary, path: Path, /) -> Raw:
-    """Return a connection that does not wait in SQLite: `retry_while_held` does, without a whole second's sleep."""
+    """Return a connection that does not wait in SQLite: `retry_while_held` does, without sleeping a whole second."""
     return library.connect(str(path), wait_s=0.0)
 
 
 def connect_alone(library: SqliteLibrary, path: Path, /) -> Raw:
-    """Return a writer's connection that shares the file with no other, and so keeps the index of its WAL to itself."""
+    """Return a write connection that shares the file with no other, and so keeps the WAL's index private."""
     raw = connect_writer(library, path)
     raw.execute("PRAGMA locking_mode = EXCLUSIVE")
     return raw
@@ -109,7 +109,7 @@ def connect_reader(library: SqliteLibrary, path: Path, busy_wait_s: float, /) ->
 
 
 def prepare_reading(raw: Raw, options: SqliteOptions, /) -> FileAccess:
-    """Look whether the file is a store that matches, and change nothing; return how it is used from now on.
+    """Check whether the file is a matching store without changing anything; return how to use it.
 
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable, and StoreReadOnly for a file without a store yet.
     """
@@ -124,9 +124,9 @@ def prepare_reading(raw: Raw, options: SqliteOptions, /) -> FileAccess:
 
 
 def prepare_file(raw: Raw, options: SqliteOptions, /) -> FileAccess:
-    """Make the write connection fit for use and the file a store that matches; return how it is used from now on.
+    """Prepare the write connection and make the file a matching store; return how to use it.
 
-    Nothing is written to a file that is not a store or does not match, and nothing to a store of the last schema.
+    Nothing is written to a file that is not a store or does not match, and nothing to a store of the latest schema.
     Raises StoreForeign, StoreNewer, StoreBusy, StoreUnavailable.
     """
     version = _look_up(raw, options)
@@ -152,9 +152,9 @@ def prepare_file(raw: Raw, options: SqliteOptions, /) -> FileAccess:
 
 
 def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
-    """Write into the manifest that the store was opened at `at`, and take back uploads that died long before.
+    """Record in the manifest that the store was opened at `at`, and remove uploads that died long before.
 
-    On a device without room it is left as it is: what is stored there can be read all the same.
+    On a full device it is left unchanged: stored content can still be read.
     """
     try:
         with write_transaction(raw, access):
@@ -168,7 +168,7 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
 
 
 def _wal_limit(options: SqliteOptions) -> int:
-    """Return the bound of the WAL, by the room that the device has for this store's further files."""
+    """Return the limit of the WAL, by the device's room for this store's accompanying files."""
     free = free_bytes(options.path.parent)
     beside = sum(file_bytes(path_beside(options.path, kind)) for kind in ("wal", "reserve"))
     return options.bounds.wal_bytes if free is None else options.bounds.wal_limit(free + beside)
@@ -178,7 +178,7 @@ def _look_up(raw: Raw, options: SqliteOptions) -> int:
     """Return the schema of the file, 0 for an empty one, whose manifest matches; change nothing."""
 
     def look() -> int:
-        with read_snapshot(raw):  # another process may be making the store
+        with read_snapshot(raw):  # another process may be creating the store
             version = recognise_schema(raw, latest_version=len(options.steps))
             if version and _matching_manifest(raw, options) is None:
                 raise StoreForeign("this store has lost its manifest: restore it from a backup")
@@ -188,7 +188,7 @@ def _look_up(raw: Raw, options: SqliteOptions) -> int:
 
 
 def _matching_manifest(raw: Raw, options: SqliteOptions) -> StoreManifest | None:
-    """Return the manifest, which matches; None if there is none."""
+    """Return the matching manifest; None if there is none."""
     row = raw.execute(_MANIFEST).fetchone()
     if row is None:
         return None
@@ -208,7 +208,7 @@ def _set_journal_mode(raw: Raw, options: SqliteOptions) -> JournalMode:
             lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0], wait_s=options.busy_wait_s
         )
     except StoreBusy:
-        # Others hold the file in the mode that it has, so that one is used.
+        # Others use the file in its current mode, so that one is kept.
         current_mode = raw.execute("PRAGMA journal_mode").fetchone()[0]
     if current_mode == "wal" and not options.library.wal_is_safe:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
@@ -217,17 +217,17 @@ def _set_journal_mode(raw: Raw, options: SqliteOptions) -> JournalMode:
 
 
 def copy_database(source: Path, target: Path, /) -> StoreManifest:
-    """Leave one state of the store `source` at the new file `target`, durable, and return its manifest.
+    """Write a consistent copy of the store `source` to the new file `target`, durably, and return its manifest.
 
-    Bytes that were freed are left behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreNewer,
-    StoreBusy, StoreFull, StoreUnavailable.
+    Freed bytes are not copied. Blocks: call it in a worker thread. Raises StoreForeign, StoreNewer, StoreBusy,
+    StoreFull, StoreUnavailable.
     """
     create_empty(target)
     try:
         with closing(connect_reader(sqlite_library(), source, store_limits.BUSY_WAIT_S)) as raw:
             if recognise_schema(raw, latest_version=len(STEPS)) == 0:
                 raise StoreForeign("this file contains no store yet: there is nothing to copy")
-            raw.execute("PRAGMA query_only = OFF")  # which forbids writing to other files too
+            raw.execute("PRAGMA query_only = OFF")  # it would forbid writing to other files too
             raw.execute("VACUUM INTO ?", (str(target),))
         with closing(connect_reader(sqlite_library(), target, store_limits.BUSY_WAIT_S)) as raw:
             row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
@@ -249,7 +249,7 @@ _BLOBS = 'SELECT space, key, upload, parts, size, "check" FROM blobs'
 
 
 class FoundDamage(NamedTuple):
-    """A problem, and the place of the damaged row if it can be set aside."""
+    """A problem, and the location of the damaged row if it can be quarantined."""
 
     problem: StoreProblem
     place: tuple[str, str, str] | None = None
@@ -263,14 +263,14 @@ class _PassTally(CheckTally):
 
 
 def check_database(raw: Raw, /) -> CheckReport:
-    """Read everything in one state and report what is damaged; change nothing."""
+    """Read everything in one consistent state and report damage; change nothing."""
     with read_snapshot(raw):
         tally = _read_all(raw)
     return tally.report([row.problem for row in tally.damage])
 
 
 def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport:
-    """Set damaged documents and blobs aside, in one transaction; report all damage found."""
+    """Quarantine damaged documents and blobs in one transaction; report all damage."""
     with write_transaction(raw, access):
         tally = _read_all(raw)
         problems = [
@@ -289,8 +289,8 @@ def _read_all(raw: Raw) -> _PassTally:
         try:
             tally.damage.extend(part(raw, tally))
         except (*ERRORS, TypeError, ValueError):
-            # If SQLite itself cannot go on, or gives values of other types, the rest of that table is unread; the
-            # others may be whole.
+            # If SQLite itself fails, or returns values of other types, the rest of that table is unread; the others may
+            # be whole.
             what = f"the file, while reading its {part.__name__.rpartition('_')[2]}"
             tally.damage.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, what)))
     return tally

@@ -44,8 +44,8 @@ class SqliteStore(Engine):
     """A store in one SQLite file that any number of handles and processes may share.
 
     Commits that wait at the same time share one flush. With `WriteDurability.NORMAL` an acknowledged write survives the
-    end of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
-    On a device without room what is stored can be read, and written again where room was made.
+    end of the process, not a power cut. A write that fails at the device disables writes of the handle: open it again.
+    On a full device stored content can be read, and written again once there is room.
     """
 
     capabilities = StoreCapabilities(
@@ -85,12 +85,11 @@ class SqliteStore(Engine):
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
         bounds: DeviceBounds = DEFAULT_BOUNDS,
     ) -> Self:
-        """Open the store at `path`, which is created with an empty store if its folder is there.
+        """Open the store at `path`, which is created if its folder exists.
 
-        A file that this process may not write is read, and changes of it raise StoreReadOnly.
-        `library` and `steps` are what this build brings along, unless a test says otherwise; `busy_wait_s` bounds how
-        long a write waits for other processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy,
-        StoreUnavailable.
+        A file that this process may not write is opened for reading, and changes raise StoreReadOnly. `library` and
+        `steps` are this build's own unless a test replaces them; `busy_wait_s` limits how long a write waits for other
+        processes. Raises StoreForeign, StoreNewer, StoreCorrupt, StoreBusy, StoreUnavailable.
         """
         driver = library or default_library()
         options = setup.SqliteOptions(
@@ -106,7 +105,7 @@ class SqliteStore(Engine):
 
     @classmethod
     async def open_unnoted(cls, options: SqliteOptions, /, *, clock: Clock) -> Self:
-        """Open the store that `options` describes as `open` does, but leave an existing one as it is.
+        """Open the store that `options` describes as `open` does, but do not modify an existing one.
 
         A caller that finds its own store calls `note_opening`.
         """
@@ -121,15 +120,16 @@ class SqliteStore(Engine):
             write = partial(setup.connect_writer, library, path)
             return await cls._opened(options, clock, _OpeningWay(write, setup.prepare_file))
         except (StoreFull, StoreFailed):
-            # Mostly there is not even room for the index of the WAL, which handles share; SQLite reports no more.
+            # Usually there is not even room for the index of the WAL, which handles share; SQLite reports no more.
             alone = partial(setup.connect_alone, library, path)
             return await cls._opened(options, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
-        """Have the store say that it was opened at `at`, and sweep out what died before; what is read is left."""
+        """Record that the store was opened at `at`, and sweep what dead processes left; a read-only store is
+        unchanged."""
         if self._writer.takes_writes:
             await self._write(setup.note_opening, self._access, at)
-            # Others who hold the file, or a full device, leave the rest of an erasure to the next opening.
+            # If others hold the file, or the device is full, the rest of an erasure is left to the next opening.
             with suppress(StoreBusy, StoreFull):
                 await self._remove(writes.purge_remains, self._access)
 
@@ -142,7 +142,7 @@ class SqliteStore(Engine):
             access = await connection.run(way.prepare, options)
             read = partial(setup.connect_reader, library, path, options.busy_wait_s)
             beside = [await _connect_file(opened, read) for _ in range(way.readers)]
-            # Without a WAL every question would lock the file.
+            # Without a WAL every check would lock the file.
             watch = setup.connect_reader(library, path, 0.0) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
@@ -160,12 +160,12 @@ class SqliteStore(Engine):
             return await self._writer.commit(batch)
         try:
             committed = await self._writer.commit(batch)
-        # After a cancellation too the batch may still be written.
+        # The batch may still be written after a cancellation.
         except BaseException:
             memo.lose(batch.space)
             raise
         if batch.is_import:
-            memo.lose(batch.space)  # more than a memo keeps
+            memo.lose(batch.space)  # more than a cache entry may have
         else:
             memo.note_commit(batch, committed)
         return committed
@@ -173,7 +173,7 @@ class SqliteStore(Engine):
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self._require_open()
         memo = self._memo
-        # Only valid requests get into the memo, so a hit needs no check.
+        # Only valid requests are cached, so a hit needs no check.
         documents = None if memo is None else memo.documents(memo.version(), space, refs)
         return await super().get(space, refs) if documents is None else documents
 
@@ -234,8 +234,8 @@ class SqliteStore(Engine):
     async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
 
-        When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
-        lie in the file: erase again.
+        If only the second half fails (StoreBusy, StoreFull), readers no longer see the content, but its bytes may be in
+        the file: erase again.
         """
         try:
             erased = await self._remove(writes.erase_rows, self._access, erasure)
@@ -243,14 +243,14 @@ class SqliteStore(Engine):
             if not erasure.whole_space:
                 raise
             erased = await self._remove(writes.drop_space, self._access, erasure)
-        # Between the two: if the second fails, no erased document is answered from memory.
+        # Between the two: if the second fails, no erased document is answered from the cache.
         if self._memo is not None:
             self._memo.forget()
         await self._remove(partial(writes.purge_file, whole_space=erasure.whole_space), self._access)
         return erased
 
     async def _check(self) -> CheckReport:
-        # A check follows suspected damage, so later reads have to meet the file.
+        # A check follows suspected damage, so later reads must read the file.
         if self._memo is not None:
             self._memo.forget()
         return await self._read(check_database)
@@ -292,19 +292,19 @@ class SqliteStore(Engine):
             self._reads[index] -= 1
 
     async def _write(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function`, which brings its own transactions, on the write connection."""
+        """Run `function`, which manages its own transactions, on the write connection."""
         if self._memo is not None:
             self._memo.doubt()
         return await self._writer.run(function, *args)
 
     async def _remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function` as `_write` does, with the room of the reserve where the device is full."""
+        """Run `function` as `_write` does, with the reserve's room if the device is full."""
         if self._memo is not None:
             self._memo.doubt()
         return await self._writer.remove(function, *args)
 
     async def _change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function` on the write connection in a transaction of its own."""
+        """Run `function` on the write connection in a separate transaction."""
         if self._memo is not None:
             self._memo.doubt()
         return await self._writer.change(function, *args)
@@ -312,7 +312,7 @@ class SqliteStore(Engine):
 
 @dataclass(frozen=True, slots=True)
 class _OpeningWay:
-    """Way of opening a file: makes the write connection, prepares it, and has the number of readers.
+    """How a file is opened: creates and prepares the write connection, and sets the number of readers.
 
     Without readers the write connection reads too. `refused` is the error of every change.
     """

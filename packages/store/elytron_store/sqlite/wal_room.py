@@ -28,13 +28,13 @@ T = TypeVar("T")
 _WAL_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 """Bytes before the pages of a WAL, and before each of them."""
 _INDEX_BYTES = 8
-"""Bytes that the index of a WAL has for each of its pages."""
+"""Bytes of a WAL's index per page."""
 _FAILED_WRITES = (10, 778)
 """An input or output error of any kind, which is all that some drivers report, and that of a write."""
 
 
 def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
-    """Move everything into the database file and empty the WAL. Raises StoreBusy when readers do not let go of it."""
+    """Checkpoint everything into the database file and empty the WAL. Raises StoreBusy if readers do not release it."""
 
     def checkpoint() -> None:
         if raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
@@ -44,13 +44,13 @@ def truncate_wal(raw: Raw, /, *, wait_s: float) -> None:
 
 
 def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
-    """Cut off what transactions that were rolled back left at the end of a WAL: SQLite does not give that room back.
+    """Cut off what rolled-back transactions left at the end of a WAL: SQLite does not free that room.
 
-    Raises StoreBusy. A WAL that others wrote to meanwhile is left as it is.
+    Raises StoreBusy. A WAL that others wrote to meanwhile is left unchanged.
     """
 
     def look() -> int:
-        # It answers for other connections only, and this one writes nothing in between.
+        # It reports only other connections, and this one writes nothing in between.
         version: int = raw.execute("PRAGMA data_version").fetchone()[0]
         return version
 
@@ -60,7 +60,7 @@ def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
         return
     size = _WAL_HEADER_BYTES + frames * (_FRAME_HEADER_BYTES + page_bytes(raw)) if frames else 0
     retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=wait_s)
-    # Under the lock nobody writes to the WAL, and nobody reads behind its last commit.
+    # Under the lock nobody writes to the WAL, and nobody reads after its last commit.
     try:
         if look() == version and file_bytes(wal) > size:
             with suppress(OSError):
@@ -70,7 +70,8 @@ def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
 
 
 def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing: str) -> ElytronError:
-    """Return what a failed write means. SQLite reports only ENOSPC as full; a quota or limit on files is tried out."""
+    """Return the meaning of a failed write. SQLite reports only ENOSPC as full; a quota or file size limit is
+    tested."""
     refused = translate_error(error, doing=doing)
     if place is None or getattr(error, "sqlite_errorcode", 0) not in _FAILED_WRITES:
         return refused
@@ -79,7 +80,7 @@ def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing
 
 
 class WalReserve:
-    """Room of the file at `path`; every method but the first runs on the writer's thread."""
+    """Reserved room as the file at `path`; every method but the first runs on the writer's thread."""
 
     def __init__(self, path: Path, /, *, reserve_bytes: int) -> None:
         self.reserve = DeviceReserve(path_beside(path, "reserve"), most=reserve_bytes, engine=ENGINE)
@@ -87,7 +88,7 @@ class WalReserve:
         self._wal = path_beside(self._path, "wal")
 
     def refusal(self, raw: Raw, /) -> StoreFull | None:
-        """Return why nothing more is written, as an erasure could lack room for it; None if it may be."""
+        """Return why no more is written, because an erasure could lack room; None if writing is allowed."""
         try:
             self.reserve.hold(partial(self._live_bytes, raw))
         except StoreFull as refusal:
@@ -102,7 +103,7 @@ class WalReserve:
         return None
 
     def empty_wal(self, raw: Raw, /) -> bool:
-        """Empty the WAL, if there is one and readers let go of it; return whether that made room."""
+        """Empty the WAL, if there is one and readers release it; return whether that made room."""
         if not file_bytes(self._wal):
             return False
         with suppress(StoreBusy, *ERRORS):
@@ -111,7 +112,7 @@ class WalReserve:
         return False
 
     def empty_for_erasing(self, raw: Raw, /, *, wait_s: float) -> None:
-        """Empty the WAL before the reserve is used. Raises StoreBusy where a reader holds an older state.
+        """Empty the WAL before the reserve is used. Raises StoreBusy if a reader holds an older state.
 
         What is written then would fill the device with a WAL that could not be moved into the file any more.
         """
@@ -120,9 +121,9 @@ class WalReserve:
                 self._truncate(raw, wait_s=wait_s)
 
     def lend(self, raw: Raw, attempt: Callable[[], T], /, *, wait_s: float) -> T:
-        """Return the result of `attempt`; where the device is full, with the room of the WAL, then of the reserve.
+        """Return the result of `attempt`; if the device is full, with the room of the WAL, then of the reserve.
 
-        If that is too little, the WAL and the reserve are left as a next attempt needs them. Raises StoreFull.
+        If that is too little, the WAL and the reserve are left ready for the next attempt. Raises StoreFull.
         """
         try:
             return attempt()
@@ -151,6 +152,6 @@ class WalReserve:
         """Return the bytes that an erasure writes: the pages in use, into the WAL and its index."""
         try:
             pages, free = (raw.execute(f"PRAGMA {name}_count").fetchone()[0] for name in ("page", "freelist"))
-        except ERRORS:  # without a WAL a commit of others may be under way
+        except ERRORS:  # without a WAL a commit of others may be running
             return file_bytes(self._path) + file_bytes(self._wal)
         return (pages - free) * (page_bytes(raw) + _FRAME_HEADER_BYTES + _INDEX_BYTES)

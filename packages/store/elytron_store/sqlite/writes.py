@@ -65,12 +65,13 @@ _NAMING_ENTRIES = (
 # Two parameters each, well below the 32,766 that a statement may have.
 _REFS_AT_ONCE = 5_000
 _REMAINS = "SELECT body FROM manifest WHERE name = 'remains'"
-"""Mark of an erasure whose remains are still to be taken: a process that dies in between leaves them to the next."""
+"""Mark of an erasure whose remains are still to be purged: a process that dies in between leaves them to the next."""
 _SCRUB = "UPDATE journal SET digest = '', \"check\" = ? WHERE space = ? AND sequence = ?"
 
 
 def erase_rows(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> ErasureReceipt:
-    """Remove what `erasure` names in one transaction; `purge_file` then takes its remains, at the next opening at last.
+    """Remove what `erasure` names in one transaction; `purge_file` then removes its remains, at the next opening at the
+    latest.
 
     Raises StoreCorrupt where the space's head cannot be read.
     """
@@ -82,7 +83,7 @@ def erase_rows(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> Erasu
 def drop_space(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> ErasureReceipt:
     """Remove a whole space as `erase_rows` does, on a device without the room to overwrite its pages.
 
-    A table of this space alone is emptied without a write to its pages, which `VACUUM` then cuts off the file.
+    A table that only this space uses is emptied without writing to its pages, which `VACUUM` then cuts off the file.
     Raises StoreFull above `VACUUM_BYTES`, where free pages stay in the file.
     """
     if raw.execute("PRAGMA page_count").fetchone()[0] * page_bytes(raw) > VACUUM_BYTES:
@@ -95,15 +96,15 @@ def drop_space(raw: Raw, access: FileAccess, erasure: ErasureTarget, /) -> Erasu
 
 
 def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> None:
-    """Leave no byte in the file that no row holds. Raises StoreBusy while a reader holds an older state.
+    """Remove every byte from the file that no row uses. Raises StoreBusy while a reader holds an older state.
 
-    `secure_delete` alone does not: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind in
-    the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
-    memory if the file has up to `VACUUM_BYTES`, else in the file. Of the latter's tables those with blobs are left out
-    unless a whole space went: their bytes are on separate pages, which are overwritten as they are freed.
+    `secure_delete` alone is not enough: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind
+    in the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
+    memory if the file has up to `VACUUM_BYTES`, else in the file. In the latter case the tables with blobs are skipped
+    unless a whole space was erased: their bytes are on separate pages, which are overwritten as they are freed.
     """
     remains = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
-    # Even a look at the page count needs a lock, which a commit of others holds if there is no WAL.
+    # Even reading the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = retry_while_held(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
     if pages * page_bytes(raw) <= VACUUM_BYTES:
         retry_while_held(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
@@ -119,7 +120,7 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
 
 
 def purge_remains(raw: Raw, access: FileAccess, /) -> None:
-    """Do what is left of an erasure that was cut short. Raises StoreBusy and StoreFull: the next opening does it."""
+    """Finish an interrupted erasure. Raises StoreBusy and StoreFull: the next opening does it."""
     try:
         if raw.execute(_REMAINS).fetchone() is not None:
             purge_file(raw, access)
@@ -130,7 +131,7 @@ def purge_remains(raw: Raw, access: FileAccess, /) -> None:
 def _rebuild_table(raw: Raw, name: str) -> None:
     """Rewrite the table `name`, row by row, and free its old pages, which overwrites them."""
     raw.execute(create_table(name, name=f"fresh_{name}"))
-    # A pad that was made for another order of the table may be too short for this one.
+    # Padding made for another order of the table may be too short for this one.
     columns = f'space, upload, part, "check", {PAD}, bytes' if name == "chunks" else "*"
     raw.execute(f"INSERT INTO fresh_{name} SELECT {columns} FROM {name}")  # noqa: S608 - our own names
     raw.execute(f"DROP TABLE {name}")
@@ -140,11 +141,11 @@ def _rebuild_table(raw: Raw, name: str) -> None:
 
 
 def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
-    # An upload under way in another process is no blob yet, and goes with the rest.
+    # An unfinished upload of another process is no blob yet, and is removed with the rest.
     row_counts: dict[str, int] = {}
     for name in OF_SPACE:
         is_shared = raw.execute(f"SELECT 1 FROM {name} WHERE space <> ? LIMIT 1", (space,)).fetchone()  # noqa: S608 - ours
-        # Without a condition SQLite frees the pages of a table as they are.
+        # Without a condition SQLite frees the pages of a table without overwriting them.
         condition, values = (" WHERE space = ?", (space,)) if is_shared else ("", ())
         row_counts[name] = raw.execute(f"DELETE FROM {name}{condition}", values).rowcount  # noqa: S608 - ours
     return ErasureReceipt(
@@ -173,7 +174,7 @@ def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
 
 
 def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
-    """Take the digests out of the entries that name `refs`; return how many had one."""
+    """Remove the digests from the entries that name `refs`; return how many had one."""
     query = _NAMING_ENTRIES.format(",".join(["(?,?)"] * len(refs)))
     rows = raw.execute(query, (space, *(part for ref in refs for part in ref))).fetchall()
     raw.executemany(
@@ -187,7 +188,7 @@ def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
 
 
 def _erase_blob(raw: Raw, space: str, key: str) -> int:
-    """Delete a blob with what is under way or set aside under its key; return how many blobs that were."""
+    """Delete a blob with its uploads and quarantined rows; return the number of deleted blobs."""
     place = (space, key)
     removed = 0
     for table, where in (("blobs", "key = ?"), ("uploads", "key = ?"), ("quarantine", "collection = '' AND key = ?")):
@@ -216,9 +217,9 @@ class _FailedPrecondition(Exception):
 
 
 def apply_group(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[Outcome]:
-    """Apply `batches` in order and commit them with one flush; return what became of each, as the callers shall see it.
+    """Apply `batches` in order and commit them with one flush; return each outcome for its caller.
 
-    A refused batch changes nothing and takes no other down. Raises what the driver raises when nothing was committed.
+    A rejected batch changes nothing and does not affect others. Raises the driver's error if nothing was committed.
     """
     try:
         try:
@@ -233,7 +234,7 @@ def apply_group(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Se
             of_driver and not isinstance(translate_error(error, doing="committing"), StoreCorrupt)
         ):
             raise
-    # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
+    # One of them carries what cannot be stored, or touches damage: applied separately, each finds out for itself.
     return [outcome for batch in batches for outcome in _apply_alone(raw, access, batch)]
 
 
@@ -254,7 +255,7 @@ def _apply_alone(raw: Raw, access: FileAccess, batch: Batch, /) -> Sequence[Outc
 
 
 class _BatchRun:
-    """Batches that follow each other and stand apart: none changes, asks for or answers under what another does."""
+    """Consecutive, independent batches: none changes, requires or answers under what another does."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -265,7 +266,7 @@ class _BatchRun:
         self._touched: set[tuple[str, DocumentRef | str]] = set()
 
     def take(self, batch: Batch, /) -> bool:
-        """Take `batch` up, unless it touches what is changed here already; return whether it was taken."""
+        """Add `batch`, unless it touches what is already changed here; return whether it was added."""
         if not self._stands_apart(batch):
             return False
         space = batch.space
@@ -281,7 +282,7 @@ class _BatchRun:
         return True
 
     def _stands_apart(self, batch: Batch) -> bool:
-        """Return whether no batch taken so far touches the documents of `batch`, and note those."""
+        """Return whether no batch so far touches the documents of `batch`, and record those."""
         # A batch alone in its group has no other to touch.
         if self._most == 1:
             return True
@@ -293,14 +294,14 @@ class _BatchRun:
             touched.add((space, batch.idempotency.key))
         if not self._touched.isdisjoint(touched):
             return False
-        # A demand is not noted: all demands are checked before any change, so a later put does them no harm.
+        # A requirement is not recorded: all are checked before any change, so a later put does them no harm.
         if batch.requires and not self._touched.isdisjoint([(space, ask.ref) for ask in batch.requires]):
             return False
         self._touched |= touched
         return True
 
     def write(self, raw: Raw, appending: JournalAppending, /) -> Sequence[CommitReceipt]:
-        """Write everything, a table at a time. Raises _FailedPrecondition, Conflict, StoreCorrupt on a refusal."""
+        """Write everything, a table at a time. Raises _FailedPrecondition, Conflict, StoreCorrupt on a rejection."""
         for batch in self.batches:
             if _find_answered(raw, batch) is not None:
                 raise _FailedPrecondition
@@ -322,7 +323,7 @@ def _batch_runs(batches: Sequence[Batch]) -> Sequence[_BatchRun]:
 
 
 def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
-    """Apply `batches`, all or none. Raises _FailedPrecondition, Conflict, StoreCorrupt if one of them is refused."""
+    """Apply `batches`, all or none. Raises _FailedPrecondition, Conflict, StoreCorrupt if one of them is rejected."""
     # Work without the lock is done before others have to wait for it.
     stretches = _batch_runs(batches)
     with write_transaction(raw, access):
@@ -333,7 +334,7 @@ def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) ->
 
 
 def _apply_in_turn(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[Outcome]:
-    """Apply `batches` one after the other; whichever is refused leaves nothing behind."""
+    """Apply `batches` one after the other; rejected ones leave nothing behind."""
     outcomes: list[Outcome] = []
     with write_transaction(raw, access):
         appending = JournalAppending(raw)
@@ -368,7 +369,7 @@ def _apply_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitR
 
 
 def _append_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitReceipt:
-    """Have the entries of `batch` written, and remember its answer."""
+    """Write the entries of `batch`, and store its answer."""
     first, last = appending.append(batch)
     if batch.idempotency is None:
         return CommitReceipt(first, last)
@@ -420,9 +421,9 @@ Ts = TypeVarTuple("Ts")
 
 
 class WriteConnection:
-    """The write connection, which the one who made it closes behind `finish`.
+    """The write connection, which its creator closes after `finish`.
 
-    Nothing is written once a write failed at the device, or where all writing is `refused`.
+    Nothing is written once a write failed at the device, or if all writing is `refused`.
     """
 
     def __init__(
@@ -441,7 +442,7 @@ class WriteConnection:
         self._access = access
         self._answers = 0
         self._beside: set[object] = set()
-        """Work of the thread beside commits."""
+        """The thread's work in addition to commits."""
         self._failed: StoreFailed | StoreReadOnly | None = refused
         self._group = GroupCommitter(self._apply, engine=ENGINE, submit=connection.give, between=self._between)
 
@@ -456,11 +457,11 @@ class WriteConnection:
         return not self._beside and self._group.is_resting
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Return what became of `batch`, which waiting ones share a flush with, once it is durable."""
+        """Return the outcome of `batch` once it is durable; waiting ones share a flush."""
         return await self._group.commit(batch)
 
     async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function`, which brings its own transactions, on the write connection."""
+        """Run `function`, which manages its own transactions, on the write connection."""
         work = object()
 
         def call(raw: Raw) -> T:
@@ -473,7 +474,7 @@ class WriteConnection:
         return await self.connection.run(call)
 
     async def remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function` as `run` does; where the device is full, with the room of the WAL, then of the reserve."""
+        """Run `function` as `run` does; if the device is full, with the room of the WAL, then of the reserve."""
 
         def call(raw: Raw) -> T:
             def attempt() -> T:
@@ -490,11 +491,11 @@ class WriteConnection:
         return await self.run(call)
 
     async def change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
-        """Run `function` on the write connection in a transaction of its own."""
+        """Run `function` on the write connection in a separate transaction."""
         access = self._access
 
         def call(raw: Raw) -> T:
-            # What was staged of a blob is taken back on a full device too.
+            # A staged blob is rolled back on a full device too.
             refusal = self._refusal(raw) if function is not blobs.discard_upload else None
             if refusal is not None:
                 raise refusal
@@ -504,8 +505,8 @@ class WriteConnection:
         return await self.run(call)
 
     def others(self) -> int | None:
-        """Return what is another number when other connections have committed; None where the thread is at work."""
-        # A connection serves one thread at a time, so it is used here only while its own thread rests.
+        """Return a number that changes when other connections have committed; None while the thread is working."""
+        # A connection serves one thread at a time, so it is used here only while its own thread is idle.
         if not self.is_resting:
             return None
         try:
@@ -515,7 +516,7 @@ class WriteConnection:
         return version
 
     async def finish(self) -> None:
-        """Finish what was accepted, and leave the file small."""
+        """Finish accepted work, and shrink the file."""
         await self._group.close()
         # Best effort: a store closed without these is whole, only larger.
         with suppress(ElytronError, *ERRORS):
@@ -543,7 +544,7 @@ class WriteConnection:
         return outcomes
 
     def _apply_in_room(self, raw: Raw, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """Write `batches`, once more where the WAL took the room that they need."""
+        """Write `batches`, retrying if the WAL took the room that they need."""
         write = partial(self._guard, lambda: apply_group(raw, self._access, batches), doing="committing")
         try:
             return write()

@@ -40,12 +40,12 @@ this number at least."""
 _NEVER = 1 << 40
 """A revision that no document has."""
 Compactor = Callable[[Store, SpaceId], Awaitable[int]]
-"""Compacts the journal of a space in a store; returns how many entries were removed."""
+"""Compacts the journal of a space in a store; returns the number of removed entries."""
 
 
 @dataclass(slots=True)
 class CapacityUsage:
-    """Contents of a store, with running writes."""
+    """Contents of a store, including running writes."""
 
     records: int = 0
     events: int = 0
@@ -54,13 +54,13 @@ class CapacityUsage:
     sizes: dict[SpaceId, dict[DocumentRef, int]] = field(default_factory=dict[SpaceId, dict[DocumentRef, int]])
     journals: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
     idle: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
-    """Entries that tell of nothing, since the last compaction."""
+    """Entries without information, since the last compaction."""
     blobs: dict[tuple[SpaceId, str], int] = field(default_factory=dict[tuple[SpaceId, str], int])
 
 
 @dataclass(frozen=True, slots=True)
 class _BatchGrowth:
-    """By how much a batch makes a store larger."""
+    """How much a batch enlarges a store."""
 
     records: int
     events: int
@@ -99,10 +99,10 @@ class CapacityStore(PassingStore):
         blobs: Sequence[str] = (),
         compactor: Compactor | None = None,
     ) -> "CapacityStore":
-        """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which things may stand.
+        """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which content may exist.
 
-        A store that holds more already can be read and erased from, and takes no more. `compactor` is called for the
-        space with most entries that tell of nothing, if there are many.
+        A store that already exceeds it can be read and erased from, but takes no more. `compactor` is called for the
+        space with most entries without information, if there are many.
         """
         store = cls(inner, capacity, collections=collections, blobs=blobs, compactor=compactor)
         await store._count()
@@ -114,7 +114,7 @@ class CapacityStore(PassingStore):
 
     @property
     def usage(self) -> StoreCapacity:
-        """Return how much of the capacity is taken."""
+        """Return how much of the capacity is used."""
         usage = self._usage
         return StoreCapacity(
             records=usage.records,
@@ -124,7 +124,7 @@ class CapacityStore(PassingStore):
         )
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        """Apply `batch` where it fits, else raise StoreBudgetExceeded; a repeat is answered all the same."""
+        """Apply `batch` if it fits, else raise StoreBudgetExceeded; a repeat is answered in any case."""
         validate_batch(batch)
         growth = self._growth(batch)
         beyond = None if batch.takes_back else self._beyond(growth)
@@ -132,7 +132,7 @@ class CapacityStore(PassingStore):
             if batch.idempotency is not None and (answered := await self._answered(batch)) is not None:
                 return answered
             raise beyond
-        # Counted before the wait: two batches at once cannot both take the last room.
+        # Counted before the wait: two concurrent batches cannot both take the last room.
         self._grow(growth, 1)
         try:
             committed = await self._inner.commit(batch)
@@ -163,7 +163,7 @@ class CapacityStore(PassingStore):
         return size
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
-        """Remove what `erasure` names, also from a store that is full."""
+        """Remove what `erasure` names, even from a full store."""
         erased = await self._inner.erase(erasure)
         usage = self._usage
         sizes = usage.sizes.get(erasure.space, {})
@@ -180,7 +180,7 @@ class CapacityStore(PassingStore):
         if erasure.whole_space:
             usage.idle.pop(erasure.space, None)
         else:
-            # The erasure's own entry is the one more.
+            # The erasure's own entry is the additional one.
             usage.idle[erasure.space] = usage.idle.get(erasure.space, 0) + scrubbed + 1
             await self._tidy()
         return erased
@@ -232,7 +232,7 @@ class CapacityStore(PassingStore):
         )
 
     def _beyond(self, growth: _BatchGrowth) -> StoreBudgetExceeded | None:
-        """Return the refusal of a batch for which there is no room. What makes nothing grow fits always."""
+        """Return the error for a batch without room. A batch without growth always fits."""
         usage, capacity = self._usage, self._capacity
         for what, more, amount, most in (
             ("records", growth.records, usage.records, capacity.records),
@@ -249,7 +249,7 @@ class CapacityStore(PassingStore):
         self._usage.document_bytes += sign * growth.document_bytes
 
     def _keep(self, batch: Batch, events: int) -> None:
-        """Note the current state; the sums were grown before."""
+        """Record the current state; the sums were increased before."""
         sizes = self._usage.sizes.setdefault(batch.space, {})
         for change in batch.puts:
             sizes[change.ref] = len(change.body)
@@ -262,18 +262,18 @@ class CapacityStore(PassingStore):
             usage.idle[batch.space] = usage.idle.get(batch.space, 0) + idle
 
     async def _tidy(self) -> None:
-        """Have the journal with most entries that tell of nothing compacted, if there are many in all."""
+        """Compact the journal with most entries without information, if there are many in total."""
         idle = self._usage.idle
         if self._compactor is None or sum(idle.values()) < self._most_idle:
             return
         space = max(idle, key=idle.__getitem__)
         del idle[space]
-        with suppress(ElytronError):  # what was asked for is done; the next one that is needed tries again
+        with suppress(ElytronError):  # the requested work is done; the next compaction tries again
             await self._compactor(self._inner, space)
 
     async def _answered(self, batch: Batch) -> CommitReceipt | None:
         """Return the first answer of a batch that was applied before; None if it was not."""
-        # The demand can never be met: the batch is answered from its record or refused, but not applied.
+        # The requirement can never be met: the batch is answered from its record or rejected, but not applied.
         probe = Batch(
             space=batch.space,
             at=batch.at,

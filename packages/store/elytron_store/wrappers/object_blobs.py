@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
 _INLINE: Final = b"elytron-inline\n"
-"""Begins a blob of less than a piece, which is beneath itself."""
+"""Marks a blob of less than a piece, which is stored beneath."""
 _POINTER: Final = b"elytron-object\n"
 _HEAD: Final = struct.Struct("!Q32s")
-"""Of a pointer: the size of the blob, and the random end of the object's name."""
+"""Parts of a pointer: the size of the blob, and the random end of the object's name."""
 _SUM_BYTES = 8
 _RETRIES: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _REFUSED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
@@ -51,7 +51,7 @@ class ObjectBlobStore(PassingStore):
 
     @classmethod
     async def open(cls, store: Store, url: str, /) -> "ObjectBlobStore":
-        """Return `store` with its blobs at `url`. Raises StoreRefused for a place that is unfit, StoreUnavailable."""
+        """Return `store` with its blobs at `url`. Raises StoreRefused for an unsuitable place, StoreUnavailable."""
         try:
             objects = (
                 from_url(url, mkdir=True)
@@ -95,7 +95,7 @@ class ObjectBlobStore(PassingStore):
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         body = b"".join([chunk async for chunk in self._inner.read_blob(space, key)])
-        if not body.startswith(_POINTER):  # a small one, or of the time before there was an object store
+        if not body.startswith(_POINTER):  # a small one, or from before there was an object store
             async for piece in blob_pieces(_one_chunk(body.removeprefix(_INLINE))):
                 yield piece
             return
@@ -120,7 +120,7 @@ class ObjectBlobStore(PassingStore):
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, with every object of its blobs; see `Store.erase`.
 
-        If only the object store fails, nothing names the objects any more, but they are there: erase again.
+        If only the object store fails, nothing names the objects any more, but they still exist: erase again.
         """
         receipt = await self._inner.erase(erasure)
         folder = _folder_of(erasure.space)
@@ -130,14 +130,14 @@ class ObjectBlobStore(PassingStore):
         return receipt
 
     async def repair(self) -> CheckReport:
-        """Do what `Store.repair` says, and remove the orphans of a day and older."""
+        """Do what `Store.repair` says, and remove orphans at least a day old."""
         report = await self._inner.repair()
         before = datetime.now(UTC) - timedelta(milliseconds=store_limits.UPLOAD_KEEP_MS)
         await self.sweep_orphans(before)
         return report
 
     async def sweep_orphans(self, before: datetime, /) -> int:
-        """Remove the objects that no blob names and that were written before `before`; return how many."""
+        """Remove the objects that no blob names and that were written before `before`; return their number."""
         spaces: dict[str, SpaceId] = {}
         after = ""
         while page := await self._inner.spaces(after=after, limit=limits.SCAN_MAX):
@@ -148,7 +148,7 @@ class ObjectBlobStore(PassingStore):
             folder, _, rest = name.partition("/")
             space = spaces.get(folder)
             current_name = None if space is None else await self._object_of(space, rest.partition("/")[0])
-            # A younger object may be of a blob that is being written.
+            # A younger object may belong to a blob that is being written.
             if written_at < before and current_name != name:
                 await self._drop_object(name)
                 swept += 1
@@ -187,7 +187,7 @@ class ObjectBlobStore(PassingStore):
 
 @asynccontextmanager
 async def _translate_failures(doing: str) -> AsyncGenerator[None]:
-    """Raise what an object store says as an error of stores, but what is absent."""
+    """Raise an object store's errors as errors of stores, except for missing objects."""
     try:
         yield
     except FileNotFoundError:
@@ -203,7 +203,7 @@ async def _translate_failures(doing: str) -> AsyncGenerator[None]:
 
 
 async def _probe_place(objects: "ObjectStore") -> None:
-    """Raise StoreRefused if objects cannot be made there, or one is made over another without notice."""
+    """Raise StoreRefused if objects cannot be created there, or can be overwritten without notice."""
     name = f"probe/{token_hex(16)}"
     async with _translate_failures("written"):
         await obstore.put_async(objects, name, b"1", mode="create")

@@ -107,7 +107,7 @@ def chat_command(
 
 
 def _mcp_servers(options: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
-    """Return the servers that options name. Raises InvalidInput, UnreadableFile."""
+    """Return the servers named by options. Raises InvalidInput, UnreadableFile."""
     from elytron_agent.loop.tools import mcp_server_of, mcp_servers_of
 
     servers = [mcp_server_of(each) for each in options]

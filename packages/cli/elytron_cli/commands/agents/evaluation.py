@@ -263,12 +263,12 @@ def _measure_wall(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | Non
 
 
 def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | ReplayEngine]":
-    """Return the stores by their names, and servers' shared ones as engines."""
+    """Return the stores by name, and those behind servers as engines."""
     return [_shared_engine(name, keys=keys) if _is_shared(name) else name for name in stores]
 
 
 def _fixture_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    # Asked of `os`, which has a no also for what is no name of a file.
+    # Checked with `os`, which also returns False for an invalid file name.
     files = [file for path in paths for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else (path,))]  # noqa: PTH112
     if not files:
         raise click.UsageError("the folder contains no fixtures")
@@ -277,7 +277,7 @@ def _fixture_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 _LOOPBACK = "127.0.0.1"
 _SHARED = "gateway"
-"""A store behind a server, which the command starts; also `+sealed`, so that the server sees no word."""
+"""A store behind a server, which the command starts; also `+sealed`, so that the server sees no content."""
 
 
 def _is_shared(name: str) -> bool:
@@ -329,7 +329,7 @@ async def _open_shared(
 
 @asynccontextmanager
 async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
-    """Share the store of `memory` on a port of its own, and give the port."""
+    """Share the store of `memory` on a separate port, and yield the port."""
     try:
         import uvicorn
 
@@ -340,7 +340,7 @@ async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
         raise MissingExtra(extra="server", purpose="replaying on a store behind a server") from error
 
     app = create_app(memory, authenticator=DevelopmentCallers(), further=(store_surfaces,))
-    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    # Declared as TCP: asyncio disables Nagle's algorithm only on such sockets.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind((_LOOPBACK, 0))
         listening.listen()

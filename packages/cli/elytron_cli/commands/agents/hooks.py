@@ -78,7 +78,7 @@ for _kind, _text in {
 
 
 def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: bool, url: str | None) -> int:
-    """Do what the event demands, print the answer, and return the exit code."""
+    """Handle the event, print the answer, and return the exit code."""
     _require_local(url, resident=resident)
     place = _hook_place(url)
     data = sys.stdin.buffer.read(limits.JSON_BYTES + 1)
@@ -94,7 +94,7 @@ def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: b
     if output.error:
         print(output.error, file=sys.stderr)
     if resident and place.has_store:
-        # Not before, for both would load the search at once.
+        # Not earlier, because both would load the search at once.
         start_resident(sys.argv[1:])
     return output.code
 
@@ -168,7 +168,7 @@ def _require_local(url: str | None, *, resident: bool) -> None:
 
 
 def _hook_place(url: str | None) -> HookPlace:
-    """Return where the memory of a hook is. A file that the repository carries decides nothing."""
+    """Return where a hook's memory is. A file in the repository decides nothing."""
     settings = stated_settings(with_file=False)
     is_split = settings.is_per_repository
     space = person_space(settings) if is_split else settings.space.value
@@ -215,6 +215,6 @@ def _tell_rules(rules: RulesReport) -> None:
     if out.as_json or rules.written is not None:
         out.report(rules, lambda console, _: console.print(f"written to {rules.written}\n{rules.note}", soft_wrap=True))
         return
-    # The text alone goes to stdout, so that it can be sent to a file.
+    # Only the text goes to stdout, so that it can be redirected to a file.
     print(f"{rules.file}: {rules.note}", file=sys.stderr)
     print(rules.text, end="")

@@ -67,7 +67,7 @@ _NO_TOOLS = "the MCP tools need the extra `mcp`: add it and run `elytron install
 
 
 class WiredFile(Value):
-    """A file of an assistant, and what becomes of it."""
+    """A file of an assistant, and the change to it."""
 
     host: HostName
     file: str
@@ -77,7 +77,7 @@ class WiredFile(Value):
 
 
 class InstallReport(Value):
-    """What is written, or would be, and what is left to the person."""
+    """What is or would be written, and what is left to the person."""
 
     files: tuple[WiredFile, ...]
     is_written: bool
@@ -97,7 +97,7 @@ class HookInstallReport(Value):
     """The space of the memory; None if each repository has its own."""
     changed: bool
     was_shared: bool = False
-    """True if hooks that are replaced here had one space for all repositories; what they stored stays there."""
+    """True if replaced hooks used one space for all repositories; what they stored stays there."""
 
 
 @page_command("install")
@@ -158,7 +158,7 @@ def uninstall_command(*, names: tuple[HostName, ...], dry_run: bool, yes: bool) 
 
 
 def _names_elytron(plan: FilePlan) -> bool:
-    """Return whether a broken file may have entries of ours."""
+    """Return whether a broken file may have our entries."""
     return plan.error is not None and SERVER_NAME in (plan.before or "")
 
 
@@ -237,7 +237,7 @@ def _installed_hosts(choice: WiringChoice) -> tuple[HostName, ...]:
 
 
 def wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) -> tuple[WiringChoice, str | None]:
-    """Return what hosts are to run, and the space of the memory; None if each repository has its own."""
+    """Return the command that hosts run, and the space of the memory; None if each repository has its own."""
     if url is not None and resident:
         raise InvalidInput(field="--resident", problem="cannot be used with --url: it is for a store on this machine")
     project = Path.cwd() if is_project else None
@@ -257,11 +257,11 @@ def wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) -
 
 
 def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:
-    """Return the options that name the memory, and its space; None if that is the one of each session's repository.
+    """Return the options that name the memory, and its space; None if that is the space of each session's repository.
 
     Repositories share a space only if it was named. Raises InvalidInput for a server without a space.
     """
-    # A file that a repository carries chooses no store and no space.
+    # A file in a repository chooses no store and no space.
     settings = stated_settings(with_file=False)
     is_named = settings.space.origin != "default"
     if url is not None:
@@ -297,13 +297,13 @@ def _wired_file(plan: FilePlan) -> WiredFile:
 
 
 def _todo_of(hosts: Iterable[HostName], files: Iterable[WiredFile]) -> dict[HostName, str]:
-    """Return what is left to the person in the hosts all of whose files are as they should be."""
+    """Return what is left to the person for the hosts all of whose files are up to date."""
     incomplete = {each.host for each in files if each.problem}
     return {host: WIRED_HOSTS[host].todo for host in hosts if host not in incomplete}
 
 
 def _entry_line(entry: SettingsEntry) -> str:
-    """Return an entry as one line of a report; nothing else of the file is shown, which may hold secrets."""
+    """Return an entry as one line of a report; nothing else of the file is shown, because it may contain secrets."""
     return f"{'.'.join(entry.path)}: {entry.text}"
 
 
@@ -327,7 +327,7 @@ def _write_plans(
     is_dry: bool,
     yes: bool,
 ) -> InstallReport:
-    """Show the plans, write them if that is confirmed, and return the report: a file that fails stops no other."""
+    """Show the plans, write them after confirmation, and return the report: a failing file stops no other."""
     out = run_output()
     changes = [plan for plan in plans if plan.error is None and (plan.is_change or plan.is_removal)]
     if is_dry or not changes:
@@ -372,7 +372,7 @@ def _show_report(console: "Console", report: InstallReport) -> None:
 
 
 def _home_text(text: str) -> str:
-    """Return a line for a person, with the home in its paths as `~`."""
+    """Return a line for a person, with the home folder shown as `~`."""
     return safe_line(text.replace(f"{Path.home()}{os.sep}", f"~{os.sep}"))
 
 
@@ -386,7 +386,7 @@ def _histories_of(hosts: Iterable[HostName]) -> tuple["AssistantHost", ...]:
 
 
 def _offer_import(hosts: Sequence["AssistantHost"], *, yes: bool, is_whole: bool) -> None:
-    """Import the earlier sessions of hosts if a person at a terminal agrees, else say how.
+    """Import the earlier sessions of hosts if a person at a terminal agrees, otherwise say how.
 
     With `is_whole`, the memory files of every assistant come with them.
     """

@@ -82,7 +82,7 @@ _say = partial(click.echo, err=True)
 
 
 def _ask_consent(effect: str, /) -> None:
-    """Ask whether to go on. Raises InvalidInput where nobody can be asked."""
+    """Ask whether to continue. Raises InvalidInput if nobody can be asked."""
     if not sys.stdin.isatty():
         raise InvalidInput(field="--yes", problem=f"is missing: pass it to confirm. {effect}")
     _say(effect)
@@ -159,7 +159,7 @@ def switch_command(*, name: str) -> int | None:
 
 
 async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
-    """Call until there is no more; return the last report with the counts of all."""
+    """Call until nothing is left; return the last report with the total counts."""
     embedded = reused = refused = dropped = 0
     switched = changed = False
     with ProgressBar("embedding", unit="texts", is_visible=True) as bar:

@@ -121,7 +121,7 @@ _CHANGES: Final[tuple[tuple[str, bool, str, Change], ...]] = (
     ("pin", True, "Let FOLDER and all below it belong to PROJECT, whatever repository it is.", _pin_folder),
     ("isolate", False, "Let FOLDER and all below it have a memory apart from other clones.", _isolate_folder),
 )
-"""Commands that change the registry: the name, whether PROJECT is named, the help, and the change."""
+"""Commands that change the registry: name, whether PROJECT is named, help, and the change."""
 
 
 def _change_command(change: Change) -> Callable[..., int | None]:

@@ -78,7 +78,7 @@ def import_command(
 
 
 def import_sessions(choice: ImportChoice, places: AssistantPlaces, /) -> int | None:
-    """Import sessions as chosen, report, and return the exit code."""
+    """Import sessions as selected, report, and return the exit code."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         records = ActivityFolder(state_folder(os.environ) / "assistants")
@@ -112,7 +112,7 @@ def list_command(*, host: AssistantHost | None, path: Path | None, limit: int) -
 
 
 def _chosen_places(host: AssistantHost | None, path: Path | None) -> AssistantPlaces:
-    """Return the places of this user. Raises InvalidInput for a path without an assistant, or that is not there."""
+    """Return this user's places. Raises InvalidInput for a missing path, or one without an assistant."""
     places = places_of(os.environ, Path.home())
     if path is None:
         return places

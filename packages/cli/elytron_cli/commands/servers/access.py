@@ -125,7 +125,7 @@ def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
 def _from_keys(
     call: Callable[["AccessKeys"], Awaitable[ReportT]], *, when_missing: WhenMissing = WhenMissing.REFUSE
 ) -> ReportT:
-    """Return what `call` makes of the access keys of the store."""
+    """Return the result of `call` for the access keys of the store."""
     from elytron_adapter.access_keys import AccessKeys
 
     settings = run_settings()
@@ -165,12 +165,12 @@ def _quota_line(item: "AccessKeyReport") -> str:
 
 
 class KeyReport(Value):
-    """A key file after it was made or given a new key. Ids of keys are no secret."""
+    """A key file after it was created or given a new key. Key ids are not secret."""
 
     file: str
     current: str
     rewrapped: int = 0
-    """Data keys in the store that were put under the current key."""
+    """Data keys in the store that were re-wrapped under the current key."""
 
 
 @click.group("keys", cls=PageGroup)

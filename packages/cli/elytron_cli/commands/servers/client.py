@@ -50,7 +50,7 @@ def _call_server(
     *,
     exact: bool = False,
 ) -> None:
-    """Connect to the server, make the call, let go of it, and print the report."""
+    """Connect to the server, make the call, disconnect, and print the report."""
     out = run_output()
     space = global_options(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
 
@@ -132,7 +132,7 @@ def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
 def _plain_or_json(
     kind: OperationRequest[ReportT], plain: dict[str, Any], request_text: str | None
 ) -> OperationRequest[ReportT]:
-    """Return a request like `kind`: in plain words or in JSON, and not both."""
+    """Return a request of type `kind` from plain words or from JSON, but not both."""
     if (plain["query"] is None) == (request_text is None):
         raise click.UsageError("pass either QUERY or --request")
     return envelope.decode_request(
@@ -141,7 +141,7 @@ def _plain_or_json(
 
 
 def _read_json(text: str) -> bytes:
-    """Return the JSON that `text` is, or names. Raises UnreadableFile, PayloadTooLarge."""
+    """Return the JSON in `text`, or in the file that it names. Raises UnreadableFile, PayloadTooLarge."""
     if text == "-":
         return standard_input(limits.JSON_BYTES)
     if not text.startswith("@"):

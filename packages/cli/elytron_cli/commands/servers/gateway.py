@@ -29,7 +29,7 @@ class GatewayGroup(PageGroup):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the flags before the command; print what is wrong with them, and exit with 2."""
+        """Parse the flags before the command; print errors in them, and exit with 2."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.exceptions.NoArgsIsHelpError:
@@ -39,7 +39,7 @@ class GatewayGroup(PageGroup):
             raise click.exceptions.Exit(MISUSED) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; print what went wrong, and exit with 1 for a refusal and 2 for a wrong call."""
+        """Run the command; print errors, and exit with 1 for a refusal and 2 for a wrong call."""
         try:
             return super().invoke(ctx)
         except ElytronError as error:
@@ -127,7 +127,7 @@ def gateway_group(
 
 
 def _placed_options(body: Body) -> Body:
-    """Give a command the options that say which app and project."""
+    """Add the options for app and project to a command."""
     for name in ("project", "app"):
         body = click.option(f"--{name}-id", default="default", show_default=True, help=f"Name of the {name}.")(body)
     return body
@@ -204,7 +204,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
 
 
 _SUBJECTS = ("user_id", "path", "uri", "resource_id", "memory_id", "session_id")
-"""Fields that say what a call is about: the first one there is passed without a name."""
+"""Fields that a call is about: the first existing one is a positional argument."""
 
 
 def _call_command(name: str, call: str, help_text: str, options: Sequence[Callable[[Any], Any]]) -> None:

@@ -29,7 +29,7 @@ _PASSPHRASE = click.option("--passphrase", is_flag=True, help="Use a passphrase 
 
 
 class SentSecret(Value):
-    """A secret on its way to a server."""
+    """A secret to be sent to a server."""
 
     words: _Hidden = None
     passphrase: _Hidden = None
@@ -39,7 +39,7 @@ class SentSecret(Value):
 
     @model_serializer(mode="wrap")
     def _given_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return what was given: each route refuses fields that it does not know."""
+        """Return the given fields, because each route rejects unknown ones."""
         return {name: value for name, value in write(self).items() if value is not None}
 
 
@@ -183,7 +183,7 @@ def revoke_command(*, url: str | None, key: str | None) -> None:
 def _asked_secret(
     *, is_passphrase: bool, minutes: int | None = None, twice: bool = False, what: str = ""
 ) -> SentSecret:
-    """Return the secret that a person types unseen, or that is the next line of standard input."""
+    """Return the secret that a person types unseen, or the next line of standard input."""
     without_core_dumps()
     name = f"{what}{'passphrase' if is_passphrase else 'twelve words'}"
     if at_terminal():
@@ -221,7 +221,7 @@ def _change_secret(
 
 
 async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, *, method: str) -> SecretStatus:
-    """Return the state that the server answers to the call at `path`."""
+    """Return the state in the server's answer to the call at `path`."""
     from elytron.remote.wire import HttpTransport, address_of
     from elytron_core import limits
 

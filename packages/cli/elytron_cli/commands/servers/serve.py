@@ -62,7 +62,7 @@ WORKERS_MAX: Final = 64
 
 
 class ServeReport(Value):
-    """A server's address, mode, store, process and protocols, and the first operator's key if it was asked for."""
+    """A server's address, mode, store, process and protocols, and the first operator's key if requested."""
 
     address: str
     mode: str
@@ -73,7 +73,7 @@ class ServeReport(Value):
     operator_key_file: str | None = None
     """The file that the first operator's key was written to."""
     workers: tuple[int, ...] = ()
-    """Processes that answer, if they are several."""
+    """Processes that answer, if there are several."""
 
 
 _WORKERS: Final = (
@@ -151,7 +151,7 @@ _BESIDE: Final = (
     click.option("--quota-messages", type=click.IntRange(0), help="Messages per gateway user. [default: unlimited]"),
     click.option("--quota-bytes", type=click.IntRange(0), help="Resource bytes per gateway user. [default: unlimited]"),
 )
-"""Options for surfaces beside the operations: the fields of `SurfaceOptions`, and the model servers below /llm."""
+"""Options for surfaces besides the operations: the fields of `SurfaceOptions`, and the model servers below /llm."""
 _AGENT: Final = (
     click.option(
         "--agent-model",
@@ -298,7 +298,7 @@ _SERVING: Final = ("host", "port", "descriptor", "development", "operator_key", 
 
 
 def _node_hosts(url: str | None) -> tuple[str, ...]:
-    """Return the host in the server's own address, if it has one."""
+    """Return the host of the server's own address, if it has one."""
     if url is None:
         return ()
     from elytron_adapter.http.store import node_host
@@ -307,7 +307,7 @@ def _node_hosts(url: str | None) -> tuple[str, ...]:
 
 
 def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, out: CommandOutput) -> int:
-    """Serve by several processes, started with the arguments of this one; return the exit code."""
+    """Serve with several processes, started with this one's arguments; return the exit code."""
     from elytron_http_shell.server import bound_socket, listening_address
 
     require_workers(settings.store.value)
@@ -334,18 +334,18 @@ async def serve_session(
     ready: Callable[[str], object] | None = None,
     key_file: Path | None = None,
 ) -> None:
-    """Serve the store of `session` with the surfaces beside its operations, until it is ended. Raises as servers do.
+    """Serve the store of `session` with its additional surfaces, until it is ended. Raises as servers do.
 
     `ready` is given the address of the console when it can be opened. An operator's first key goes to `key_file`.
     """
     from elytron_http_shell.server import serve_http as served
 
     with ExitStack() as stack:
-        # Opened before there is a key, which a file that cannot be written would lose.
+        # Opened before the key exists, which an unwritable file would lose.
         key_text = stack.enter_context(private_file(key_file)) if key_file is not None else None
 
         def started(server: "StartedServer") -> None:
-            # The address of workers is kept by the process that started them.
+            # The process that started the workers records their address.
             if serving.descriptor is None:
                 stack.enter_context(address_kept(settings.store.value, server.address))
             else:
@@ -377,7 +377,7 @@ def _serve_report(server: "StartedServer", store: str, protocols: tuple[str, ...
     return ServeReport(
         address=server.address,
         mode=server.mode,
-        # In full: other commands are started in other folders.
+        # Absolute, because other commands are started in other folders.
         store=store if ":" in store else str(Path(store).absolute()),
         pid=os.getpid(),
         protocols=protocols,
@@ -386,14 +386,14 @@ def _serve_report(server: "StartedServer", store: str, protocols: tuple[str, ...
 
 
 def engine_figures(store: Store) -> Iterator[SurfaceFigure]:
-    """Yield what the engine of a store counts in this process, its connections say."""
+    """Yield the metrics of a store's engine in this process, such as its connections."""
     figures: Mapping[str, tuple[str, float]] = getattr(innermost_store(store), "figures", {})
     for name, (text, value) in figures.items():
         yield SurfaceFigure(f"elytron_{name}", text, value)
 
 
 def store_figures(url: str) -> Iterator[SurfaceFigure]:
-    """Yield the bytes of the store's files and when `elytron backup` last copied it; nothing of a store elsewhere."""
+    """Yield the size of the store's files and the time of its last `elytron backup`; nothing for a remote store."""
     path = parse_url(url).path
     if path is None:
         return
@@ -407,7 +407,7 @@ def store_figures(url: str) -> Iterator[SurfaceFigure]:
 def _proxy_settings(
     upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, ...]
 ) -> "ProxySettings | None":
-    """Return how model APIs are shown below /llm; None if they are not."""
+    """Return how model APIs are served below /llm; None if they are not."""
     if not upstreams:
         return None
     from elytron_outbound.addresses import networks_of
@@ -473,7 +473,7 @@ _PURPOSES: Final = {"server": "the HTTP server", "proxy": "the memory proxy", "a
 
 
 def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") -> None:
-    """Log what this process does, as JSON or for people. Raises MissingExtra, which names `extra`."""
+    """Log this process's work, as JSON or for people. Raises MissingExtra, which names `extra`."""
     try:
         from elytron_http_shell.telemetry import LogStyle, configure_logs
     except ImportError as error:
@@ -483,7 +483,7 @@ def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") ->
 
 
 def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
-    """Say where it listens, and ease the search for cyclic garbage from then on."""
+    """Print where it listens, and reduce cyclic garbage collection from then on."""
     lines = [
         f"listening on {report.address}",
         f"  store: {report.store}",
@@ -506,7 +506,7 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
 
 
 def ease_collector() -> None:
-    """Have the search for cyclic garbage leave out what is loaded by now, and look less often.
+    """Exclude everything loaded so far from cyclic garbage collection, and collect less often.
 
     It stops all turns for a tenth of a second to half a second whenever it goes through the whole heap.
     """
@@ -525,7 +525,7 @@ def loop_factory():
 
 
 _YOUNG_OBJECTS: Final = 10_000
-"""New objects after which cyclic garbage is looked for; Python's own 700 are what a turn or two of an agent makes."""
+"""New objects after which cyclic garbage is collected; Python's own 700 are what a turn or two of an agent creates."""
 _tools = click.option(
     "--tools",
     "sets",
@@ -573,6 +573,6 @@ def config_command(*, host: HostName, url: str | None, sets: tuple[ToolSet, ...]
     if out.as_json:
         out.report(host_config, lambda console, _: console.print(""))
         return
-    # The text alone goes to stdout, so that it can be sent to a file.
+    # Only the text goes to stdout, so that it can be redirected to a file.
     print(f"{host_config.file}: {safe_text(host_config.note)}", file=sys.stderr)
     print(host_config.text)

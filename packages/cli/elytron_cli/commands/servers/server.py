@@ -205,11 +205,11 @@ def server_group() -> None:
 
 
 def _kept_address() -> str | None:
-    """Return the address of the server over the store. Raises InvalidInput for a store that was named and has none."""
+    """Return the address of the server over the store. Raises InvalidInput for a named store without one."""
     store = run_settings().store
     address = address_kept_for(store.value)
     if address is None and store.origin != "default" and parse_url(store.value).path is not None:
-        # The usual address may be another store's.
+        # The usual address may belong to another store.
         raise InvalidInput(field="--url", problem="is missing: no server of this store is known on this machine")
     return address
 
@@ -278,7 +278,7 @@ async def _serve_store(host: str, port: int, *, asks_keys: bool, opens: bool) ->
 
 
 async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
-    """Relay the console of the server at `url` until it is interrupted. Raises InvalidInput, MissingExtra."""
+    """Relay the console of the server at `url` until interrupted. Raises InvalidInput, MissingExtra."""
     from elytron_http_shell.server import bound_socket, is_loopback, listening_address
 
     try:
@@ -296,7 +296,7 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
     async with http_client(settings) as client:
         app = console_relay(url, sender_of(client))
         with bound_socket(host, port) as listening:
-            listening.listen()  # from here on connections wait until they are taken up
+            listening.listen()  # from here on connections wait until they are accepted
             address = f"{listening_address(listening)}/console"
             lines = f"the console of {url}: {address}\n  stop: Ctrl-C"
             report = RelayReport(address=address, server=url)
@@ -333,7 +333,7 @@ async def _serve_until_signal(app: "ASGIApp", listening: socket.socket) -> None:
 
 
 def sender_of(client: "httpx.AsyncClient", /) -> "Sender":
-    """Return what sends the requests of a relay by `client`."""
+    """Return the function that sends a relay's requests through `client`."""
     import httpx
 
     from elytron_console.relay import UpstreamAnswer

@@ -26,9 +26,9 @@ VOUCHED: Final = {
     EvidenceAuthority.RUNTIME_OBSERVATION: facts.FactAuthority.RUNTIME,
     EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: facts.FactAuthority.PROGRAM,
 }
-"""Authorities that count as high confidence and need no cited turn."""
+"""Authorities that count as high confidence and require no cited turn."""
 VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
-"""Authorities that may vouch for text of a tool or a page; a user's own word rests on the user's messages."""
+"""Authorities that may vouch for text of a tool or a page; a user's word only covers the user's messages."""
 UNSURE: Final = frozenset({EvidenceAuthority.EXTERNAL_CONTENT, EvidenceAuthority.LEGACY_TRANSCRIPT})
 
 EMPTY: Final = "it has no content"
@@ -53,12 +53,12 @@ class CitedSource(NamedTuple):
 
 
 def judge_candidate(draft: CandidateDraft, cited: tuple[CitedSource, ...], /) -> candidates.CandidateJudgement:
-    """Return what is to become of `draft`, of whose citations those that name a kept message are `cited`."""
+    """Return the judgement of `draft`; `cited` are those of its citations that name an existing message."""
     text = _draft_text(draft)
     has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and similarity.is_blank(draft.proposal.topic)
     if similarity.is_blank(text) or has_no_topic:
         return _make_judgement(AdmissionVerdict.REJECT, EMPTY)
-    # Text without an author is refused before anything is handed over, so that no keeper receives it.
+    # Checked before anything is handed over, so that no keeper receives text without an author.
     refusal = (
         _authorless_rejection(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
     )
@@ -77,7 +77,7 @@ def fact_authority(authority: EvidenceAuthority, /) -> facts.FactAuthority:
 
 
 def _authorless_rejection(draft: CandidateDraft, text: str) -> candidates.CandidateJudgement | None:
-    """Return the rejection of text without an author: memory's own output, and text of machines."""
+    """Return the rejection of text without an author: memory's own output, and machine output."""
     if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
         return _make_judgement(AdmissionVerdict.REJECT, OWN_OUTPUT)
     for origin in draft.origins:
@@ -133,7 +133,7 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[CitedSource, ...]) -> candi
 
 
 def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
-    """Return the parts of a fact drawn from talk that exceed its bounds; empty if it is within them."""
+    """Return the parts of a fact extracted from talk that exceed their limits; empty if none does."""
     if len(proposal.content.encode()) > CANDIDATE_FACT_BYTES:
         return f"its content has more than {CANDIDATE_FACT_BYTES} bytes"
     if len(proposal.topic) > limits.CANDIDATE_TOPIC_CHARS:

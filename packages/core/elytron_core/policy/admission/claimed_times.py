@@ -17,7 +17,7 @@ from elytron_core.time_kinds import TimeKind
 
 
 class ClaimFields(NamedTuple):
-    """Names of the fields of a form that are claimed times, and of those that may hold some further down."""
+    """Names of a form's fields that are claimed times, and of those that may contain some deeper down."""
 
     claims: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
@@ -37,20 +37,20 @@ def claimed_times(value: object, /, path: str = "") -> Iterator[tuple[str, Insta
 
 
 def future_claims(claims: Iterable[tuple[str, Instant]], /, *, now: Instant) -> tuple[FutureClaim, ...]:
-    """Return which of `claims` lie in the future, beyond the difference that two clocks may have."""
+    """Return those of `claims` that lie in the future, beyond the tolerated clock difference."""
     ahead = (FutureClaim(field=path, claimed=at, now=now) for path, at in claims if at > now + limits.CLOCK_SKEW_MS)
     return tuple(islice(ahead, limits.FUTURE_CLAIMS))
 
 
 def future_claim_text(claim: FutureClaim, /) -> str:
-    """Return a line for people about a claim of the future."""
+    """Return a human-readable line about a claim of the future."""
     claimed, now = format_instant(claim.claimed), format_instant(claim.now)
     return f"{claim.field} {claimed} is in the future (it is {now}); the memory is ordered by when it was recorded"
 
 
 @cache
 def claim_fields(form: type[Value], /) -> ClaimFields:
-    """Return the fields of `form` that are claimed times, or may hold some."""
+    """Return the fields of `form` that are claimed times, or may contain some."""
     parts = {name: tuple(_parts_of((field.annotation, *field.metadata))) for name, field in form.model_fields.items()}
     claims = tuple(name for name, kinds in parts.items() if TimeKind.CLAIM in kinds)
     holders = tuple(
@@ -62,7 +62,7 @@ def claim_fields(form: type[Value], /) -> ClaimFields:
 
 
 def _may_claim(form: type[Value], above: tuple[type[Value], ...]) -> bool:
-    """Return whether a form has a claimed time somewhere; `above` are the forms that hold it."""
+    """Return whether a form contains a claimed time somewhere; `above` are the forms that contain it."""
     if form in above:
         return False
     parts = [part for field in form.model_fields.values() for part in _parts_of((field.annotation, *field.metadata))]
@@ -72,7 +72,7 @@ def _may_claim(form: type[Value], above: tuple[type[Value], ...]) -> bool:
 
 
 def _parts_of(annotations: Iterable[Any]) -> Iterator[Any]:
-    """Yield every type and mark that an annotation is made of."""
+    """Yield every type and marker in an annotation."""
     for annotation in annotations:
         inner = get_args(annotation)
         if inner:

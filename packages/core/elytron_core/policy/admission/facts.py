@@ -51,14 +51,14 @@ STAYS: Final = {
     FactAction.CHANGE_PRIVACY: "it already has that privacy",
     FactAction.CHANGE_SCOPE: "it already has that scope",
 }
-"""Why an action leaves a fact as it is."""
+"""Why an action leaves a fact unchanged."""
 CLOSED_REASONS: Final = {
     FactState.CORRECTED: "it was corrected: another version replaced it",
     FactState.FORGOTTEN: "it is already forgotten",
     FactState.DELETED: "it was deleted",
     FactState.MERGED: "it was merged into another fact: merge_facts can undo that",
 }
-"""Why a fact that is not believed any more is not changed."""
+"""Why a fact that is no longer believed is not changed."""
 STRICTNESS: Final = {FactPrivacy.PUBLIC: 0, FactPrivacy.SHARED: 1, FactPrivacy.PRIVATE: 2}
 
 _FIELDS: Final[dict[FactAction, frozenset[str]]] = {
@@ -74,14 +74,14 @@ _OPTIONAL: Final = "at"
 
 
 class FactChange(NamedTuple):
-    """A fact as a call leaves it, and the version that takes its place."""
+    """A fact after a call, and the version that replaces it."""
 
     fact: Fact
     successor: Fact | None = None
 
 
 def require_fields(request: FactChangeRequest, /) -> None:
-    """Raise InvalidInput if a field that the action needs is missing, or one is given that it does not take."""
+    """Raise InvalidInput if a field that the action requires is missing, or one that it does not take is set."""
     for field in ("content", "privacy", "reach", "at"):
         is_given = getattr(request, field) is not None
         is_taken = field in _FIELDS[request.action]
@@ -102,7 +102,7 @@ def require_believed(fact: Fact, /) -> None:
 def change_fact(
     fact: Fact, request: FactChangeRequest, /, *, at: Instant, new_id: FactId, here: ConversationKey
 ) -> FactChange | None:
-    """Return what `request` makes of a fact at `at`, in the conversation `here`; None if it is so already.
+    """Return the result of `request` at `at`, in the conversation `here`; None if nothing changes.
 
     Any version that is believed can be changed: one that holds, has held, or has not begun. What takes the place of a
     version that ends, ends when that did.
@@ -195,7 +195,7 @@ def _has_ended(fact: Fact, *, at: Instant) -> bool:
 
 
 def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
-    """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
+    """Return when the fact ceased to hold. Raises InvalidInput if that is before it began or after it ended."""
     if request.at is None and _has_ended(fact, at=at):
         raise InvalidInput(field="id", problem=f"{ENDED}, or give a time before its end in `at`")
     moment = request.at if request.at is not None else at
@@ -242,7 +242,7 @@ _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 def learning_refusal(draft: FactDraft, learning: LearningRules, /) -> str:
-    """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
+    """Return why the rules prevent a proposed fact from being learned; empty if they do not."""
     text = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
     return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(text, rule.topic)), "")
 
@@ -253,7 +253,7 @@ def is_paused(learning: LearningRules, /) -> bool:
 
 
 def _is_about(statement: str, topic: str | None) -> bool:
-    """Return whether a text has every word of `topic`, in one of the forms in which they are compared."""
+    """Return whether a text has every word of `topic`, in one of the compared forms."""
     return topic is None or any(
         all(similarity.has_term(text, word) for word in words.split())
         for text, words in zip(_normal_forms(statement), _normal_forms(topic), strict=True)
@@ -261,21 +261,21 @@ def _is_about(statement: str, topic: str | None) -> bool:
 
 
 def _normal_forms(text: str) -> tuple[str, str]:
-    """Return a text in normal form, with what is not seen left out, and read as a break between words."""
+    """Return the normal forms of a text: with invisible characters removed, and with them as word breaks."""
     return similarity.normalise_text(similarity.visible_text(text)), similarity.normalise_text(
         similarity.visible_text(text, instead=" ")
     )
 
 
 def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
-    """Return the rules after a call; the same value if it changes none."""
+    """Return the rules after a call; the same value if nothing changes."""
     is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
     state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
     begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
     same = [
         rule for rule in learning.rules if rule.state is state and _topic_key(rule.topic) == _topic_key(event.topic)
     ]
-    # A rule that exists is not begun again, and one that does not exist is not ended.
+    # An existing rule is not started again, and a missing one is not ended.
     if begins is bool(same):
         return learning
     rules = tuple(rule for rule in learning.rules if rule not in same)
@@ -286,7 +286,7 @@ def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRul
 
 
 def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> LearningRules:
-    """Return the rules with `others` that it does not have and did not end since, as many as it has room for."""
+    """Return the rules plus those of `others` that it lacks and has not ended since, up to the limit."""
     present = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
     new = [
         rule
@@ -297,7 +297,7 @@ def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> Le
         LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
         for rule in new
     ]
-    # Both logs become one history, so that the bound drops the oldest of all.
+    # Both logs become one history, so that the limit drops the oldest of all.
     log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
     return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
 
@@ -320,7 +320,7 @@ def _is_ended_since(learning: LearningRules, rule: LearningRule) -> bool:
 
 
 def with_event(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
-    """Return the rules with a call written down; the oldest goes beyond the bound."""
+    """Return the rules with a call logged; beyond the limit the oldest is dropped."""
     return learning.model_copy(update={"log": (*learning.log, event)[-limits.AUDIT_EVENTS :]})
 
 
@@ -329,24 +329,24 @@ def _topic_key(topic: str | None) -> str | None:
 
 
 def plain_content(content: str, /) -> str:
-    """Return the form under which a forgotten content is recognised."""
+    """Return the form under which forgotten content is recognised."""
     return similarity.plain_text(content).rstrip(_ENDING)
 
 
 def content_forms(content: str, /) -> tuple[str, ...]:
-    """Return the forms under which a forgotten content is tagged, the one of earlier builds last."""
+    """Return the forms under which forgotten content is tagged; that of earlier builds comes last."""
     earlier = " ".join(unicodedata.normalize("NFKC", content).casefold().split()).rstrip(_ENDING)
     return tuple(dict.fromkeys((plain_content(content), earlier)))
 
 
 def message_sentences(text: str, /) -> tuple[str, ...]:
-    """Return the normalised sentences of a message, each form once, up to the bound."""
+    """Return the normalised sentences of a message, each once, up to the limit."""
     forms = (form for part in _ENDS.split(text) for form in _normal_forms(part))
     return tuple(dict.fromkeys(part for part in forms if part))[:TOMBSTONE_SENTENCES]
 
 
 def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
-    """Return those sentences of cited messages that share most words with a fact's content, and at least one."""
+    """Return the sentences of cited messages that share most words with a fact's content, and at least one."""
     words = similarity.normalise_text(content).split()
     shared = {
         sentence: sum(similarity.has_term(sentence, word) for word in words)
@@ -358,13 +358,13 @@ def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
 
 
 ALIKE: Final = 0.9
-"""Contents at least so like each other say the same; a changed number or name makes short facts less alike."""
+"""Contents at least this similar say the same; a changed number or name makes short facts less similar."""
 BECAUSE: Final = "merged into a fact that says nearly the same thing"
 _SURENESS: Final = {FactConfidence.LOW: 0, FactConfidence.MEDIUM: 1, FactConfidence.HIGH: 2}
 
 
 class SimilarFacts(NamedTuple):
-    """Two facts of which one can go into the other."""
+    """Two facts of which one can be merged into the other."""
 
     surviving: Fact
     folded: Fact
@@ -387,19 +387,15 @@ def most_similar_fact(content: str, kind: facts.FactKind, facts: Sequence[Fact],
 
 
 def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts, ...]:
-    """Return up to `limit` pairs of current facts that say nearly the same; each is folded once at most.
-
-    Both are of one kind, privacy, reach and validity, and name the same numbers. The surer is kept, then the one
-    with more evidence, then the later observed.
-    """
+    """Return up to `limit` pairs of current facts that say nearly the same; each fact is merged at most once."""
     groups: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
     pairs: list[SimilarFacts] = []
-    # The surest first, so that a fact is only folded into a surer one.
+    # Surest first, so that a fact is only merged into a surer one.
     for fact in sorted(facts, key=_fact_worth, reverse=True):
         if not fact.is_current:
             continue
         text = similarity.normalise_text(fact.content)
-        # Facts that differ in one of these are never one, which keeps the groups small.
+        # Facts that differ in one of these are never merged, which keeps the groups small.
         alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _text_numbers(text))
         group = groups.setdefault(alike, [])
         grams = similarity.text_trigrams(text)
@@ -418,11 +414,11 @@ def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts
 
 
 def fold_facts(target: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
-    """Return `target` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
+    """Return `target` with the other fact's evidence added, and `folded` closed; nothing of either is lost.
 
     Citations are added while `target` has room for them.
     """
-    # Noted with the folded fact, so that a separation takes back these alone.
+    # Recorded with the merged fact, so that undoing the merge removes only these.
     lent_citations = tuple(citation for citation in folded.citations if citation not in target.citations)
     room = max(0, limits.FACT_CITATIONS - len(target.citations))
     surer = target.model_copy(
@@ -437,12 +433,12 @@ def fold_facts(target: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fac
 
 
 def unfold_facts(target: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
-    """Return both facts as they were before `folded` went into `target`, with what `target` gained since."""
+    """Return both facts as before the merge of `folded` into `target`, plus what `target` gained since."""
     alone = target.model_copy(
         update={
             "evidence_count": max(target.evidence_count - folded.evidence_count, 1),
             "citations": tuple(citation for citation in target.citations if citation not in folded.lent),
-            # A confirmation that came after the merge belongs to the kept fact and stays.
+            # A confirmation that came after the merge belongs to the remaining fact and stays.
             "confirmed_at": folded.confirmed_before
             if folded.confirmed_before is not None and target.confirmed_at == folded.confirmed_at
             else target.confirmed_at,

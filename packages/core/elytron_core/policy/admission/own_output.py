@@ -20,11 +20,11 @@ from elytron_core.policy.projection.sections import HEADINGS
 
 REPEATED: Final = "(what memory showed, repeated)"
 NOTE_HEADING: Final = "From the transcript of"
-"""Heading of a note that is drawn from a day of the transcript; the day, a colon and the speaker follow."""
+"""Heading of a note written from a day of the transcript; followed by the day, a colon and the speaker."""
 
 _NOTE: Final = re.compile(NOTE_HEADING + r" \d{4}-\d{2}-\d{2}: [^\n]*(?:\n> [^\n]*)*")
 REFERENCE_HEADING: Final = "Recalled memory:"
-"""Heading of the reference that the gateway's client makes of hits; one line of JSON a memory follows."""
+"""Heading that the gateway's client puts above hits; one line of JSON per memory follows."""
 _REFERENCE: Final = re.compile(
     rf"^[ \t]*{REFERENCE_HEADING}[ \t]*(?:\r?\n[ \t]*\{{\"[^\n]*\}}[ \t]*(?=\r?$))+", re.MULTILINE
 )
@@ -41,30 +41,30 @@ _HEADING: Final = re.compile(
     rf"(?:{'|'.join(re.escape(heading.removesuffix(':')) for heading in HEADINGS.values())})"
     r"(?: \([^()\n]{1,200}\))?:[ \t]*(?=\r?\n|\Z)"
 )
-"""A line above a section, perhaps with a note."""
+"""A line above a section, with an optional note."""
 _HEADED: Final = re.compile(rf"[^\S\n]*+\n\s*+{_HEADING.pattern}")
 
 
 class StrippedText(NamedTuple):
-    """A text without this memory's own output, and how many blocks of it there were."""
+    """A text without this memory's own output, and the number of removed blocks."""
 
     text: str
     blocks: int
 
 
 def is_own_output(text: str, /) -> bool:
-    """Return whether `text` has a block of this memory in it, whole or in part, if only the tag of one."""
-    # A plain search comes first: few texts have a mark, and a pattern takes longer.
+    """Return whether `text` contains a block of this memory, whole or in part, even if only its tag."""
+    # A plain search comes first: few texts have a mark, and a pattern is slower.
     if (fence.TAG in text and fence.OPENING.search(text) is not None) or POLICY in text:
         return True
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
-    # The id alone is searched for first, because the whole form is tried at each line.
+    # Only the id is searched for first, because the whole form is tried at each line.
     return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
 
 
 def strip_own_output(text: str, /) -> StrippedText:
-    """Return `text` without the blocks of memory that it repeats; other text stays as it is.
+    """Return `text` without the memory blocks that it repeats; other text is unchanged.
 
     A block begins with the policy text, or if that is missing with the fence, and ends with the fence's closing tag;
     without one, with the last line of memory. A tag by itself is no block: one that nothing closes, and no heading of
@@ -84,21 +84,22 @@ def strip_own_output(text: str, /) -> StrippedText:
 
 
 def own_words(text: str, /) -> str:
-    """Return what of `text` is its sender's own: without blocks of memory and notes drawn from a transcript."""
+    """Return the sender's own part of `text`: without memory blocks and notes written from a transcript."""
     words = strip_own_output(text).text
     return _NOTE.sub("", words).strip() if NOTE_HEADING in words else words
 
 
 def of_others(part: object, /) -> Any:
-    """Return a JSON value whose texts hold none of this memory's own output; one that held nothing else says so."""
+    """Return a JSON value without this memory's own output in its texts; a note replaces a text of nothing else."""
     return _of_others(part) if is_own_output("\n".join(json_texts(part))) else part
 
 
 def json_texts(part: object, /) -> list[str]:
-    """Return all texts of a JSON value, names too. Joined as lines, they have each mark that one of them has."""
+    """Return all texts of a JSON value, including names. Joined as lines, they contain every mark that one of them
+    has."""
     texts: list[str] = []
     parts: list[object] = [part]
-    for inner in parts:  # grows meanwhile
+    for inner in parts:  # grows while iterating
         if isinstance(inner, str):
             texts.append(inner)
         elif isinstance(inner, dict):
@@ -121,19 +122,19 @@ def _of_others(part: object) -> Any:
 
 
 def is_drawn(note: str, /) -> bool:
-    """Return whether a note's text is one that rules drew from the transcript."""
+    """Return whether a note's text was written by rules from the transcript."""
     return _NOTE.fullmatch(note) is not None
 
 
 def _without_references(text: str) -> tuple[str, int]:
-    """Return `text` without such lines, and how many runs and lines there were."""
+    """Return `text` without such lines, and the number of runs and of lines removed."""
     rest, references = _REFERENCE.subn("", text)
     rest, listed = _LISTED.subn("", rest)
     return rest, references + listed
 
 
 class _FencePlace(NamedTuple):
-    """Where an opening is, and where the text behind its closing tag begins, None without one."""
+    """Where an opening is, and where the text after its closing tag begins; None without one."""
 
     start: int
     end: int
@@ -141,7 +142,7 @@ class _FencePlace(NamedTuple):
 
 
 class _BlockMarks:
-    """Places at which blocks of memory may begin and end in a text; each is searched once, for any number of blocks."""
+    """Positions at which memory blocks may begin and end in a text; each is searched once, for any number of blocks."""
 
     def __init__(self, text: str, /) -> None:
         self._text = text
@@ -151,7 +152,7 @@ class _BlockMarks:
             closings.setdefault(tag[1], []).append(tag.end())
         self._fences: list[_FencePlace] = []
         for tag in fence.OPENING.finditer(text):
-            # Only a tag of the same mark closes the fence: the text inside may contain others.
+            # Only a tag of the same mark closes the fence, because the text inside may contain others.
             ends = closings.get(tag[1], [])
             closed = next(iter(ends[(place := bisect_left(ends, tag.end())) : place + 1]), None)
             if closed is not None or _HEADED.match(text, tag.end()) is not None:
@@ -179,13 +180,13 @@ class _BlockMarks:
         policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
         end = self._behind_memory(start + len(policy)) if policy else start
         opening = self._fence_at(start)
-        # What stands between the policy text and a fence is memory's too, or the fence is another block's.
+        # Text between the policy text and a fence is memory's too; otherwise the fence belongs to another block.
         if opening is None or opening.start > end:
             return end
         return opening.closed if opening.closed is not None else self._behind_memory(opening.end)
 
     def _behind_memory(self, end: int) -> int:
-        """Return where memory's lines end, which are its headings, items with a dash before, and openings of fences."""
+        """Return where memory's lines end: its headings, items with a dash, and fence openings."""
         is_first = True
         for line in islice(self._lines, bisect_right(self._lines, end), None):
             blanks = _BLANKS.match(self._text, end, line)

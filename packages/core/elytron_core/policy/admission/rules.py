@@ -50,7 +50,7 @@ switch sync tag take talk tell test thank treat try turn type unlock unplug upda
 verify visit wait walk warm warn wash watch wipe work wrap write
 """
 ORDERS: Final = frozenset(_ORDER_WORDS.split())
-"""Verbs that open an order."""
+"""Verbs that begin an instruction."""
 
 _LOG_LINE = re.compile(
     r"\s*+(?:"
@@ -84,7 +84,7 @@ _OPENING = re.compile(r"(?:^|[.!?;:,]\s)\s*+([A-Za-z']+)")
 
 
 def procedure_flaw(text: str, /) -> str | None:
-    """Return why `text` is not a procedure to store, or None if it is one."""
+    """Return why `text` is not a procedure worth storing, or None if it is one."""
     if similarity.is_blank(text):
         return EMPTY
     if is_raw(text):
@@ -108,7 +108,7 @@ def _is_payload(text: str) -> bool:
         return False
     try:
         json.loads(body)
-    # Only a machine nests so deep.
+    # Only a machine nests this deep.
     except RecursionError:
         return True
     except ValueError:
@@ -134,7 +134,7 @@ VOUCHED: Final = frozenset(
         facts.FactAuthority.RUNTIME,
     }
 )
-"""Authorities whose word counts as high confidence, with any confidence of the draft."""
+"""Authorities that count as high confidence, whatever the draft's confidence."""
 
 SURENESS: Final = {facts.FactConfidence.LOW: 0, facts.FactConfidence.MEDIUM: 1, facts.FactConfidence.HIGH: 2}
 
@@ -159,16 +159,16 @@ class FactJudgement(Value):
 
 
 class SkillJudgement(FactJudgement):
-    """The same of a skill. An accepted one is STORED; whether that replaces an older revision, its writer knows."""
+    """The same for a skill. An accepted one is STORED; its writer knows whether it replaces an older revision."""
 
 
 def effective_confidence(draft: FactDraft, /) -> facts.FactConfidence:
-    """Return how sure `draft` is to be taken: high where its authority vouches for it."""
+    """Return the confidence that applies to `draft`: high if its authority vouches for it."""
     return _capped_confidence(draft.authority, draft.confidence)
 
 
 def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant) -> FactJudgement:
-    """Return what is to become of `draft` beside the versions of its slot, oldest first.
+    """Return the judgement of `draft` given the versions of its slot, oldest first.
 
     Of those that cannot be replaced only a deletion counts. A draft without a time of observation was observed at `at`.
     """
@@ -181,7 +181,7 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
         case FactOperation.DELETE:
             return _judge_delete(draft, current, at=at)
         case FactOperation.UPSERT:
-            # A value that came after a deletion is a later word, so only the newest version counts.
+            # A value that came after a deletion is more recent, so only the newest version counts.
             if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return reject_fact(OLDER_THAN_DELETION)
             return _judge_upsert(draft, current, at=at)
@@ -190,7 +190,7 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
 
 
 def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: Instant) -> facts.Fact | None:
-    """Return the version of a slot that `draft` is compared with: the newest that can be replaced.
+    """Return the version of a slot to compare `draft` with: the newest one that can be replaced.
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
@@ -203,7 +203,7 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
-    """Return whether `write` is a procedure worth keeping: see `procedures.flaw`."""
+    """Return whether `write` is a procedure worth storing: see `procedures.flaw`."""
     blank = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
     reason = EMPTY_SKILL if blank else procedure_flaw(write.content)
     if reason is not None:
@@ -242,22 +242,22 @@ def says_the_same(one: str, other: str, /) -> bool:
 
 
 def may_bound(draft: FactDraft, current: facts.Fact, /, *, at: Instant) -> bool:
-    """Return whether a draft with the same content may set from when and until when it holds."""
+    """Return whether a draft with the same content may set the start and end of its validity."""
     return not _overwrite_refusal(draft, current, at=at)
 
 
 def observation_time(draft: FactDraft, /, *, at: Instant) -> Instant:
-    """Return when what a draft says was observed: as claimed, but not after `at`, when it is recorded."""
+    """Return when the draft's statement was observed: as claimed, but not after `at`, when it is recorded."""
     return order_time(draft.observed_at, recorded_at=at)
 
 
 def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
-    """Return until when what a draft says is meant to hold: its own word, else its tier's; None if neither says it."""
+    """Return when the draft's validity ends: as stated, else by its tier; None if neither says so."""
     return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observation_time(draft, at=at))
 
 
 def _is_of_another_time(draft: FactDraft, current: facts.Fact, *, at: Instant) -> bool:
-    """Return whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
+    """Return whether a draft has another tier than the fact, or a time after the fact's end."""
     if draft.tier is None:
         return False
     return draft.tier is not current.tier or (
@@ -291,12 +291,12 @@ def _accept_fact(outcome: contracts_write.WriteOutcome, reason: str = "") -> Fac
 
 
 def reject_fact(reason: str, /) -> FactJudgement:
-    """Return a no with its reason."""
+    """Return a rejection with its reason."""
     return FactJudgement(verdict=AdmissionVerdict.REJECT, outcome=contracts_write.WriteOutcome.REJECTED, reason=reason)
 
 
 CLAIMED = "claimed_authority"
-"""The metadata key of an imported turn that names the words which its archive claimed."""
+"""Metadata key of an imported turn that names the authorities that its archive claimed."""
 _MACHINES = frozenset(
     {
         FactAuthority.OPERATOR,
@@ -306,7 +306,7 @@ _MACHINES = frozenset(
         EvidenceAuthority.RUNTIME_OBSERVATION,
     }
 )
-"""Their word overrules a user's doubt about what a tool or a page said, so no member may claim it."""
+"""Their authority overrules a user's doubt about what a tool or a page said, so no member may claim it."""
 
 
 def borrowed_words(request: object, /) -> tuple[str, ...]:
@@ -317,7 +317,7 @@ def borrowed_words(request: object, /) -> tuple[str, ...]:
 def as_claims(
     write: TranscriptWrite | LongTermExtraction | ProcedureSource, /
 ) -> TranscriptWrite | LongTermExtraction | ProcedureSource:
-    """Return `write` with every word beyond a member's own lowered to that of an outsider, and kept as a claim."""
+    """Return `write` with every authority beyond a member's own lowered to an outsider's, and recorded as a claim."""
     match write:
         case TranscriptWrite():
             return write.model_copy(update={"turns": tuple(map(_admit_turn, write.turns))})
@@ -353,7 +353,7 @@ def _admit_message(message: transcript.Message) -> transcript.Message:
 
 
 def _claimed_authorities(value: object) -> Iterable[FactAuthority | EvidenceAuthority]:
-    """Yield every authority in `value`, wherever a request has it."""
+    """Yield every authority in `value`, wherever a request has one."""
     match value:
         case FactAuthority() | EvidenceAuthority():
             yield value
@@ -392,7 +392,7 @@ def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
 
 
 def holds_soul(draft: SubjectDraft, /) -> bool:
-    """Return whether a subject keeps its soul to itself; a retired one releases it."""
+    """Return whether a subject holds its soul exclusively; a retired one releases it."""
     return draft.soul is not None and draft.lifecycle is not SubjectLifecycle.RETIRED
 
 

@@ -25,7 +25,7 @@ PHRASE_EXPANDED_CHARS: Final = 16_000
 
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
 _SHAPES: Final = {
-    # A shape that can be read in only one way is atomic: the engine never tries it again.
+    # A shape that can match in only one way is atomic, so that the engine never backtracks into it.
     "name": rf"(?>{_NAME})",
     "names": rf"(?>{_NAME}(?: {_NAME}){{0,2}})",
     "place": rf"(?>{_NAME}(?:[ ,]{{1,2}}(?:(?:de|da|do|del|la|of|am|upon|sur) )?{_NAME}){{0,3}})",
@@ -41,7 +41,7 @@ _SIZED: Final = {
     "small": (r"[a-z][\w-]+(?: [a-z][\w-]+){{{0},{1}}}?", 1),
     "adjectives": (r"(?:[a-z]+ ){{{0},{1}}}?", 0),
 }
-"""Shapes with a size, and how much of the size the expression takes outside of its repetition."""
+"""Shapes with a size, and how much of the size the expression takes outside its repetition."""
 _WIDE: Final = frozenset(_SIZED) - {"digits"}
 _WIDE_MOST: Final = 3
 _OPTIONAL_MOST: Final = 16
@@ -52,7 +52,7 @@ _BRACED: Final = re.compile(r"(?:(?P<slot>[a-z]):)?(?P<name>[a-z_]{1,40})(?: (?P
 
 
 class PhraseFlaw(ValueError):
-    """A fault in a phrase, in words that do not repeat it."""
+    """A fault in a phrase, worded without repeating the phrase."""
 
 
 class PhraseGrammar:
@@ -91,7 +91,7 @@ _WIDE_SIGN: Final = "(?:(?#)"
 
 
 class _PhraseReading:
-    """One phrase while it is read from its beginning."""
+    """A parser of one phrase."""
 
     def __init__(self, phrase: str, parts: Mapping[str, str]) -> None:
         self._phrase = phrase
@@ -127,7 +127,7 @@ class _PhraseReading:
 
     def _group(self) -> str:
         self._depth += 1
-        # Phrases are read by recursion, so a file must not choose the depth.
+        # Phrases are parsed recursively, so a file must not choose the depth.
         if self._depth > _DEPTH_MOST:
             raise PhraseFlaw(f"a phrase has brackets nested more than {_DEPTH_MOST} deep")
         inner = self.alternatives()
@@ -176,7 +176,7 @@ class _PhraseReading:
         part = self._parts.get(name) or _SHAPES.get(name)
         if part is None:
             raise PhraseFlaw("a phrase uses a part that is not defined before it")
-        # A part may be used several times, and an expression has each slot once.
+        # A part may be used several times, but an expression can have each slot only once.
         if "(?P<" in part:
             raise PhraseFlaw("a part has a slot, but only the phrase of a fact may have slots")
         return part
@@ -198,7 +198,7 @@ class SlotGuard(Value):
     ends: Phrases = ()
     """Phrases that it must not end with."""
     equals: Phrases = ()
-    """Phrases that it must not be."""
+    """Phrases that it must not equal."""
     words_most: int | None = None
     least: int | None = None
     """The smallest number that it may be."""
@@ -256,7 +256,7 @@ class FactLanguage(Value):
 
 def parse_language(data: bytes, /, *, name: str) -> FactLanguage:
     """Return the language in a TOML file of this name, checked as a whole. Raises UnreadableFile."""
-    import tomllib  # not before a message is read: most calls of the command read none
+    import tomllib  # deferred until a message is read: most calls of the command read none
 
     if len(data) > limits.FACT_LANGUAGE_BYTES:
         raise UnreadableFile(name=name, problem=f"has more than {limits.FACT_LANGUAGE_BYTES} bytes")
@@ -277,7 +277,7 @@ _NAMES: Final = frozenset(
 
 
 def _check_language(language: FactLanguage, name: str) -> None:
-    """Check what the phrases mean together. Raises UnreadableFile."""
+    """Check the phrases as a whole. Raises UnreadableFile."""
     place = "parts"
     try:
         grammar = PhraseGrammar(language.parts)

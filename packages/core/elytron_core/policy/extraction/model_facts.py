@@ -62,7 +62,7 @@ Leave a text empty where nothing was said of it. Invent nothing."""
 
 
 class ModelPrompt(Value):
-    """Instruction to a model, and the data to follow it with."""
+    """Instruction to a model, and the data for it."""
 
     instruction: str
     data: str
@@ -75,7 +75,7 @@ def extraction_prompt(
     facts: Sequence[Fact],
     most: int = limits.SUMMARY_INPUT_CHARS,
 ) -> ModelPrompt:
-    """Return what a model is asked about one turn: without secrets or this memory's own output, marked as data."""
+    """Return the prompt about one turn: without secrets or this memory's own output, marked as data."""
     turn_lines = _turn_lines(turn, most)
     earlier = [message_line(message, 600) for message in before]
     standing = [f"- {fact.kind.value} / {fact.topic}: {prompt_text(fact.content, 200)}" for fact in facts]
@@ -88,7 +88,7 @@ def extraction_prompt(
 
 
 def _turn_lines(turn: transcript.Turn, most: int) -> list[str]:
-    """Return the lines of a turn in their order; what is beyond `most` characters is cut."""
+    """Return the lines of a turn in order, cut after `most` characters."""
     lines: list[str] = []
     room = most
     for part, message in enumerate(turn.messages):
@@ -99,7 +99,7 @@ def _turn_lines(turn: transcript.Turn, most: int) -> list[str]:
 
 
 def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS) -> str:
-    """Return what is to be summed up: the summary so far, and what was said since, the latest whole."""
+    """Return the data for a summary: the summary so far, and the messages since, the latest ones whole."""
     lines = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(
         part for part in (_prompt_section("The summary so far", earlier), _prompt_section("Said since", lines)) if part
@@ -113,7 +113,7 @@ def state_data(
     *,
     most: int = limits.EXTRACTION_CHARS,
 ) -> str:
-    """Return what is known of the work and the turns that may have moved it."""
+    """Return what is known of the work, and the turns that may have changed it."""
     tool_lines = [
         f"[tool {scrub_secrets(observation.tool_name).text}] {scrub_secrets(observation.summary).text}"
         for turn in turns
@@ -135,13 +135,13 @@ def prompt_text(text: str, most: int, /) -> str:
 
 
 def message_line(message: transcript.Message, most: int, /) -> str:
-    """Return a message as one line: its role, who said it, and the text."""
+    """Return a message as one line: its role, its speaker and the text."""
     speaker = f"{message.speaker}: " if message.speaker is not None else ""
     return f"[{message.role.value}] {speaker}{prompt_text(message.text, most)}"
 
 
 def _said_lines(turns: Sequence[transcript.Turn], most: int) -> list[str]:
-    """Return the lines of what people and assistants said; if not all have room, the latest."""
+    """Return the lines of people and assistants; if not all fit, the latest."""
     lines: list[str] = []
     room = most
     for turn in reversed(turns):
@@ -169,12 +169,13 @@ _SCHEMA_KEYS: Final = frozenset({"type", "enum", "const", "items", "anyOf", "$re
 
 
 def schema_of(shape: type[Value], /) -> str:
-    """Return the JSON Schema of `shape` as servers take it strictly: all fields required, no others allowed."""
+    """Return the JSON Schema of `shape` in the form that strict servers require: all fields required, no others
+    allowed."""
     return json.dumps(_strict_schema(shape.model_json_schema()), ensure_ascii=False, separators=(",", ":"))
 
 
 def bare_json(text: str, /) -> str:
-    """Return the JSON of an answer: without what a model thought aloud before it, and without a fence around it."""
+    """Return the JSON of an answer, without preceding reasoning or a code fence around it."""
     text = _THINKING.sub("", text).strip()
     fenced = _FENCED.findall(text)
     # The last fence counts, because an explanation may precede the answer.
@@ -182,12 +183,12 @@ def bare_json(text: str, /) -> str:
 
 
 def looks_cut(text: str, /) -> bool:
-    """Return whether `text` begins as JSON and does not end as such."""
+    """Return whether `text` begins as JSON but is cut off."""
     return text[:1] in {"{", "["} and text[-1:] not in {"}", "]"}
 
 
 def correction_prompt(problem: str, schema: str, /) -> str:
-    """Return the one question asked after a first answer that cannot be read: for its shape, not for more."""
+    """Return the one follow-up prompt after an unreadable first answer: it asks for the right format, not for more."""
     return (
         f"Your answer cannot be read: {problem}.\n"
         "Say the same again as one JSON object that fits this JSON Schema, without a fence, a comment or anything "
@@ -196,7 +197,7 @@ def correction_prompt(problem: str, schema: str, /) -> str:
 
 
 def _strict_schema(node: Any) -> Any:
-    """Return a schema without what strict servers refuse: defaults, bounds, fields left open. Names stay names."""
+    """Return a schema without keywords that strict servers reject: defaults, bounds, open fields. Names stay names."""
     match node:
         case dict():
             schema = cast("dict[str, Any]", node)
@@ -222,11 +223,11 @@ def _named_parts(parts: dict[str, Any]) -> dict[str, Any]:
 SAID_OUTRIGHT: Final = "said outright"
 READ_BY_A_MODEL: Final = "extracted by a model"
 QUOTE_CHARS: Final = 12
-"""A shorter quote proves nothing by itself, unless it is a whole message."""
+"""A shorter quote proves nothing, unless it is a whole message."""
 
 
 class ReadingGate(StrEnum):
-    """Answer to whether a turn may be read: OPEN, or the reason why not."""
+    """Whether a turn may be read: OPEN, or the reason why not."""
 
     OPEN = "open"
     NOT_USER_INGRESS = "not_user_ingress"
@@ -236,7 +237,7 @@ class ReadingGate(StrEnum):
     ONE_SIDED = "one_sided"
     """One of the two sides said nothing."""
     NOT_RECALLABLE = "not_recallable"
-    """It was forgotten, erased or put away."""
+    """It was forgotten, erased or archived."""
 
 
 _USER: Final = frozenset({"user", "human", "subject", "human_user", "person", "owner", "chat", "host", "console"})
@@ -252,7 +253,7 @@ class ItemPlane(StrEnum):
 
 
 class ExtractedItem(Value, extra="ignore"):
-    """One thing that a model read in a turn. `quote` are words of the turn on which it rests."""
+    """One item that a model found in a turn. `quote` are the turn's words that support it."""
 
     plane: ItemPlane
     op: FactOperation
@@ -270,14 +271,15 @@ class ExtractedItems(Value, extra="ignore"):
 
 
 class ProposedCandidates(Value):
-    """Candidates from an answer, and the number of items that were left out, by reason."""
+    """Candidates from an answer, and the number of omitted items, by reason."""
 
     drafts: tuple[candidates.CandidateDraft, ...]
     dropped: dict[str, int] = {}
 
 
 def gate_for_rules(turn: transcript.Turn, /) -> ReadingGate:
-    """Return OPEN if a user said the turn here in person and it has no words of others; else why rules may not read."""
+    """Return OPEN if a user said the turn here in person, without others' words; otherwise why rules may not read
+    it."""
     if turn.uses_external_content:
         return ReadingGate.EXTERNAL_CONTENT
     if turn.actor is not None and _plain_word(turn.actor.triggered_by) in _MACHINE_INGRESS:
@@ -295,10 +297,8 @@ def gate_for_rules(turn: transcript.Turn, /) -> ReadingGate:
 
 
 def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transcript.Turn | None = None) -> ReadingGate:
-    """Return OPEN if rules may read the turn, both sides spoke, and there is room to spare; else why a model may not.
-
-    If each message was kept as a turn of its own, the other side is the turn that follows.
-    """
+    """Return OPEN if rules may read the turn, both sides spoke, and there is enough room; otherwise why a model may
+    not."""
     if is_pressed:
         return ReadingGate.PRESSURE
     gate = gate_for_rules(turn)
@@ -319,7 +319,7 @@ def _is_answer_turn(turn: transcript.Turn) -> bool:
 
 
 def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:
-    """Return the places of the messages that the user said in person and that may be recalled."""
+    """Return the indexes of the messages that the user said in person and that may be recalled."""
     return tuple(
         part
         for part, message in enumerate(turn.messages)
@@ -333,7 +333,7 @@ def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:
 def rule_candidates(
     turn_id: str, turn: transcript.Turn, /, *, more: Sequence[FactReader] = ()
 ) -> tuple[candidates.CandidateDraft, ...]:
-    """Return what rules read in a turn's user messages, as candidates that the user vouches for.
+    """Return the facts that rules find in a turn's user messages, as candidates that the user vouches for.
 
     `more` are readers of languages that do not ship.
     """
@@ -358,7 +358,7 @@ def rule_candidates(
 
 
 def propose_candidates(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> ProposedCandidates:
-    """Return what a model's answer about a turn proposes: up to four items that rest on words of the turn."""
+    """Return the candidates in a model's answer about a turn: up to four items supported by words of the turn."""
     drafts: list[candidates.CandidateDraft] = []
     dropped: dict[str, int] = {}
     for item in answer.items:
@@ -386,7 +386,7 @@ def _item_flaw(item: ExtractedItem) -> str:
 
 
 def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
-    """Return the place of the message that has the item's quote: the user's own for facts, either side's for skills."""
+    """Return the index of the message with the item's quote: the user's own for facts, either side's for skills."""
     quote = similarity.normalise_text(item.quote)
     if not quote:
         return None

@@ -33,7 +33,7 @@ _STOPS: Final = r"[,，:：! ]+"
 
 
 class StatementForm(NamedTuple):
-    """A form that a clause has, with the words in its slots."""
+    """A form that matches a clause, with the words in its slots."""
 
     form: FactForm
     slots: dict[str, str]
@@ -49,7 +49,7 @@ class FactReader:
 
     @cached_property
     def opening(self) -> PhrasePattern:
-        """Words with which a sentence begins before it states anything."""
+        """Words that may precede a statement in a sentence."""
         openings = self._one_of(self.language.openings)
         return PhrasePattern(rf"\A(?:{openings}(?: [A-Z]\w+)?{_STOPS})+", re.IGNORECASE)
 
@@ -61,7 +61,7 @@ class FactReader:
 
     @cached_property
     def unsure(self) -> PhrasePattern:
-        """Signs that a sentence is no plain statement."""
+        """Signs that a sentence is not a plain statement."""
         language = self.language
         unsure_words = self._word(self._one_of(language.unsure))
         others = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
@@ -69,24 +69,24 @@ class FactReader:
 
     @cached_property
     def errand(self) -> PhrasePattern:
-        """The beginning of an errand."""
+        """Beginning of an errand."""
         return PhrasePattern(self._ended(self.language.errands), re.IGNORECASE)
 
     @cached_property
     def own(self) -> PhrasePattern:
-        """The beginning of a statement about oneself."""
+        """Beginning of a statement about oneself."""
         return PhrasePattern(self._ended(self.language.own))
 
     @cached_property
     def stating(self) -> PhrasePattern:
-        """Signs of a statement that is worth remembering as it was said."""
+        """Signs of a statement that is worth remembering verbatim."""
         states = self._ended(self.language.states)
         mine = self._word(self._one_of(self.language.own))
         return PhrasePattern(rf"(?i:{mine})|" + (rf"\w+ {states}" if self.language.spaced else states))
 
     @cached_property
     def joint(self) -> PhrasePattern:
-        """The place in a sentence from which on another statement follows, which is no part of the one before."""
+        """Position from which another, independent statement follows in a sentence."""
         language = self.language
         own, joints = self._one_of(language.own), self._one_of(language.joints)
         if not language.spaced:
@@ -97,7 +97,7 @@ class FactReader:
 
     @cached_property
     def aside(self) -> PhrasePattern:
-        """The place where a statement ends and its reasons begin."""
+        """Position at which a statement ends and its reasons begin."""
         return PhrasePattern(rf",? {self._one_of(self.language.asides)}\b|[，,—–]| - ")
 
     @cached_property
@@ -108,7 +108,7 @@ class FactReader:
         )
 
     def spelled(self, sentence: str, /) -> str:
-        """Return `sentence` with the word for oneself as it should be written."""
+        """Return `sentence` with the word for oneself in its proper spelling."""
         for pattern, word in self._small:
             sentence = pattern.compiled.sub(word, sentence)
         return sentence
@@ -122,7 +122,7 @@ class FactReader:
                 yield statement
 
     def stated(self, clauses: Iterable[str], /) -> Iterator[StatementForm]:
-        """Yield each form that takes a clause whole, clause by clause."""
+        """Yield each form that matches a whole clause, clause by clause."""
         for clause in clauses:
             for form, pattern in self._forms:
                 match = pattern.compiled.fullmatch(clause)
@@ -186,14 +186,14 @@ def _shipped_reader(language: str) -> FactReader:
 
 @cache
 def _topic_kinds() -> tuple[tuple[str, FactKind], ...]:
-    """Return the topics that forms name, or how they begin, each with its kind."""
+    """Return the topics that forms name, or their prefixes, each with its kind."""
     forms = (form for reader in shipped_readers() for form in reader.language.facts)
     topics = ((topic_key(form.topic.partition("{")[0]), "{" in form.topic, form.kind) for form in forms)
     return tuple((f"{topic} " if is_open else topic, kind) for topic, is_open, kind in topics if topic)
 
 
 def kind_of_topic(kind: FactKind, topic: str, /) -> FactKind:
-    """Return the kind under which a fact about `topic` is filed: what is drawn and what is written meet in one slot.
+    """Return the kind for a fact about `topic`, so that extracted and written facts share one slot.
 
     Only the kind that says nothing, `fact`, gives way to the one that forms of sentences have for the topic.
     """
@@ -215,7 +215,7 @@ SOMEBODY: Final = "The user"
 _CODE: Final = PhrasePattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = PhrasePattern(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
 _BLACKED: Final = PhrasePattern(r"\[redacted:\w{1,40}\]")
-"""The mark of a removed secret: the sentence around it is left out, those beside it are read."""
+"""Mark of a removed secret: the sentence around it is skipped, its neighbours are read."""
 _QUOTE_LINES: Final = PhrasePattern(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
 _QUOTES: Final = PhrasePattern(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
@@ -226,7 +226,7 @@ _SPEECH_LINES: Final = PhrasePattern(
 _URL: Final = PhrasePattern(r"(?<!\S)(?=\S+?://\S)\S++")
 _SENTENCES: Final = PhrasePattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
-"""Replaces what was cut out: a sentence that lost a part is no longer what was said."""
+"""Replaces text that was cut out: a sentence that lost a part is no longer what was said."""
 _DOT: Final = "\u0001"
 """Replaces the full stop of an abbreviation."""
 
@@ -244,7 +244,7 @@ class StatedFact(Value):
 def read_stated_facts(
     text: str, /, *, speaker: str | None = None, more: Sequence[FactReader] = ()
 ) -> tuple[StatedFact, ...]:
-    """Return the facts that a user's message states outright, in its order; of one topic, the last.
+    """Return the facts that a user's message states outright, in order; for one topic, the last.
 
     `more` are readers of languages that do not ship. Topics carry the speaker's name if one is known, so that two
     people's facts never meet in one slot.
@@ -255,14 +255,14 @@ def read_stated_facts(
     facts_by_topic: dict[tuple[FactKind, str], StatedFact] = {}
     read = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
     for fact in chain(_introduced_names(text, readers, speaker), *read):
-        # Removed first, so that the last statement on a topic also has the last place.
+        # Removed first, so that the last statement on a topic is also in the last position.
         facts_by_topic.pop((fact.kind, fact.topic), None)
         facts_by_topic[fact.kind, fact.topic] = fact
     return tuple(facts_by_topic.values())[:FACTS_PER_MESSAGE]
 
 
 def own_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of the user's own voice."""
+    """Yield the sentences in the user's own voice."""
     return _split_sentences(text, shipped_readers())
 
 
@@ -271,7 +271,7 @@ def _split_sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str
         text = part.compiled.sub(_GAP, text)
     abbreviation = _abbreviation_pattern(readers)
     for line in text.splitlines():
-        # A list or a script is material, unless it asks to remember what follows the colon.
+        # A list or a script is material, unless the user asks to remember what follows the colon.
         if _SPEECH_LINES.compiled.fullmatch(line) and not _is_addressed(line, readers):
             continue
         for raw_sentence in _SENTENCES.compiled.findall(
@@ -302,7 +302,8 @@ def _introduced_names(text: str, readers: tuple[FactReader, ...], speaker: str |
 
 
 def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[StatedFact]:
-    """Yield what each statement of a sentence says; if it was to be remembered and one says nothing, all of it."""
+    """Yield the fact of each statement in a sentence; if it was to be remembered and one has none, the whole
+    sentence."""
     if sentence[-1] in "?？":
         return
     for reader in readers:
@@ -314,7 +315,7 @@ def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str 
         if any(other.unsure.compiled.search(stated) for other in readers):
             return
         parts = [part.strip() for part in reader.joint.compiled.split(stated) if part.strip()]
-        # "In summer, I live in Nice" states nothing: what goes before decides how the rest is meant.
+        # "In summer, I live in Nice" states nothing: the opening words change its meaning.
         own_parts = parts if reader.own.compiled.match(stated) else parts[:1]
         stating = (_first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in own_parts)
         facts = [fact for fact in stating if fact is not None]
@@ -332,7 +333,7 @@ def _statement_clauses(stated: str, reader: FactReader) -> Iterator[str]:
 
 
 def _first_stated_fact(statements: Iterable[StatementForm], speaker: str | None) -> StatedFact | None:
-    """Return the first fact whose topic fits its slot: cut, it could meet another matter there."""
+    """Return the first fact whose topic fits its slot: cut, it could collide with another matter."""
     for form, slots in statements:
         topic = _speaker_topic(form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker)
         if len(topic) <= limits.CANDIDATE_TOPIC_CHARS:
@@ -344,7 +345,7 @@ def _first_stated_fact(statements: Iterable[StatementForm], speaker: str | None)
 
 
 def _as_asked(stated: str, reader: FactReader, speaker: str | None) -> Iterator[StatedFact]:
-    """Yield what was asked to be remembered, in its words, if it is a statement and no errand."""
+    """Yield what the user asked to remember, verbatim, if it is a statement and no errand."""
     is_short = len(stated) < 8 or (stated.isascii() and len(stated.split()) < 3)
     if is_short or reader.errand.compiled.match(stated) or not reader.stating.compiled.search(stated):
         return

@@ -16,7 +16,7 @@ from elytron_core.policy.projection.sections import WishItem
 from elytron_core.text.traits import READ_CHARS
 
 SAME: Final = 0.6
-"""Two sentences speak of the same matter if they share this part of the words of either."""
+"""Two sentences are about the same matter if they share this part of the words of either."""
 
 _WORD: Final = re.compile(r"[a-z][a-z'-]{2,}|[\u3400-\u9fff]+")
 _EMPTY_WORDS: Final = """
@@ -27,20 +27,20 @@ prefer rather really recommend reply respond should show some something stop sug
 there they thing things this too use very want was when whenever with without write you your
 """
 _EMPTY: Final = frozenset(_EMPTY_WORDS.split())
-"""Words that say how one wishes rather than what."""
+"""Words that express how one wishes rather than what."""
 _EMPTY_CHINESE: Final = re.compile(
     r"请|总是|不要|以后|都|再|别|我|更|喜欢|讨厌|不吃|不|过敏|现在|用|了|的|吧|吃|喝|可以|已经|又|对|也|还是|其实|改成|改为|回答|回复"
 )
 _TAKEN_BACK: Final = re.compile(
     r"\b(?:no longer|any ?more|changed my mind|don't (?:need|have) to)\b|不再|不用|不必", re.IGNORECASE
 )
-"""Signs that a speaker takes back what was said before."""
+"""Signs that a speaker revokes something said before."""
 _OTHERWISE: Final = re.compile(
     r"\b(?:again|instead|never ?mind|back to|actually|now|after all|stop|fine|ok(?:ay)?)\b"
     r"|改成|改为|换成|又|现在|算了|取消|可以.{0,6}了|没关系",
     re.IGNORECASE,
 )
-"""Signs that count as such only in a sentence about little else."""
+"""Signs that count only in a sentence about little else."""
 _SHORT: Final = "short|brief|concise|detailed|long|thorough"
 _SLOTS: Final = (
     re.compile(
@@ -59,7 +59,7 @@ _SLOTS: Final = (
     ),
     re.compile(r"\b(?:in)?formal(?:ly)?\b|\bcasual(?:ly)?\b|正式|随意", re.IGNORECASE),
 )
-"""Language, units, name, length and tone: of these there is one at a time."""
+"""Language, units, name, length and tone: only one wish of each applies at a time."""
 
 
 class PersonMessage(Value):
@@ -72,7 +72,7 @@ class PersonMessage(Value):
 
 
 class _LaterSentence(NamedTuple):
-    """A sentence that may take back what was said before it."""
+    """A sentence that may revoke what was said before it."""
 
     speaker: str | None
     text: str
@@ -82,7 +82,7 @@ class _LaterSentence(NamedTuple):
 def standing_wishes(
     latest_first: Iterable[PersonMessage], /, *, is_standing: Callable[[str], bool]
 ) -> tuple[WishItem, ...]:
-    """Return what still holds, latest first: of each message what no later sentence took back.
+    """Return what still applies, latest first: of each message what no later sentence revoked.
 
     `is_standing` returns whether a sentence says what is to hold from now on.
     """
@@ -120,7 +120,7 @@ def _replaces_wish(later: _LaterSentence, wish: str) -> bool:
 
 
 def _matter_words(sentence: str) -> frozenset[str]:
-    """Return the words that say what a sentence is about, plural and singular alike."""
+    """Return the words that say what a sentence is about; plural and singular are equal."""
     words: set[str] = set()
     for word in _WORD.findall(sentence.replace("’", "'").lower()):
         if word[0].isascii():

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Final
 
 TAG: Final = "<memory-"
-"""Beginning of each opening; a plain search for it comes before a pattern, because few texts have one."""
+"""Beginning of every opening; a plain search for it comes before a pattern, because few texts have one."""
 OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 FENCED: Final = re.compile(r"<memory-([0-9a-f]{8,64})>\n(.*?)\n</memory-\1>", re.DOTALL)
 """A whole fence with its mark and body."""
 FENCE_NAME: Final = "<memory-...>"
-"""The fence as texts for a model name it."""
+"""The fence as texts for a model describe it."""
 
 
 class FenceTag(StrEnum):
@@ -54,13 +54,13 @@ def fence_text(body: str, mark: str, /) -> str:
 
 
 def fence_lines(text: str, /) -> list[str]:
-    """Return the lines of `text` that begin as an opening or a closing does."""
+    """Return the lines of `text` that begin like an opening or a closing."""
     beginnings = TAG, closing_of("")[:-1]
     return [line for line in text.split("\n") if line.startswith(beginnings)]
 
 
 def fence_data(data: Mapping[str, object], /) -> str:
-    """Return `data` in a fence as one line of JSON, in which no character can close it.
+    """Return `data` in a fence as one line of JSON in which no character can close it.
 
     The mark follows from the data, so that equal data gives equal bytes.
     """
@@ -69,7 +69,7 @@ def fence_data(data: Mapping[str, object], /) -> str:
 
 
 def is_fenced_data(text: str, /) -> bool:
-    """Return whether `text` is data in its fence, as `fence_data` makes it, and nothing else."""
+    """Return whether `text` is exactly fenced data as `fence_data` makes it."""
     match = FENCED.fullmatch(text)
     return match is not None and match[1] == _data_mark(match[2])
 
@@ -84,7 +84,7 @@ def wrap_block(block: str, /) -> str:
 
 
 def without_wrapped(text: str, /, *, is_answer: bool = False) -> str:
-    """Return `text` without blocks in the proxy's tag; of an answer, also without one that it breaks off in.
+    """Return `text` without blocks in the proxy's tag; for an answer, also without an unfinished one.
 
     If an end is left over, the text before it is part of a block that a stored text closed too early: it goes as well.
     """

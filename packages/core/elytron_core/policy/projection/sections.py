@@ -28,14 +28,14 @@ BRACKETED: Final = (
     r"|THINK|REF|PREFIX|MIDDLE|SUFFIX|CONTROL_\d{1,4}|STREAMING_(?:PAD|WORD)|@BOS@|multimodal"
     r"|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|SYS|unused\d{1,4}|\|\s*[a-z_]{1,20}\s*\|"
 )
-"""Marks between square brackets, perhaps behind a slash: Mistral, Gemma, GLM, EXAONE, BERT and their heirs."""
+"""Marks between square brackets, optionally after a slash: Mistral, Gemma, GLM, EXAONE, BERT and their derivatives."""
 TURNED: Final = r"\[(?=e~\[)|\](?=~b\])|(?<=\]~!b)\[|(?<=\]![dp]~)\[|(?<=[a-z])\[(?=>\[)"
 """One bracket of each mark that MiniMax writes with brackets the wrong way round: `[e~[`, `]~b]`, `]~!b[`, `]!d~[`,
 `]!p~[`, `]<]image[>[` and others of this last form."""
 
 
 ELLIPSIS: Final = "…"
-JOINERS: Final = "\u200c\u200d"  # kept: emoji and Persian need them
+JOINERS: Final = "\u200c\u200d"  # not removed: emoji and Persian need them
 
 
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -50,24 +50,24 @@ does not, because no list of names tells it from a tag."""
 _BRACKETS = re.compile(rf"\[(?=\s*/?\s*(?:{BRACKETED})\s*\])|{TURNED}")
 _ESCAPES: Final = ((_FENCE, "\u2039"), (_BRACKETS, "("))
 _LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()", re.IGNORECASE)
-"""The sign by which an address or the target of a Markdown link begins."""
+"""The character with which an address or the target of a Markdown link begins."""
 _UNLINKED = {"]": "] "}
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{JOINERS}]{{2,}}")
-"""Characters that show nothing and can spell anything; a single one after a letter may have a meaning."""
+"""Invisible characters that can spell anything; a single one after a letter may have a meaning."""
 _SUSPECT = re.compile(rf"[<\[\]{''.join(LOOKALIKES[sign] for sign in '<[]')}]")
-"""A text of other letters than ASCII's without these needs no closer look; most have none."""
+"""A text with non-ASCII letters but without these needs no closer look; most have none."""
 _BARE_OUT = re.compile(f"[{JOINERS}{_SELECTORS}]")
 _BARE = str.maketrans({sign: mark for like, mark in (("[", "("), ("<", "\u2039")) for sign in like + LOOKALIKES[like]})
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
 
 
 def escape_line(text: str, /) -> str:
-    """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
+    """Return `text` as one line that cannot be mistaken for a fence: no breaks, no controls, no fence tag.
 
     Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
     images: a program that shows a model's answer would fetch one from any address that the text gives.
     """
-    # Most names: nothing here can be anything else.
+    # Most names: nothing here needs escaping.
     if text.isalnum() and text.isascii():
         return text
     text = " ".join(text.split())
@@ -96,7 +96,7 @@ def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) ->
 
 
 def escape_links(text: str, /) -> str:
-    """Return `text` escaped, and no address in it a link: it can be read, and what shows it makes nothing to follow.
+    """Return `text` escaped with all addresses defused: they stay readable, but no viewer turns them into links.
 
     A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
     """
@@ -104,43 +104,43 @@ def escape_links(text: str, /) -> str:
 
 
 def unescape_line(text: str) -> str:
-    """Return an escaped text without what escaping makes of the text beside."""
+    """Return an escaped text without the additions of escaping."""
     plain = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
     return plain.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
 
 
 def clip_text(text: str, size: int) -> str:
-    """Return `text`, or its first `size` characters, the last of them an ellipsis."""
+    """Return `text`, or its first `size` characters ending in an ellipsis."""
     return text if len(text) <= size else text[: size - len(ELLIPSIS)] + ELLIPSIS
 
 
 ITEM_CHARS_MAX: Final = 1_200
-"""The longest text of one memory; what is longer is clipped however much room there is."""
+"""Maximum length of one memory's text; longer ones are clipped however much room there is."""
 ITEM_CHARS_MIN: Final = 40
-"""A clipped text is never shorter than this."""
+"""Minimum length of a clipped text."""
 LABEL_CHARS: Final = 48
-"""The longest speaker's name in a line."""
+"""Maximum length of a speaker's name in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class SectionLine:
-    """A memory as one line: its labels before the text, and the text, both escaped."""
+    """A memory as one line: its labels, then its text, both escaped."""
 
     id: str
     head: str
     text: str
     clipped: bool
     source: str
-    """The whole text that it was made of."""
+    """The whole text from which it was made."""
     parts: tuple[tuple[int, int], ...] = ()
     """Start and end of each part of `source` that the text is made of, with a mark between them; without any, the text
     is its beginning."""
     is_outside: bool = False
-    """True if it came from outside, so that no link is left in its text."""
+    """True if it came from outside, so that its text contains no link."""
 
     @property
     def is_faithful(self) -> bool:
-        """True if the line says what its memory says, or its beginning if it was clipped, and nothing else."""
+        """True if the line says exactly what its memory says, or the beginning of it if clipped."""
         shown_text = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
             # More than `line_of` reads, so that its cut changes nothing here.
@@ -152,12 +152,12 @@ class SectionLine:
         )
 
     def with_label(self, label: str) -> "SectionLine":
-        """Return the line with one more label, escaped already, before its own ones."""
+        """Return the line with one more label, already escaped, before its own."""
         own = self.head.removeprefix("- ").removeprefix("[")
         return replace(self, head=f"- [{label} {own}" if own else f"- [{label}] ") if label else self
 
     def fitted(self, room: int) -> "SectionLine | None":
-        """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
+        """Return the line in at most `room` characters: whole, clipped to no less than the minimum, or empty."""
         text_room = room - len(self.head)
         if len(self.text) <= text_room:
             return self
@@ -175,7 +175,7 @@ def line_of(
     most: int = ITEM_CHARS_MAX,
     is_outside: bool = False,
 ) -> SectionLine:
-    """Return a memory as one line, its text, or `parts` of it, escaped and clipped to the longest a line may have.
+    """Return a memory as one line: its text or `parts` of it, escaped and clipped to the maximum line length.
 
     In what came from outside no link is left.
     """
@@ -183,7 +183,7 @@ def line_of(
     source = text
     if parts:
         text = excerpt_text(text, parts)
-    # White space and invisible characters go before the length counts, so more than the longest text is looked at.
+    # White space and invisible characters are removed before measuring, so more than the longest text is read.
     escaped = (escape_links if is_outside else escape_line)(text[: 4 * ITEM_CHARS_MAX])
     is_clipped = len(escaped) > most or len(text) > 4 * ITEM_CHARS_MAX
     return SectionLine(
@@ -206,12 +206,12 @@ def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
 
 @lru_cache(maxsize=4096)
 def format_minute(at: Instant | None) -> str:
-    """Return a time as lines show it, nothing for none."""
+    """Return a time as lines show it; empty for None."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
 
 
 def label_of(speaker: str) -> str:
-    """Return a name as it is written in the brackets of a line."""
+    """Return a name as written in the brackets of a line."""
     return escape_line(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
 
 
@@ -248,7 +248,7 @@ LAYERS: Final = MappingProxyType(
         SectionName.RECALLED: ProjectionLayer.L2,
     }
 )
-"""The layer of each section: what rules the session, what was governed, what is private."""
+"""Layer of each section: session rules, governed content, or private content."""
 
 SHARES_PERCENT: Final = {
     SectionName.SUBJECT: 10,
@@ -263,20 +263,20 @@ SHARES_PERCENT: Final = {
     SectionName.RECALLED: 40,
 }
 RULES_SHARE: Final = 4
-"""Each rule beside the policy text may take one part in four of the room; else what needs it is left out."""
+"""Each rule besides the policy text may take a quarter of the room; otherwise what needs it is left out."""
 PRESSURE_PERCENT: Final = {MemoryPressure.NORMAL: 100, MemoryPressure.CAUTIOUS: 60, MemoryPressure.CRITICAL: 35}
 RECALLED_CHARS_MIN: Final = 500
 RECALLED_CHARS_MAX: Final = 4_800
-"""The least and the most characters in which a recalled message is shown, if it has them."""
+"""Minimum and maximum characters of a recalled message, if it is that long."""
 RECALLED_SPARE: Final = 640
-"""Characters of recalled memories beyond the room: those that are in the block already are left out."""
+"""Characters of recalled memories beyond the room, because those already in the block are left out."""
 BEST_SHARE: Final = 4
-"""The best of them may take one part in four of the block, the next one in eight, then one in twelve, and so on."""
+"""The best one may take a quarter of the block, the next an eighth, then a twelfth, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilledSection:
-    """A section with what fitted into its room, in the order it is shown."""
+    """A section with the items that fitted, in display order."""
 
     name: SectionName
     room: int
@@ -305,7 +305,7 @@ class FilledSection:
 
 
 def heading_of(name: SectionName, note: str = "", /) -> str:
-    """Return the line above a section, with a note on what stands below it."""
+    """Return the heading of a section, with a note on its contents."""
     return f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
 
 
@@ -317,7 +317,7 @@ def fill_section(
     note: str = "",
     places: Mapping[str, int] = MappingProxyType({}),
 ) -> FilledSection:
-    """Return the section with what fits into `room`, its heading, `note` included, paid by the first line.
+    """Return the section with what fits into `room`; the heading, including `note`, is charged to the first line.
 
     With `places` of the memories, the lines that fit are in that order.
     """
@@ -353,7 +353,7 @@ def fill_section(
 
 
 def recalled_chars(place: int, budget: int, /) -> int:
-    """Return the longest that the recalled message at `place`, from 1 on, is shown in a block of `budget` characters.
+    """Return the maximum length of the recalled message at `place`, from 1 on, in a block of `budget` characters.
 
     An answer takes a few sentences, so parts of many messages are shown rather than one whole; the better a message is,
     the more of it.
@@ -362,12 +362,12 @@ def recalled_chars(place: int, budget: int, /) -> int:
 
 
 def budget_of(max_chars: int, pressure: MemoryPressure, room_percent: int = 100) -> int:
-    """Return how many characters a block may have: the request's bound, shrunk by pressure or by the host's room."""
+    """Return the character limit of a block: the request's, reduced by pressure or the host's room."""
     return max(max_chars, 0) * min(PRESSURE_PERCENT[pressure], room_percent) // 100
 
 
 class StandingFact(Value):
-    """A fact that is in every block; `at` is when it was last observed."""
+    """A fact in every block; `at` is when it was last observed."""
 
     id: str
     kind: facts.FactKind
@@ -380,7 +380,7 @@ class StandingFact(Value):
 
 
 class StandingSkill(Value):
-    """A procedure that is in every block."""
+    """A procedure in every block."""
 
     id: str
     title: str
@@ -388,7 +388,7 @@ class StandingSkill(Value):
 
 
 class LabelledItem(Value):
-    """A text with a label: of the subject, a private document, the state of work, or a hint of the host's."""
+    """A text with a label: of the subject, a private document, the state of work, or a host's hint."""
 
     id: str
     label: str
@@ -396,12 +396,12 @@ class LabelledItem(Value):
 
 
 class WishItem(Value):
-    """A wish that is to hold: the sentences of one message that say so, in its words."""
+    """A standing wish: the sentences of one message that state it, verbatim."""
 
     id: str
     text: str
     is_whole: bool = True
-    """True if the message says nothing else, so that it is not recalled again."""
+    """True if the message says nothing else, so it is not recalled again."""
     speaker: str | None = None
     at: Instant | None = None
 
@@ -433,13 +433,13 @@ class RecalledItem(Value):
     speaker: str | None = None
     at: Instant | None = None
     place: int = 0
-    """Its place in the order of time among the recalled memories."""
+    """Its chronological position among the recalled memories."""
     score: float = 0.0
     is_overtaken: bool = False
-    """True if a later word on the same matter is shown above it."""
+    """True if a later statement on the same matter is shown above it."""
     is_outside: bool = False
     """True if it came from outside: a tool, a page, a document."""
     hint: FreshnessHint | None = None
-    """The check that it needs before it is relied on."""
+    """The check it needs before use."""
     parts: tuple[tuple[int, int], ...] = ()
-    """Start and end of each part that is shown of a text too long to be shown whole; without any, all of it."""
+    """Start and end of each part shown of a text too long to be shown whole; without any, all of it."""

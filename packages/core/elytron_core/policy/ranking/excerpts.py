@@ -9,22 +9,22 @@ from typing import Final, NamedTuple
 from elytron_core.text.traits import TextTrait, read_traits
 
 READ_CHARS: Final = 40_000
-"""The part of a text that is looked through."""
+"""The part of a text that is searched."""
 TERMS_MOST: Final = 24
-"""The most terms of a query that are looked for."""
+"""Maximum number of query terms."""
 SENTENCE_CHARS: Final = 400
-"""A longer sentence is taken as several."""
+"""A longer sentence is split."""
 BESIDE: Final = 0.4
-"""The share that a sentence gets of its better neighbour's worth: it may explain the one before it."""
+"""Share of its better neighbour's value that a sentence gets: it may explain the one before it."""
 FIRST: Final = 0.1
-"""The worth of the first sentence by itself: it says what the others are about."""
+"""Value of the first sentence by itself: it says what the others are about."""
 BETWEEN: Final = " … "
 """Replaces sentences that were left out."""
 
 SENTENCE: Final = re.compile(rf"[^.!?。！？\n]{{1,{SENTENCE_CHARS}}}(?:[.!?。！？]+(?=\s|$|[^\x00-\x7f])|\n+|[.!?])?")
 
 PIECE_CHARS: Final = 25
-"""A shorter sentence is part of the next one: it says nothing by itself."""
+"""A shorter sentence is joined to the next one, because it says nothing by itself."""
 
 Span = tuple[int, int]
 
@@ -48,7 +48,7 @@ def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
 
 
 def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ...]:
-    """Return the parts of `text`, in order and up to `size` characters together, that hold most of `terms`.
+    """Return the parts of `text`, in order and up to `size` characters in total, that contain most of `terms`.
 
     Parts are whole sentences. A term counts where a word begins with it; the less often the text says it, the more.
     """
@@ -74,7 +74,7 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
 
 
 def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
-    """Return what each sentence holds of the terms."""
+    """Return the value of each sentence by its terms."""
     # Longest first, because an alternation takes the first that matches.
     sorted_terms = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
     if not sorted_terms:
@@ -89,7 +89,7 @@ def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str])
 
 
 def _join_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the spans, those that meet as one."""
+    """Return the spans, with touching ones merged."""
     joined = [spans[0]]
     for start, end in spans[1:]:
         if start == joined[-1][1]:
@@ -100,39 +100,39 @@ def _join_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 LONG_CHARS: Final = 260
-"""A shorter message, two or three sentences, is about one thing."""
+"""A shorter message, of two or three sentences, is about one thing."""
 SENTENCE_READ_CHARS: Final = 8_000
-"""The part of a message that is looked through."""
+"""The part of a message that is searched."""
 FITS: Final = 0.5
-"""The share that is added to a sentence's worth if it has what the answer is likely to have,"""
+"""Share added to a sentence's value if it has what the answer probably has,"""
 ASKS: Final = 0.3
-"""and the share taken off if it asks: a question states nothing."""
+"""and share subtracted if it is a question, which states nothing."""
 _ASKS: Final = int(TextTrait.ASKS)
 
 
 class ScoredSentence(NamedTuple):
-    """The terms of a sentence, its traits, and how informative it is."""
+    """A sentence's terms, its traits, and how informative it is."""
 
     terms: tuple[str, ...]
     traits: int
-    """The sum of its traits: a flag's own operators take most of the time of a comparison."""
+    """Sum of its traits: a flag's own operators would take most of the time of a comparison."""
     factuality: float
 
 
 class SoughtWords(NamedTuple):
-    """Words of a query to look for: for each term the words that it matches and how far, and the worth of each word."""
+    """Query words to look for: for each term the words it matches and how well, and each word's weight."""
 
     stands_for: Mapping[str, Sequence[tuple[int, float]]]
     worths: Sequence[float]
 
 
 class NearestSentence(NamedTuple):
-    """Comparison of the sentence that is nearest to a query with the whole message."""
+    """Comparison of the sentence nearest to a query with the whole message."""
 
     gain: float
-    """Its worth less that of all sentences together as one; below 0 if the words are far apart."""
+    """Its value minus that of all sentences as one; negative if the words are far apart."""
     share: float
-    """The share of the query's words that it holds, by what they are worth."""
+    """Share of the query's words that it contains, by weight."""
     factuality: float
     """The information in the sentence, as `read_traits` counts it."""
 
@@ -146,7 +146,7 @@ def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[S
 def nearest_sentence(
     sentences: Sequence[ScoredSentence], sought: SoughtWords, fits: TextTrait, /
 ) -> NearestSentence | None:
-    """Return how the nearest of a message's `sentences` compares with all; None if none has what is looked for.
+    """Return how the nearest of a message's `sentences` compares with all of them; None if none matches.
 
     `fits` is what the answer is likely to have.
     """

@@ -30,7 +30,7 @@ WEAK_SHORT_WORDS: Final = 2
 
 
 class FactWeights(Value):
-    """The points for each sign that a fact is meant or is worth something."""
+    """Points for each sign that a fact matches or is valuable."""
 
     topic_exact: float = 14
     topic_contains: float = 10
@@ -40,10 +40,10 @@ class FactWeights(Value):
     term_content: float = 2
     term_keyword: float = 3
     grounding_share: float = 0.5
-    """The share of a term's points that a word of the grounding gets."""
+    """Share of a term's points for a word from the grounding."""
     trigram_max: float = 18
     trigram_floor: float = 0.3
-    """Texts less alike than this share no more than every two texts do."""
+    """Texts less similar than this share only what any two texts do."""
     trigram_reach: int = 3
     """Texts of more than this many times the query's length are not compared."""
 
@@ -55,7 +55,7 @@ class FactWeights(Value):
     day_shared: float = 32
     month_shared: float = 24
     year_shared: float = 12
-    """Only with a year in the content or the validity: most facts were observed in the year that is asked for."""
+    """Only with a year in the content or validity, because most facts were observed in the requested year."""
     temporal_max: float = 64
 
     evidence_each: float = 6
@@ -70,7 +70,7 @@ class FactWeights(Value):
         facts.FactAuthority.IMPORTED: 2,
         facts.FactAuthority.ASSISTANT_SELF_CLAIM: 0,
     }
-    """Far inside the bound of 64, so that who said it decides between facts that match alike."""
+    """Well below the maximum of 64, so that authority decides between equally matching facts."""
     same_chat: float = 6
     recent_week: float = 6
     recent_month: float = 3
@@ -99,7 +99,7 @@ class FactQuery(Value):
 
 
 class ScoredFact(NamedTuple):
-    """A fact with its points for matching. Those for its worth are counted on request: most facts are never shown."""
+    """A fact with its match points. Value points are computed on request, because most facts are never shown."""
 
     fact: facts.Fact
     match: float
@@ -108,16 +108,16 @@ class ScoredFact(NamedTuple):
     query: FactQuery
     weights: FactWeights = STANDARD
     favour: float = 0.0
-    """The points by which its plane is favoured, beside its own."""
+    """Points by which its plane is favoured, in addition to its own."""
 
     @property
     def score(self) -> float:
-        """Return all its points."""
+        """Return the total points."""
         return sum(_worth_points(self.fact, self.query, self.weights), self.match)
 
     @property
     def signals(self) -> dict[str, float]:
-        """Return each part that is not 0."""
+        """Return each non-zero part."""
         parts = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
         return {name: points for name, points in zip(FACT_SIGNALS, parts, strict=True) if points}
 
@@ -132,13 +132,13 @@ FACT_SIGNALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A query made ready to be compared with many texts."""
+    """A query prepared for comparison with many texts."""
 
     text: str
     terms: tuple[tuple[tuple[str, ...], float], ...]
-    """The signs of each term, and what share of a term's points it counts."""
+    """The forms of each term, and its share of a term's points."""
     phrase: tuple[str, ...]
-    """The signs of the whole text."""
+    """The forms of the whole text."""
     grams: frozenset[str]
     marks: similarity.TrigramDigest
     """Of these."""
@@ -148,7 +148,7 @@ class PreparedQuery:
 
 @dataclass(frozen=True)
 class PreparedFact:
-    """A fact, and what it says in normal form, its words padded to be looked through."""
+    """A fact with its content normalised and padded for searching."""
 
     fact: facts.Fact
     topic: str
@@ -162,24 +162,24 @@ class PreparedFact:
 
     @cached_property
     def content_grams(self) -> similarity.TrigramDigest:
-        """Return the trigrams of what it says; most facts say too much to be compared as a whole."""
+        """Return the content's trigrams; most contents are too long to be compared as a whole."""
         return _grams_of(self.content)
 
 
 def prepare_fact(fact: facts.Fact, /) -> PreparedFact:
-    """Return `fact` with what it says, made ready to be compared with many queries."""
+    """Return `fact` prepared for comparison with many queries."""
     return PreparedFact(
         fact,
         topic=similarity.pad_words(similarity.normalise_text(fact.topic)),
         content=similarity.pad_words(similarity.normalise_text(fact.content)),
-        # No sign has a line break, so that none is found across two keywords.
+        # No form has a line break, so that none matches across two keywords.
         keywords="\n".join(similarity.pad_words(similarity.normalise_text(keyword)) for keyword in fact.keywords),
         entities=tuple(similarity.normalise_text(entity) for entity in fact.entities),
     )
 
 
 class _QueryTerm(NamedTuple):
-    """A term's signs, twice the same if it has one, and its points in the topic, content and keywords of a fact."""
+    """A term's forms (the same twice if it has one), and its points in a fact's topic, content and keywords."""
 
     sign: str
     other: str
@@ -189,19 +189,19 @@ class _QueryTerm(NamedTuple):
 
 
 class _QueryComparison(NamedTuple):
-    """A query beside the weights that its terms are worth."""
+    """A query with the weights of its terms."""
 
     query: PreparedQuery
     weights: FactWeights
     terms: tuple[_QueryTerm, ...]
     topic: str | None
-    """The topic that the query is, padded; None where it holds nothing."""
+    """The topic that the query is, padded; None if it is empty."""
     longest: int
-    """Padded texts of more characters are not compared with the whole query."""
+    """Padded texts longer than this are not compared with the whole query."""
 
 
 def is_weak(text: str, /) -> bool:
-    """Return whether a query is too short to be read alone: at most 6 characters, or at most 12 and two words."""
+    """Return whether a query is too short to stand alone: at most 6 characters, or at most 12 and two words."""
     bare = text.strip()
     return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
 
@@ -226,7 +226,8 @@ def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQue
 def score_facts(
     facts: Sequence[PreparedFact], query: FactQuery, *, weights: FactWeights = STANDARD
 ) -> list[ScoredFact]:
-    """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
+    """Return the matching facts in the given order; those of the slot that `kind:topic` names; or all if none
+    matches."""
     slot = _slot_named(query.text)
     # A query may contain a colon by chance: it names a slot only if there is one.
     slot_facts = [prepared for prepared in facts if _slot_of(prepared.fact) == slot] if slot else []
@@ -241,7 +242,7 @@ def score_facts(
 
 
 def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
-    """Return scored facts by all their points.
+    """Return scored facts by their total points.
 
     Equal points fall to the later observation, then to the later recording, so the order never depends on the one
     given.
@@ -251,7 +252,7 @@ def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
 
 
 def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
-    """Return up to `limit` of `scored`: all of them as they come, else best first, taken in three passes.
+    """Return up to `limit` of `scored`: all in their order if they fit, otherwise best first in three passes.
 
     First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
     """
@@ -303,12 +304,12 @@ def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryCom
 
 
 def _matching_points(fact: PreparedFact, comparison: _QueryComparison) -> tuple[float, ...]:
-    """Return the points for matching, in the order of their names."""
+    """Return the match points in the order of their names."""
     prepared, weights, terms, whole, longest = comparison
     topic, content, keywords = fact.topic, fact.content, fact.keywords
     term_points = 0.0
     for sign, other, in_topic, in_content, in_keyword in terms:
-        # As `has_any` looks, without a call for each: this is done for every fact and term.
+        # Inlined `has_any`, because this runs for every fact and term.
         has_two = other is not sign
         if sign in topic or (has_two and other in topic):
             term_points += in_topic
@@ -333,7 +334,7 @@ def _matching_points(fact: PreparedFact, comparison: _QueryComparison) -> tuple[
 
 
 def _trigram_points(fact: PreparedFact, prepared: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
-    """Return the points for the likeness by trigrams of the query and the topic or content, whichever is likest."""
+    """Return the points for trigram similarity of the query to the topic or content, whichever is higher."""
     floor, best = weights.trigram_floor, 0.0
     # The upper bound is cheap and leaves few texts to compare.
     if len(fact.topic) <= longest and similarity.likeness_at_most(prepared.marks, fact.topic_grams) >= floor:
@@ -372,7 +373,7 @@ def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWei
 
 
 def _worth_points(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
-    """Return the points for what it is worth, in the order of their names."""
+    """Return the value points in the order of their names."""
     evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
     return (
         min(evidence, weights.evidence_max),
@@ -396,7 +397,7 @@ def _by_freshness(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> f
 
 
 def by_age(age_ms: int, /, *, week: float, month: float) -> float:
-    """Return the points for something that old: `week` up to 7 days, `month` up to 30, then none."""
+    """Return points by age: `week` up to 7 days, `month` up to 30, then none."""
     if age_ms <= 7 * DAY_MS:
         return week
     return month if age_ms <= 30 * DAY_MS else 0

@@ -16,7 +16,7 @@ from elytron_core.planes.embedding import ModelReach
 Memory = TypeVar("Memory", bound="ScoredMemory")
 
 ASKS_MOST: Final = 6.0
-"""The margin of a prompt counts no further than this, either way."""
+"""A prompt's margin is clipped to this, either way."""
 OPEN_FROM: Final = 0.5
 DOUBTFUL_FROM, DOUBTFUL_FIRST, DOUBTFUL_CONTEXT = 0.73, 0.1, 0.5
 """What a strict gate wants of hits that may not answer: this chance, and this estimate for the first one or this share
@@ -30,7 +30,7 @@ _SMALL_LOG, _GROWTH = 2.5, 4.0
 
 
 class GateSigns(NamedTuple):
-    """What a plane's search says of whether its memories are wanted."""
+    """A plane's search signals on whether its memories are wanted."""
 
     evidence: float
     searched: int
@@ -39,13 +39,13 @@ class GateSigns(NamedTuple):
 
 
 class GateWeights(NamedTuple):
-    """The weights of a logistic model of whether a question that memory answers was asked."""
+    """Weights of a logistic model of whether the query asks memory."""
 
     intercept: float
     evidence: float
     asks: float
     size: float
-    """Taken off for the likeness that the best of so many memories has by chance."""
+    """Subtracted for the similarity that the best of so many memories has by chance."""
     context: float
     """Counts in full from some 700 memories on, not at all up to 12."""
 
@@ -53,29 +53,29 @@ class GateWeights(NamedTuple):
 WORDED: Final = GateWeights(4.94, 8.10, 0.939, 2.34, 4.10)
 """Without an encoder."""
 ENCODED: Final = GateWeights(2.55, 6.55, 0.946, 1.61, 3.13)
-"""With one of English, by `minilm`."""
+"""With an English encoder, by `minilm`."""
 ENCODED_MANY: Final = GateWeights(2.98, 7.16, 0.930, 1.73, 3.95)
-"""With one of many languages, by `e5`."""
+"""With a multilingual encoder, by `e5`."""
 _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY})
 
 
 def gate_chance(signs: GateSigns, asks: float, /) -> float:
-    """Return the estimate, 0 to 1, that the memories found are wanted; it is open from a half on."""
+    """Return the estimate, 0 to 1, that the memories are wanted; the gate is open from 0.5 on."""
     intercept, *weights = _WEIGHTS[signs.encoder]
     total = intercept + sum(map(mul, weights, gate_features(signs, asks)))
     return 1.0 / (1.0 + math.exp(-total))
 
 
 def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
-    """Return what the weights behind the intercept multiply."""
+    """Return the factors of the weights after the intercept."""
     log = math.log(max(signs.searched, 2))
     growth = min(max((log - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
-    # The highest of N draws of chance lies near the root: so one mark serves small and large spaces.
+    # The expected maximum of N random draws grows with this root, so one threshold serves small and large spaces.
     return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log), growth * signs.context
 
 
 def clipped_margin(margin: float, /) -> float:
-    """Return a classifier's margin as far as it counts; one that is no number asks nothing."""
+    """Return a classifier's margin, clipped; one that is no number counts as not asking."""
     return -ASKS_MOST if math.isnan(margin) else min(max(margin, -ASKS_MOST), ASKS_MOST)
 
 
@@ -87,7 +87,7 @@ def gate_numbers(
     is_answered: bool,
     named_planes: Iterable[RecallPlane] = (),
 ) -> tuple[RecallGateNumbers, ...]:
-    """Return what the gate decides about each plane; `named_planes` are those that the query names a memory of.
+    """Return the gate's decision about each plane; `named_planes` are those with a memory that the query names.
 
     `is_answered` says whether the search estimates that one of the best hits answers.
     """
@@ -120,7 +120,7 @@ def strict_numbers(numbers: Sequence[RecallGateNumbers], first: float, /) -> tup
 
 
 class ScoredMemory(Protocol):
-    """A memory in the order of a recall."""
+    """A memory with its position in a recall."""
 
     @property
     def plane(self) -> RecallPlane: ...
@@ -129,7 +129,7 @@ class ScoredMemory(Protocol):
 
 
 def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNumbers], /) -> tuple[Memory, ...]:
-    """Return the memories of the planes that are open: the first, and further ones that are not far behind the best."""
+    """Return the memories of open planes: the first ones, and further ones not far behind the best."""
     planes = {row.plane for row in numbers if row.is_open}
     admitted = [memory for memory in ordered if memory.plane in planes]
     least = admitted[0].score * LEAST_SHARE if admitted else 0.0
@@ -138,7 +138,7 @@ def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNum
 
 
 def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:
-    """Return the account of the gate."""
+    """Return the gate's report."""
     return RecallGateReport(
         is_open=any(row.is_open for row in numbers), planes=tuple(numbers), left_out=max(left_out, 0)
     )

@@ -24,7 +24,7 @@ FOUND_SCORE: Final = 0.65
 READ_CHARS: Final = 600
 """The part of a hit that is read."""
 LEAD_AMONG: Final = 10
-"""From so many others on a lead counts in full."""
+"""From this many others on a lead counts in full."""
 _WORD: Final = re.compile(r"\w+")
 _NAME: Final = re.compile(r"[^\W\d_]*[A-Z][^\W_]*\d*[^\W_]*|\w*\d\w*")
 _KINDS: Final = ("colour", "price", "age", "measure", "duration", "count", "code", "time", "name")
@@ -34,29 +34,30 @@ class FirstHitSigns(NamedTuple):
     """Signs that the first hit answers."""
 
     evidence: float
-    """The evidence of its plane's search."""
+    """Evidence from its plane's search."""
     few: float
-    """1 if the search was among few statements, 0 if it was in talk or among many."""
+    """1 if the search was among few statements, 0 in talk or among many."""
     unshared: float
-    """The likeness of what the question and the hit do not share; 1 if the hit has every word of the question."""
+    """Similarity of the parts that the question and the hit do not share; 1 if the hit has every word of the
+    question."""
     coverage: float
-    """The share of the question's words in the hit, counted by rarity."""
+    """Share of the question's words in the hit, weighted by rarity."""
     lead: float
-    """The distance of the next hit behind it, as a share of its sum; 0 if another was better by signals."""
+    """Distance to the next hit, as a share of its sum; 0 if another was better by signals."""
     searched: int
-    """The number of memories searched; among few of them a lead says little."""
+    """Number of memories searched; among few of them a lead says little."""
     lacks_value: bool
-    """True if the question asks for a kind of value, and the hit has none."""
+    """True if the question asks for a kind of value that the hit lacks."""
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """What the weights behind the intercept multiply."""
+        """Factors of the weights after the intercept."""
         few, lead = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
         return self.evidence, few, few * self.unshared, few * self.coverage, lead, float(self.lacks_value)
 
 
 class FirstHitWeights(NamedTuple):
-    """The weights of a logistic model of whether the first hit answers."""
+    """Weights of a logistic model of whether the first hit answers."""
 
     intercept: float
     evidence: float
@@ -78,14 +79,14 @@ def first_hit_chance(signs: FirstHitSigns, /) -> float:
 
 
 def recall_outcome(answered: float, first: float, /) -> RecallOutcome:
-    """Return the outcome for the estimates that one of the best hits answers, and that the first one does."""
+    """Return the outcome from the estimates that one of the best hits answers, and that the first one does."""
     if answered < limits.PROJECTED_SCORE:
         return RecallOutcome.NOTHING
     return RecallOutcome.FOUND if first >= FOUND_SCORE else RecallOutcome.DOUBTFUL
 
 
 def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[str, str]:
-    """Return both texts without the words that they share; `terms` gives the terms of a text."""
+    """Return both texts without their shared words; `terms` extracts the terms of a text."""
     text = text[:READ_CHARS]
     shared = set(terms(query)).intersection(terms(text))
     if not shared:
@@ -100,18 +101,18 @@ def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]],
 
 @remember_answers(256)
 def value_kind(question: str, /) -> str | None:
-    """Return the kind of value that an English question asks for, if it asks for one that can be told by its form."""
+    """Return the kind of value that an English question asks for, if its form can be recognised."""
     lowered, patterns = " ".join(question.lower().replace("’", "'").split()), pattern_table("values")
     return next((kind for kind in _KINDS if patterns[f"asks_{kind}"].search(lowered)), None)
 
 
 def lacks_value(question: str, rest: str, /) -> bool:
-    """Return whether `question` asks for a value, and `rest`, what a text has beyond the question's words, has none."""
+    """Return whether `question` asks for a value that `rest`, a text without the question's words, lacks."""
     kind = value_kind(question)
     if kind is None:
         return False
     if kind == "name":
-        # The first word of a sentence has a capital in any case.
+        # The first word of a sentence is capitalised in any case.
         heads = (rest[: name.start()].rstrip() for name in _NAME.finditer(rest))
         return not any(head and head[-1] not in ".!?:" for head in heads)
     return pattern_table("values")[kind].search(rest.lower()) is None

@@ -24,16 +24,17 @@ from elytron_core.text.traits import TextTrait, pattern_table
 
 
 class QuestionLabel(StrEnum):
-    """Label of what a question wants: none, one or several. The last four are heeded in languages without patterns."""
+    """Labels of what a question asks for: none, one or several. The last four are used in languages without
+    patterns."""
 
     ASSISTANT = "assistant"
     """It asks for what the assistant said."""
     LATEST = "latest"
-    """It asks how things are now, of several answers over time."""
+    """It asks for the current state, out of several answers over time."""
     RETELLING = "retelling"
-    """It asks for an account of what was said: a summary, an order, the course of something."""
+    """It asks for an account of what was said: a summary, an order, a development."""
     SEVERAL = "several"
-    """Its answer is likely to be in several places: a list, a count, something that two have in common."""
+    """Its answer is probably in several places: a list, a count, a common property."""
     TIME = "time"
     """It asks when, or how long."""
     NUMBER = "number"
@@ -43,7 +44,7 @@ class QuestionLabel(StrEnum):
 
 
 class AnswerOwner(StrEnum):
-    """Side of a conversation whose words a question is after."""
+    """Side of a conversation whose words a question asks for."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -58,25 +59,25 @@ class AnswerVersion(StrEnum):
 
 
 class ReadQuestion(NamedTuple):
-    """A question, with what its words say of the answer that it wants."""
+    """A question, and what its words imply about the answer."""
 
     text: str
-    """The text to look for: the question without times relative to now and without the words that ask for an account,
-    if more is in it."""
+    """The text to search for: the question without relative times and words that ask for an account, unless nothing
+    else is left."""
     fits: TextTrait
-    """Traits that the answer is likely to have; none if any text will do."""
+    """Traits that the answer probably has; none if any text will do."""
     heeds: TextTrait
     """The standing statements to consider: all of them if something is to be made or advised on any matter; otherwise
-    those that are to hold on the occasion that the question is about."""
+    those for the occasion of the question."""
     wants_several: bool
-    """True if the answer is likely to be in several places: a list, a count, something that two have in common."""
+    """True if the answer is probably in several places: a list, a count, a common property."""
     owner: AnswerOwner
     version: AnswerVersion
     spans: tuple[TimeSpan, ...]
     retells: bool = False
-    """True if it asks for an account of what was said: a summary, an order, the course of something."""
+    """True if it asks for an account of what was said: a summary, an order, a development."""
     anchor: TimeAnchor | None = None
-    """The event by which it names a time, if it names it by no date."""
+    """The event by which it names a time, if it names no date."""
 
 
 class _QuestionOpening(NamedTuple):
@@ -86,7 +87,7 @@ class _QuestionOpening(NamedTuple):
     chinese: re.Pattern[str]
 
     def is_of(self, lowered: str, /) -> bool:
-        """Return whether the question begins so, or has it."""
+        """Return whether the question begins so, or contains it."""
         return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
 
 
@@ -105,7 +106,7 @@ _ASIDE_SIGNS: Final = (
     "discuss", "talk", "spoke", "first", "from ", "one after", "chronolog", "whole", "full", "entire", "complete",
     "everything", "all ", "know", "stage", "phase", "milestone", "event",
 )  # fmt: skip
-"""A text without these has no aside that asks for an account."""
+"""A text without these contains no request for an account."""
 _PHRASES: Final = pattern_table("questions")
 PATTERN_LANGUAGES: Final = frozenset(("", "en", "zh"))
 """The languages whose questions have patterns."""
@@ -118,7 +119,7 @@ def read_question(
 
     `labels` are what a classifier says of it, `language` is the code of its language, empty if it is English.
     """
-    # Times relative to now are counted in days.
+    # Relative times are counted in days.
     return _read_question(text, Instant(now - now % DAY_MS), frozenset(labels), language)
 
 
@@ -154,7 +155,7 @@ def _read_question(text: str, day: Instant, labels: frozenset[QuestionLabel], la
 
 
 def question_forms(text: str, /) -> frozenset[QuestionLabel]:
-    """Return the labels of an English or Chinese question that its words show."""
+    """Return the labels that an English or Chinese question's words show."""
     return _question_forms(" ".join(text.lower().split()))
 
 
@@ -171,7 +172,7 @@ def _owner_trait(owner: AnswerOwner, /, *, is_request: bool) -> TextTrait:
 
 
 def without_asking(text: str, lowered: str, /) -> str:
-    """Return `text`, which is `lowered` in small letters, without the words that ask for an account.
+    """Return `text`, lower-cased in `lowered`, without the words that ask for an account.
 
     Such words ("walk me through", "what I said about", "in which order") are no words of what was said, and would find
     messages that have them by chance.
@@ -181,7 +182,7 @@ def without_asking(text: str, lowered: str, /) -> str:
 
 
 def _looked_for(text: str, lowered: str, language: str) -> str:
-    """Return `text` without what asks for an account and without times relative to now; all of it if none is left."""
+    """Return `text` without words that ask for an account and relative times; all of it if nothing is left."""
     statement = without_asking(text, lowered)
     return next((bare for bare in (without_relative(statement, language), statement) if bare.strip(_NO_WORD)), text)
 
@@ -198,7 +199,7 @@ def _has_phrase(name: str, lowered: str) -> bool:
 
 
 def encoder_query(query: str, speakers: Iterable[str], /) -> str:
-    """Return `query` with the speakers' names read as the first person.
+    """Return `query` with the speakers' names replaced by the first person.
 
     An encoder takes a name for a person who is addressed, and so finds what was said to that person; the person's own
     messages say "I" and "my". Names are known by their capitals: a `Will` is a speaker, a `will` is not.
@@ -276,9 +277,9 @@ def _value_kind(value: Scalar) -> type:
 
 
 WINDOW: Final = 10
-"""The best hits that are looked at, under any limit, so that a page goes on where the one before it ended."""
+"""The best hits examined under any limit, so that a page continues where the one before it ended."""
 SHARED_COVERAGE: Final = 0.5
-"""The least share of the query's words, counted by rarity, that both hold."""
+"""Minimum share of the query's words, weighted by rarity, that both contain."""
 
 _CHANGES: Final = pattern_table("changes")
 _WORD: Final = re.compile(r"[a-z]+")
@@ -290,18 +291,18 @@ _TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)"
 
 
 class BestMessage(NamedTuple):
-    """A message among the best: whose it is, its place in time, and the share of the query's words that it holds."""
+    """One of the best messages: its author, its position in time, and its share of the query's words."""
 
     speaker: str | None
     role: str | None
     place: int
-    """Its place in the order of time: a later message has a higher one."""
+    """Its chronological position: a later message has a higher one."""
     coverage: float
     text: str
 
 
 def asks_how_things_are(query: str, /) -> bool:
-    """Return whether a question is about how things are, not about the past and not for a full account."""
+    """Return whether a question is about the current state, not about the past or a full account."""
     lowered = " ".join(query.lower().split())
     if _CHANGES["past"].search(lowered):
         return False
@@ -311,7 +312,7 @@ def asks_how_things_are(query: str, /) -> bool:
 
 
 def last_words(messages: Sequence[BestMessage | None], query: str, /) -> dict[int, int]:
-    """Return for the places of messages that were overtaken the place of the last word on what `query` asks for."""
+    """Return for each superseded message's position that of the latest statement on what `query` asks for."""
     question = _question_pattern(query)
     overtaken: dict[int, int] = {}
     changes = [place for place, each in enumerate(messages) if each is not None and _speaks_of_change(each.text)]
@@ -326,23 +327,24 @@ def last_words(messages: Sequence[BestMessage | None], query: str, /) -> dict[in
                     filter(_CHANGES["change"].search, _telling_sentences(messages[other], question))
                 )
         of_older = _number_signs(_telling_sentences(older, question))
-        # Both must have a number, or both none: only such sentences can be two values of one thing.
+        # Both must have a number, or neither: only such sentences can be two values of one thing.
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
-            # Among equals the better hit counts, which has the lower place.
+            # Among equals the better hit counts, which has the lower position.
             overtaken[place] = max(later, key=lambda other: (_query_coverage(messages[other]), -other))
     return {place: _last_word_place(place, overtaken) for place in overtaken}
 
 
 def _last_word_place(place: int, overtaken: dict[int, int]) -> int:
-    """Return the last word behind a message; each is later than the one before it, so there is an end."""
+    """Return the latest statement after a message; each is later than the one before it, so the loop ends."""
     while place in overtaken:
         place = overtaken[place]
     return place
 
 
 def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
-    """Return the places 0 to `count` with each last word right before the first message that it overtook."""
+    """Return the positions 0 to `count` with each latest statement right before the first message that it
+    superseded."""
     order: list[int] = []
     for place in range(count):
         last = overtaken.get(place)
@@ -362,7 +364,8 @@ def _speaks_of_change(text: str) -> bool:
 
 @cache
 def _unchanging_words() -> frozenset[str]:
-    """Return words without one of which an English text speaks of no change: looked for first, for it takes less."""
+    """Return words of which an English text that mentions a change contains at least one; checked first because it is
+    faster."""
     return _CHANGES.words("changing")
 
 
@@ -378,13 +381,13 @@ def _number_signs(sentences: Iterable[str]) -> frozenset[bool]:
 
 
 def _question_pattern(query: str) -> re.Pattern[str] | None:
-    """Return a pattern for the words of an English question that are more than its form; None if it has none."""
+    """Return a pattern for the content words of an English question; None if it has none."""
     words = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
     return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
 
 
 def _telling_sentences(message: BestMessage | None, question: re.Pattern[str] | None) -> list[str]:
-    """Return the sentences, in small letters, that are no questions and have a word of what is asked for."""
+    """Return the lower-cased sentences that are no questions and contain a word of the query."""
     sentences: list[str] = _TELLS.findall(message.text.lower()) if message is not None else []
     return [each for each in sentences if question is None or question.search(each)]
 

@@ -18,11 +18,11 @@ from elytron_core.policy.skills import skill_quality, state_of
 from elytron_core.text import similarity
 
 SKILLS_MAX: Final = 4
-"""More procedures than this help no one turn."""
+"""More procedures than this do not help a turn."""
 
 
 class SkillWeights(Value):
-    """The points for each sign that a skill is meant or is worth something."""
+    """Points for each sign that a skill matches or is valuable."""
 
     topic_exact: float = 14
     title_contains: float = 10
@@ -37,7 +37,7 @@ class SkillWeights(Value):
     trigram_reach: int = 3
 
     full_text: tuple[float, ...] = (18, 14, 11, 9, 7, 5)
-    """For the place that full-text search gave it, best first."""
+    """For its rank in full-text search, best first."""
     same_chat: float = 6
     recent_week: float = 6
     recent_month: float = 3
@@ -49,7 +49,7 @@ class SkillWeights(Value):
     citation: float = 2
     citations_counted: int = 3
     proven: float = 4
-    """Governance speaks for it: it has succeeded, and nothing is against it."""
+    """Governance supports it: it has succeeded, and nothing is against it."""
     pending: float = -6
     stale: float = -8
     low_value: float = -12
@@ -67,7 +67,7 @@ SkillSignal = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ScoredSkill:
-    """A skill with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
+    """A skill with its points; `match` is the part from matching only, `signals` contain each non-zero part."""
 
     skill: Skill
     score: float
@@ -101,7 +101,7 @@ def score_skills(
     scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, -later.get(item.skill.id, 0), item.skill.id))
     best: dict[str, ScoredSkill] = {}
     for item in scored:
-        # Worth without a match would return the same good skills for each query.
+        # Value without a match would return the same good skills for every query.
         if item.match > 0:
             best.setdefault(facts.topic_key(item.skill.topic), item)
     return list(best.values())[:limit]
@@ -149,7 +149,7 @@ def _skill_matching(skill: Skill, prepared: PreparedQuery, weights: SkillWeights
 
 
 def term_points(prepared: PreparedQuery, places: Sequence[tuple[str, float]], /) -> float:
-    """Return the points for the terms of a query, each in its best place; a place is a padded text and its points."""
+    """Return the points for a query's terms, each in its best field; a field is a padded text and its points."""
     return sum(
         share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
         for signs, share in prepared.terms
@@ -157,8 +157,8 @@ def term_points(prepared: PreparedQuery, places: Sequence[tuple[str, float]], /)
 
 
 def text_likeness(prepared: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
-    """Return the points for the likeness by trigrams of the query and the likest of `texts`."""
-    # A long text shares trigrams with any query, so that its likeness says little.
+    """Return the points for trigram similarity of the query to the most similar of `texts`."""
+    # A long text shares trigrams with any query, so its similarity says little.
     reach = weights.trigram_reach * len(prepared.text)
     near = [similarity.text_trigrams(text) for text in texts if len(text) <= reach]
     best = max((similarity.trigram_likeness(prepared.grams, grams) for grams in near), default=0.0)

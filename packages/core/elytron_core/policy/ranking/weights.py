@@ -23,12 +23,12 @@ from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
 from elytron_core.text.traits import pattern_table
 
 HALF_STRENGTH: Final = 20.0
-"""The points at which a fact's or skill's match is worth one half on the common scale."""
+"""Points at which a fact's or skill's match is 0.5 on the common scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalWeights:
-    """Weights by which the index's signals are added up to choose the units that leave it.
+    """Weights for summing the index's signals to choose the units to return.
 
     Text signals are divided by the best text of the search, vector signals by the span of its cosines. Qualities of a
     text (its statements, its length, its fit) count in proportion to its match with the query; the others in full.
@@ -37,44 +37,44 @@ class SignalWeights:
     title: float = 0.6
     name: float = 0.3
     kin: float = 0.5
-    """The share of a word's weight that another word of the highest likeness gets."""
+    """Share of a word's weight for another word of the highest similarity."""
     asking: float = 0.7
-    """The share of a word's weight that a word common in questions gets, beside others as rare."""
+    """Share of a word's weight for a word common in questions, compared with others as rare."""
     near: float = 0.7
     window: float = 0.75
     window_assisted: float = 0.2
-    """The most that a window counts where people talk with assistants: long answers have something of everything."""
+    """Maximum weight of a window in talk with assistants: long answers contain something of everything."""
     beside_assisted: float = 0.65
-    """The share of `near` and `answer` that counts there, for the same reason."""
+    """Share of `near` and `answer` that counts there, for the same reason."""
     session: float = 0.25
     answer: float = 0.5
     vector: float = 1.0
-    """Between people the words, the names and the neighbouring units say more than likeness does."""
+    """Between people, words, names and neighbouring units say more than similarity does."""
     vector_assisted: float = 1.2
-    """The factor of `vector` where people talk with assistants: in long messages words say less."""
+    """Factor of `vector` in talk with assistants: in long messages words say less."""
     passage: float = 0.6
-    """The share of the nearest passage in a message's likeness, beside the whole, if it was embedded in both."""
+    """Share of the nearest passage in a message's similarity, if passages and the whole were embedded."""
     sentence: float = 0.7
-    """The weight of a long message's nearest sentence, beside all of the message, which may match by chance."""
+    """Weight of a long message's nearest sentence against the whole message, which may match by chance."""
     text_vectors: float = 0.8
     text_vectors_beside: float = 0.1
-    """The share of `text_vectors` that counts beside an encoder."""
+    """Share of `text_vectors` that counts together with an encoder."""
     likeness: float = 0.4
-    """The best likeness counts in full from here on."""
+    """From this best similarity on, it counts in full."""
     covered: float = 0.4
-    """Words count in full if a unit, with those beside it, holds this share of the query; else in proportion."""
+    """Words count in full if a unit and its neighbours contain this share of the query; otherwise in proportion."""
     misled: float = 0.5
-    """Words lose up to this share if the units they choose are little like the query beside those most like it."""
+    """Words lose up to this share if the units they choose are less similar to the query than the most similar ones."""
     few: float = 60.0
-    """Among very few units words, and the qualities of a text, count a sixth, and nothing beside an encoder; among this
-    many, three fifths, two thirds beside one."""
+    """Among very few units, words and text qualities count a sixth, and nothing with an encoder; among this many, three
+    fifths, or two thirds with one."""
     tied: float = 0.02
-    """Among so few statements, which are no talk, words, neighbours and qualities count this share: they break ties."""
+    """Among this few statements, which are no talk, words, neighbours and qualities count this share, to break ties."""
     rare: float = 0.6
-    """There a unit with all words of the query that are rare in the language counts so much more."""
+    """There, a unit with all of the query's rare words counts this much more."""
     speaker: float = 0.5
     present: float = 0.5
-    """A person's matters are in the conversations where that person talks, rather than in those of others."""
+    """A person's matters are in the conversations in which that person talks, rather than in others'."""
     owner: float = 1.0
     standing: float = 1.2
     date: float = 1.0
@@ -82,31 +82,31 @@ class SignalWeights:
     told: float = 1.0
     informative: float = 0.5
     later: float = 0.0
-    """Below 0 if the earliest is asked for."""
+    """Negative if the earliest is requested."""
     again: float = 0.0
-    """Taken off for each better unit of the same thread, twice at most."""
+    """Subtracted for each better unit of the same thread, at most twice."""
     again_assisted: float = 0.5
-    """The share of `again` that counts where people talk with assistants: one long talk goes through much there."""
+    """Share of `again` that counts in talk with assistants: one long talk covers much there."""
 
 
 STANDARD: Final = SignalWeights()
 WORDED: Final = SignalWeights(text_vectors=0.0, few=0.0)
-"""For lookups by words alone."""
+"""For lookups by words only."""
 SEVERAL: Final = SignalWeights(speaker=0.75, again=0.2)
-"""For questions whose answer is in several conversations: the pieces have in common whose they are."""
+"""For questions whose answer is in several conversations: the pieces share their owner."""
 WIDE: Final = SignalWeights(again=0.4)
 RETOLD: Final = SignalWeights(window=0.4, told=1.4, owner=1.2)
 """For accounts of what was said: each piece counts by itself, its neighbours are not the answer."""
 MANY: Final = SignalWeights(vector=1.5, text_vectors_beside=0.5)
-"""Beside an encoder of many languages, which is less sure of English than one of English alone."""
+"""With a multilingual encoder, which is less sure of English than an English one."""
 LATER: Final = 0.6
-"""The weight of the last word on a matter if the query asks what holds now."""
+"""Weight of the latest statement on a matter if the query asks what holds now."""
 
 
 def weights_for(
     question: ReadQuestion, diversity: HitDiversity, /, *, encoder: ModelReach | None = None
 ) -> SignalWeights:
-    """Return the weights by which `question` is answered, beside an encoder that reads such languages."""
+    """Return the weights for answering `question` with an encoder that reads such languages."""
     match diversity:
         case HitDiversity.AUTO:
             weights = SEVERAL if question.wants_several else STANDARD
@@ -132,12 +132,12 @@ def weights_for(
 
 
 def common_scale(points: float, /) -> float:
-    """Return points of match on the scale 0..1: s / (s + 20); more points never give less, none give 0."""
+    """Return match points on the scale 0..1: s / (s + 20), monotonic, 0 for none."""
     return points / (points + HALF_STRENGTH) if points > 0 else 0.0
 
 
 COMPARED: Final = 10
-"""The number of best hits among which the answer is looked for."""
+"""Number of best hits in which the answer is expected."""
 
 
 class AnswerSigns(NamedTuple):
@@ -147,40 +147,40 @@ class AnswerSigns(NamedTuple):
     """The highest likeness of all, by text vectors or an encoder, 0 to 1; if text vectors do not know the query, the
     highest share of its words that are together."""
     agreement: float
-    """The sum of signals of the best hit, as a share of what a memory would have that were best in each of them."""
+    """The best hit's sum of signals, as a share of a memory that were best in each of them."""
     behind: tuple[float, ...]
-    """The distance of each hit behind the best, as a share of the sum of the best; best first."""
+    """Distance of each hit from the best, as a share of the best sum; best first."""
     is_foreign: bool = False
-    """True if the query or the best hit is in another language than English."""
+    """True if the query or the best hit is not in English."""
 
     @property
     def evidence(self) -> float:
-        """The evidence for an answer: a strong search whose signals mean the same memory."""
+        """Evidence for an answer: a strong search whose signals agree on one memory."""
         return self.strength * self.agreement
 
 
 class EstimateNumbers(NamedTuple):
-    """The numbers of a score."""
+    """Parameters of a score."""
 
     intercept: float
     evidence: float
-    """The weight of evidence in a logistic model of whether the best hits answer."""
+    """Weight of evidence in a logistic model of whether the best hits answer."""
     sharpness: float
-    """The rate at which the chance of a hit falls with its distance behind; multiplied by the search's strength."""
+    """Rate at which a hit's probability falls with its distance; multiplied by the search's strength."""
     pieces: float
-    """The pieces that an answer consists of."""
+    """Number of pieces in an answer."""
 
 
 WORDED_ANSWER_SCORE: Final = EstimateNumbers(-2.45, 8.48, 14.0, 1.25)
 """Without an encoder."""
 FOREIGN: Final = EstimateNumbers(-1.55, 4.20, 18.0, 1.0)
-"""The same in other languages and across languages, whose table gives lower likeness."""
+"""The same in and across other languages, whose table gives lower similarity."""
 ENCODED: Final = EstimateNumbers(-3.03, 8.99, 16.0, 1.0)
-"""With one of English, by `minilm`."""
+"""With an English encoder, by `minilm`."""
 ENCODED_MANY: Final = EstimateNumbers(-2.77, 8.35, 17.0, 1.0)
-"""With one of many languages, by `use`, in English."""
+"""With a multilingual encoder, by `use`, in English."""
 FOREIGN_MANY: Final = EstimateNumbers(-1.98, 3.85, 20.0, 1.0)
-"""The same in other languages and across languages."""
+"""The same in and across other languages."""
 _NUMBERS: Final[Mapping[tuple[ModelReach | None, bool], EstimateNumbers]] = MappingProxyType(
     {
         (None, False): WORDED_ANSWER_SCORE,
@@ -191,26 +191,26 @@ _NUMBERS: Final[Mapping[tuple[ModelReach | None, bool], EstimateNumbers]] = Mapp
         (ModelReach.MANY, True): FOREIGN_MANY,
     }
 )
-"""By the encoder, and whether another language than English has a part in it."""
+"""By encoder, and whether a language other than English is involved."""
 
 
 def answer_chance(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
-    """Return the estimate that one of the best hits answers, found beside such an encoder."""
+    """Return the estimate that one of the best hits answers, found with such an encoder."""
     estimate = _NUMBERS[encoder, signs.is_foreign]
     return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
 
 
 def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
-    """Return the score of each hit, best first; none is above the one before it."""
+    """Return the score of each hit, best first; scores never increase."""
     chance = answer_chance(signs, encoder=encoder)
     return [chance * share for share in hit_shares(signs, _NUMBERS[encoder, signs.is_foreign])]
 
 
 def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
-    """Return for each hit the chance that it answers if one of the best does."""
+    """Return for each hit the probability that it answers if one of the best does."""
     rate = estimate.sharpness * signs.strength
     weights = [math.exp(-rate * behind) for behind in signs.behind]
-    # Shares are of the hits compared, so that a longer page does not lower them.
+    # Shares are of the compared hits, so that a longer page does not lower them.
     total = sum(islice(weights, COMPARED))
     return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
 
@@ -226,16 +226,16 @@ class QueryIntent(StrEnum):
 
 
 class PlaneRoute(Value):
-    """Order of the planes for a query, and the points by which each of them is favoured."""
+    """Order of the planes for a query, and the points that favour each of them."""
 
     intent: QueryIntent
     planes: tuple[RecallPlane, ...]
     bonus: dict[RecallPlane, float] = {}
     slot: str | None = None
-    """The slot that the query names as `kind:topic`, in its plain form."""
+    """The slot that the query names as `kind:topic`, normalised."""
 
     def place(self, plane: RecallPlane, /) -> int:
-        """Return the place of `plane` among the planes; the last of all for one that it does not name."""
+        """Return the position of `plane`; the last if it is not named."""
         return self.planes.index(plane) if plane in self.planes else len(self.planes)
 
 
@@ -256,7 +256,7 @@ ORDER: Final = MappingProxyType(
         QueryIntent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
     }
 )
-"""The order of the planes if their memories are worth the same."""
+"""Order of the planes for equal scores."""
 BONUS: Final = MappingProxyType(
     {
         QueryIntent.FACTUAL: {_FACTS: 18.0},
@@ -268,12 +268,12 @@ BONUS: Final = MappingProxyType(
 )
 
 _SIGNS: Final = (QueryIntent.PROCEDURAL, QueryIntent.CONTINUITY, QueryIntent.EVIDENCE, QueryIntent.FACTUAL)
-"""Intents that are read from words; the words are listed in `text/data/intents.toml`."""
+"""Intents recognised by words; the words are listed in `text/data/intents.toml`."""
 _KINDS: Final = frozenset(kind.value for kind in facts.FactKind)
 
 
 def lift_strength(strength: float, favour: float, /) -> float:
-    """Return a strength of match between 0 and 1 raised by `favour` points: good matches by more, none beyond 1.
+    """Return a match strength between 0 and 1 raised by `favour` points: good matches by more, never beyond 1.
 
     The order inside a plane stays as it is, and what does not match stays at 0.
     """
@@ -281,7 +281,7 @@ def lift_strength(strength: float, favour: float, /) -> float:
 
 
 def query_route(query: str, /) -> PlaneRoute:
-    """Return where to look for what `query` is after."""
+    """Return which planes to search for `query`."""
     slot = _query_slot(query)
     if slot is not None:
         return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": slot})

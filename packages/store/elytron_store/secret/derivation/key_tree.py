@@ -16,7 +16,7 @@ _HEX_BYTES: Final = 128169 | HARDENED
 
 
 class PrivateNode(NamedTuple):
-    """A private key of the tree, with the chain code that its children are derived with."""
+    """A private key of the tree, with the chain code for deriving its children."""
 
     key: bytes
     chain: bytes
@@ -39,7 +39,7 @@ class PrivateNode(NamedTuple):
         return private.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
     def child(self, index: int, /) -> Self:
-        """Return the child `index`, hardened from `HARDENED` on. Raises ValueError for one that is not there."""
+        """Return the child `index`, hardened from `HARDENED` on. Raises ValueError if there is none."""
         assert 0 <= index < 2 * HARDENED
         key_bytes = b"\0" + self.key if index >= HARDENED else self.public
         digest = hmac.digest(self.chain, key_bytes + index.to_bytes(4, "big"), hashlib.sha512)

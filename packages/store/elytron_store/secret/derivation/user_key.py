@@ -20,17 +20,17 @@ MEMORY_KIB: Final = 64 * 1024
 
 
 def terms_of_words(*, index: int = 0) -> DerivationTerms:
-    """Return the terms of a key from words."""
+    """Return the derivation terms of a key from words."""
     return DerivationTerms(function=KeyDerivation.BIP85, index=index)
 
 
 def terms_of_passphrase(function: KeyDerivation | None = None, /) -> DerivationTerms:
-    """Return fresh terms of a key from a passphrase: Argon2id where the cipher library has it, else scrypt."""
+    """Return new derivation terms of a key from a passphrase: Argon2id if the cipher library has it, else scrypt."""
     derivation = function or (KeyDerivation.ARGON2ID if _has_argon2() else KeyDerivation.SCRYPT)
     salt = os.urandom(SALT_BYTES)
     if derivation is KeyDerivation.ARGON2ID:
         return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=3, lanes=4)
-    # Scrypt with r = 8 uses one KiB for each unit of cost.
+    # With r = 8, scrypt uses one KiB per unit of cost.
     return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=1, lanes=1)
 
 
@@ -42,7 +42,7 @@ def require_passphrase(passphrase: str, /) -> None:
 
 
 def derive_key(secret: str, terms: DerivationTerms, /) -> bytes:
-    """Return the key of `secret`; a passphrase takes a part of a second, and `terms.memory_kib` of memory.
+    """Return the key of `secret`; a passphrase takes a fraction of a second, and `terms.memory_kib` of memory.
 
     Raises WordsInvalid.
     """
