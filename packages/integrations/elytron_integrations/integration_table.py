@@ -44,7 +44,19 @@ class FrameworkIntegration:
         return _release_parts(lowest) <= _release_parts(release) < _release_parts(limit)
 
 
-INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = ()
+INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
+    FrameworkIntegration(
+        name="LangGraph",
+        extra="langgraph",
+        distribution="langgraph-checkpoint",
+        import_name="langgraph.checkpoint",
+        tested_range=">=4.3.2,<4.4",
+        module="elytron_integrations.langgraph",
+        page="how-to/langgraph.md",
+        provides="a checkpointer, and a store with search",
+        conformance="langgraph",
+    ),
+)
 """Every adapter that needs a framework."""
 
 
