@@ -56,6 +56,17 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         provides="a checkpointer, and a store with search",
         conformance="langgraph",
     ),
+    FrameworkIntegration(
+        name="OpenAI Agents SDK",
+        extra="openai-agents",
+        distribution="openai-agents",
+        import_name="agents",
+        tested_range=">=0.24,<0.25",
+        module="elytron_integrations.openai_agents",
+        page="how-to/openai-agents.md",
+        provides="a session, and tools to recall, store and forget",
+        conformance="openai_agents",
+    ),
 )
 """Every adapter that needs a framework."""
 

@@ -30,11 +30,15 @@ class MemoryLoop:
         else:
             self.face, self._loop = memory, _running_loop()
 
-    def scope_of(self, operation: str, space: str | None, /) -> Scope:
-        """Return the memory's scope in `space`. Raises ScopeMissing, naming the operation, if neither has a space."""
-        scope = calls.scope_of(self.face.scope, user_id=space)
-        if scope is None:
+    def scope_of(self, operation: str, space: str | None, /, *, conversation: str | None = None) -> Scope:
+        """Return the memory's scope in `space`, and in a conversation.
+
+        Raises ScopeMissing, naming the operation, if neither has a space, InvalidInput for what is no name.
+        """
+        if space is None and self.face.scope is None:
             raise ScopeMissing(operation=operation, way_out="pass space=, or open the memory with space=")
+        scope = calls.scope_of(self.face.scope, user_id=space, conversation=conversation)
+        assert scope is not None
         return scope
 
     async def run(self, call: Coroutine[Any, Any, ResultT], /) -> ResultT:

@@ -15,7 +15,8 @@ from typing_extensions import TypedDict
 
 import elytron
 from elytron_core.errors import InvalidInput, LimitExceeded, ScopeMissing, StoreClosed, Unsupported
-from elytron_integrations.langgraph import ElytronSaver, checkpoint_records
+from elytron_integrations import opaque_parts
+from elytron_integrations.langgraph import ElytronSaver
 
 pytestmark = pytest.mark.anyio
 ADA: RunnableConfig = {"configurable": {"thread_id": "ada"}}
@@ -231,9 +232,9 @@ async def test_a_memory_that_is_not_open_or_closed_already_is_refused() -> None:
 
 
 async def test_a_state_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_records, "CHECKPOINT_BYTES", 1_000)
+    monkeypatch.setattr(opaque_parts, "OPAQUE_BYTES", 1_000)
     async with elytron.open("memory:", space="ada") as memory:
-        with pytest.raises(LimitExceeded, match="bytes in a checkpoint or write"):
+        with pytest.raises(LimitExceeded, match="bytes in a value of a framework"):
             await ElytronSaver(memory).aput(
                 {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, checkpoint_of(1, text="x" * 2_000), {}, {}
             )

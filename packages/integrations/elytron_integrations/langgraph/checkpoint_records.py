@@ -9,16 +9,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from elytron.runtime_records import RecordDraft, RuntimeRecords
-from elytron_core.errors import LimitExceeded, PreconditionFailed
+from elytron_core.errors import PreconditionFailed
 from elytron_core.planes.records import Record
+from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 
-CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
-"""The largest state or write."""
-_PART_BYTES: Final = 150_000
-"""Bytes in one record, which may have 256 KiB as JSON."""
 _RACES: Final = 64
 """Writers of one thread that may be first, one after the other, before a put gives up."""
 _HEADS: Final = "elytron:langgraph:heads"
@@ -81,11 +78,11 @@ class ThreadRecords:
         """Return the state of a checkpoint, None without one, and its writes."""
         parts: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         async for record in self._records.within(_state_place(entry.thread, entry.namespace, entry.id)):
-            name, _, number = record.key.rpartition(".")
-            parts[name][int(number)] = _fields_of(record)
+            name, number = part_number(record)
+            parts[name][number] = fields_of(record)
         state = parts.pop(_STATE, None)
-        writes = [_write_of(fields[0], _joined_bytes(fields)) for fields in parts.values()]
-        return _joined_bytes(state) if state is not None else None, writes
+        writes = [_write_of(fields) for fields in parts.values()]
+        return TypedBytes(state[0]["form"], joined_data(state)) if state is not None else None, writes
 
     async def put_checkpoint(self, entry: CheckpointEntry, state: TypedBytes) -> None:
         """Store a checkpoint, as the head too if none is newer."""
@@ -93,7 +90,9 @@ class ThreadRecords:
         head_place, head_key = _head_name(entry.thread, entry.namespace)
         drafts = [
             RecordDraft(*_entry_name(entry.thread, entry.namespace, entry.id), fields, is_opaque=True),
-            *_part_drafts(_state_place(entry.thread, entry.namespace, entry.id), _STATE, {}, state),
+            *part_drafts(
+                _state_place(entry.thread, entry.namespace, entry.id), _STATE, {"form": state.form}, state.data
+            ),
         ]
         for attempt in range(_RACES):
             head = await self._records.get(head_place, head_key)
@@ -118,7 +117,7 @@ class ThreadRecords:
             draft
             for key, write, record in zip(keys, writes, stored, strict=True)
             if record is None or write.index < 0
-            for draft in _part_drafts(place, key, _write_fields(write), write.value)
+            for draft in part_drafts(place, key, _write_fields(write), write.value.data)
         ]
         if drafts:
             await self._records.put_all(drafts)
@@ -183,33 +182,6 @@ def _state_place(thread: str, namespace: str, checkpoint: str) -> tuple[str, ...
     return _STATES, _digest(thread), _digest(namespace), _digest(checkpoint)
 
 
-def _part_drafts(place: tuple[str, ...], key: str, fields: Mapping[str, Any], value: TypedBytes) -> list[RecordDraft]:
-    """Return the records of a value, the first one with further fields. Raises LimitExceeded."""
-    if len(value.data) > CHECKPOINT_BYTES:
-        raise LimitExceeded(what="bytes in a checkpoint or write", limit=CHECKPOINT_BYTES, found=len(value.data))
-    offsets = range(0, max(len(value.data), 1), _PART_BYTES)
-    return [
-        RecordDraft(
-            place,
-            f"{key}.{number}",
-            {
-                **(fields if number == 0 else {}),
-                "form": value.form,
-                "parts": len(offsets),
-                "data": base64.b64encode(value.data[offset : offset + _PART_BYTES]).decode(),
-            },
-            is_opaque=True,
-        )
-        for number, offset in enumerate(offsets)
-    ]
-
-
-def _joined_bytes(parts: Mapping[int, Mapping[str, Any]]) -> TypedBytes:
-    """Return a value from its records; further ones of an earlier, longer value are left out."""
-    data = b"".join(base64.b64decode(parts[number]["data"]) for number in range(parts[0]["parts"]))
-    return TypedBytes(parts[0]["form"], data)
-
-
 def _entry_fields(entry: CheckpointEntry) -> dict[str, Any]:
     return {
         "thread": entry.thread,
@@ -222,18 +194,22 @@ def _entry_fields(entry: CheckpointEntry) -> dict[str, Any]:
 
 
 def _entry_of(record: Record) -> CheckpointEntry:
-    fields = _fields_of(record)
+    fields = fields_of(record)
     metadata = TypedBytes(fields["form"], base64.b64decode(fields["metadata"]))
     return CheckpointEntry(fields["thread"], fields["namespace"], fields["id"], fields["parent"], metadata)
 
 
 def _write_fields(write: StoredWrite) -> dict[str, Any]:
-    return {"task": write.task, "path": write.path, "index": write.index, "channel": write.channel}
+    return {
+        "task": write.task,
+        "path": write.path,
+        "index": write.index,
+        "channel": write.channel,
+        "form": write.value.form,
+    }
 
 
-def _write_of(fields: Mapping[str, Any], value: TypedBytes) -> StoredWrite:
+def _write_of(parts: Mapping[int, Mapping[str, Any]]) -> StoredWrite:
+    fields = parts[0]
+    value = TypedBytes(fields["form"], joined_data(parts))
     return StoredWrite(fields["task"], fields["path"], fields["index"], fields["channel"], value)
-
-
-def _fields_of(record: Record) -> dict[str, Any]:
-    return cast("dict[str, Any]", record.value)
