@@ -117,6 +117,19 @@ async def test_writers_of_one_session_lose_no_item_and_none_twice() -> None:
         assert sorted(json.dumps(item) for item in popped) == sorted(json.dumps(item) for item in items)
 
 
+async def test_a_writer_whose_session_another_one_cleared_replaces_no_item() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        old, new = ElytronSession("one", memory), ElytronSession("one", memory)
+        await old.add_items([HELLO])
+        await new.clear_session()
+        await new.add_items([REPLY, CALL])
+        await old.add_items([OUTPUT])
+        assert await new.get_items() == [REPLY, CALL, OUTPUT]
+        await new.clear_session()
+        await old.add_items([HELLO])
+        assert await new.get_items() == [HELLO]
+
+
 async def test_another_space_sees_no_item_even_by_the_id_of_the_session() -> None:
     async with elytron.open("memory:", space=None) as memory:
         ada, noor = (ElytronSession("one", memory, space=space) for space in ("ada", "noor"))

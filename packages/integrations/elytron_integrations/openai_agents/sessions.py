@@ -6,6 +6,7 @@ user and the assistant are a turn of the conversation, stored in the same commit
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -59,6 +60,8 @@ class ElytronSession(SessionABC):
         self._records = records_of(self._loop.face, scope=self._scope)
         self._place = copies_of_conversation(session_id)
         self._remembers = remembers
+        self._head: Record | None = None
+        """The head after the last commit of this session, which tells the number of the next item."""
         self._cleared: LruCache[tuple[EvidenceRole, str], None] = LruCache(_CLEARED)
         """Texts of items that were cleared: what compaction stores again was said once."""
 
@@ -105,16 +108,21 @@ class ElytronSession(SessionABC):
         """Store items with their turn in one commit."""
         messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
         for attempt in range(_RACES):
-            head = await self._records.get(self._place, _HEAD)
-            first = _next_number(head)
+            # As this session left it, mostly: another writer's is read after the commit is refused.
+            head, is_read = self._head, self._head is None
+            if is_read:
+                head = await self._records.get(self._place, _HEAD)
+            self._head, first = None, _next_number(head)
+            # By an old head, an item of another writer must not be replaced.
+            version = None if is_read else 0
             drafts = [
-                draft
+                replace(draft, expected_version=version)
                 for number, body in enumerate(bodies, first)
                 for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
             ]
             drafts.append(self._head_draft(head, first + len(bodies)))
             try:
-                await self._commit(messages, drafts)
+                *_, self._head = await self._commit(messages, drafts)
             except PreconditionFailed:
                 # Another writer's items came first.
                 if attempt == _RACES - 1:
@@ -128,10 +136,10 @@ class ElytronSession(SessionABC):
         was_cleared = message is not None and self._cleared.pop((message.role, message.text), False) is None
         return None if was_cleared else message
 
-    async def _commit(self, messages: Sequence[Message], drafts: Sequence[RecordDraft]) -> None:
+    async def _commit(self, messages: Sequence[Message], drafts: Sequence[RecordDraft]) -> Sequence[Record]:
+        """Store drafts, and messages as a turn, in one commit; return the records of the drafts."""
         if not messages:
-            await self._records.put_all(drafts)
-            return
+            return await self._records.put_all(drafts)
         is_answered = messages[-1].role is EvidenceRole.ASSISTANT
         delta = CanonicalTurnDelta(
             turn_id=uuid4().hex,
@@ -141,7 +149,8 @@ class ElytronSession(SessionABC):
         )
         names: list[RecordName] = [(draft.namespace, draft.key) for draft in drafts]
         request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta)
-        await self._records.finalize_turn(request, names, lambda _turn, _messages: drafts)
+        _, records = await self._records.finalize_turn(request, names, lambda _turn, _messages: drafts)
+        return records
 
     async def _pop_item(self) -> TResponseInputItem | None:
         for _ in range(_RACES):
@@ -155,6 +164,7 @@ class ElytronSession(SessionABC):
                 async for record in self._records.within(self._place)
                 if record.key.startswith(f"{key}.")
             }
+            self._head = None
             try:
                 await self._records.put_all([self._head_draft(head, number)])
             except PreconditionFailed:
@@ -172,6 +182,7 @@ class ElytronSession(SessionABC):
             async for record in self._records.within(self._place)
             if record.key == _HEAD or record.key.startswith(_ITEM)
         ]
+        self._head = None
         await self._records.erase(records)
 
     def _head_draft(self, head: Record | None, number: int) -> RecordDraft:
