@@ -90,6 +90,7 @@ def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
         process = subprocess.run(  # noqa: S603 - this very interpreter
             [
                 sys.executable,
+                "-P",
                 "-m",
                 "pytest",
                 "-q",
@@ -97,13 +98,13 @@ def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
                 "0",
                 "-p",
                 "no:cacheprovider",
-                f"--basetemp={folder}/run",
+                f"--basetemp={folder}",
                 tests,
             ],
             cwd=root,
             env={**os.environ, "PYTEST_ADDOPTS": ""},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=RUN_WAIT_S,
             check=False,
         )

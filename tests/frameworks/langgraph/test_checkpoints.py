@@ -1,5 +1,6 @@
 """The checkpointer in graphs: what a run leaves is continued, forked, pruned and erased, and stays in its space."""
 
+import asyncio
 import operator
 from collections.abc import Sequence
 from pathlib import Path
@@ -238,3 +239,57 @@ async def test_a_state_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPat
             await ElytronSaver(memory).aput(
                 {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, checkpoint_of(1, text="x" * 2_000), {}, {}
             )
+
+
+def test_blocking_calls_list_copy_prune_and_delete() -> None:
+    with elytron.open("memory:", space="ada") as memory:
+        saver = ElytronSaver(memory)
+        place: RunnableConfig = {"configurable": {"thread_id": "ada", "checkpoint_ns": ""}}
+        for number in range(4):
+            place = saver.put(
+                place, checkpoint_of(number), {"source": "loop", "step": number, "run_id": f"r{number}"}, {}
+            )
+        saver.put_writes(place, [("a", 1)], "task")
+        assert [each.metadata["step"] for each in saver.list(ADA, limit=2)] == [3, 2]
+        assert [each.metadata["step"] for each in saver.list(ADA, filter={"step": 1})] == [1]
+        assert [each.metadata["step"] for each in saver.list(ADA, before=place, limit=1)] == [2]
+        saver.copy_thread("ada", "copy")
+        saver.delete_for_runs(["r1", "r3"])
+        assert [each.metadata["step"] for each in saver.list(None)] == [2, 2, 0, 0]
+        saver.prune(["copy"])
+        assert [each.metadata["step"] for each in saver.list({"configurable": {"thread_id": "copy"}})] == [2]
+        saver.delete_thread("ada")
+        assert saver.get_tuple(ADA) is None
+
+
+async def test_writers_of_one_thread_lose_no_checkpoint_and_the_newest_is_the_head() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        savers = [ElytronSaver(memory) for _ in range(8)]
+        place: RunnableConfig = {"configurable": {"thread_id": "ada", "checkpoint_ns": ""}}
+        puts = [saver.aput(place, checkpoint_of(number), {}, {}) for number, saver in enumerate(savers)]
+        await asyncio.gather(*puts)
+        found = [each async for each in savers[0].alist(ADA)]
+        assert [each.checkpoint["id"] for each in found] == [f"{number:08}" for number in reversed(range(8))]
+        newest = await savers[0].aget_tuple(ADA)
+        assert newest is not None
+        assert newest.checkpoint["id"] == "00000007"
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_a_checkpoint_that_is_erased_while_it_is_listed_is_left_out(is_blocking: bool) -> None:
+    async def list_and_delete(memory: Any) -> list[str]:
+        saver = ElytronSaver(memory)
+        await put_chain(saver, 3)
+        ids: list[str] = []
+        if is_blocking:
+            for each in saver.list(ADA):
+                ids.append(each.checkpoint["id"])
+                saver.delete_thread("ada")
+            return ids
+        async for each in saver.alist(ADA):
+            ids.append(each.checkpoint["id"])
+            await saver.adelete_thread("ada")
+        return ids
+
+    with elytron.open("memory:", space="ada") as memory:
+        assert asyncio.run(list_and_delete(memory)) == ["00000002"]

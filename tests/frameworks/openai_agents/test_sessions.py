@@ -130,6 +130,16 @@ async def test_a_writer_whose_session_another_one_cleared_replaces_no_item() -> 
         assert await new.get_items() == [HELLO]
 
 
+async def test_an_item_that_is_added_while_another_is_popped_is_popped_first() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        one, two = ElytronSession("one", memory), ElytronSession("one", memory)
+        await one.add_items([HELLO, REPLY])
+        popped, _ = await asyncio.gather(one.pop_item(), two.add_items([CALL]))
+        rest: list[Any] = await one.get_items()
+        assert popped in ([*rest, popped][-1], REPLY, CALL)
+        assert sorted(map(json.dumps, [popped, *rest])) == sorted(map(json.dumps, [HELLO, REPLY, CALL]))
+
+
 async def test_another_space_sees_no_item_even_by_the_id_of_the_session() -> None:
     async with elytron.open("memory:", space=None) as memory:
         ada, noor = (ElytronSession("one", memory, space=space) for space in ("ada", "noor"))

@@ -111,7 +111,7 @@ class ThreadRecords:
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
         """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
         place = _state_place(thread, namespace, checkpoint)
-        keys = [f"write.{_digest(write.task)}.{write.index}" for write in writes]
+        keys = [f"write.{_text_digest(write.task)}.{write.index}" for write in writes]
         stored = await self._records.get_all([(place, f"{key}.0") for key in keys])
         drafts = [
             draft
@@ -165,21 +165,21 @@ class ThreadRecords:
         return [_entry_of(record).namespace async for record in heads]
 
 
-def _digest(text: str) -> str:
+def _text_digest(text: str) -> str:
     """Return a name for a text of any length."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _head_name(thread: str, namespace: str) -> tuple[tuple[str, ...], str]:
-    return (_HEADS, _digest(thread)), _digest(namespace)
+    return (_HEADS, _text_digest(thread)), _text_digest(namespace)
 
 
 def _entry_name(thread: str, namespace: str, checkpoint: str) -> tuple[tuple[str, ...], str]:
-    return (_ENTRIES, _digest(thread), _digest(namespace)), _digest(checkpoint)
+    return (_ENTRIES, _text_digest(thread), _text_digest(namespace)), _text_digest(checkpoint)
 
 
 def _state_place(thread: str, namespace: str, checkpoint: str) -> tuple[str, ...]:
-    return _STATES, _digest(thread), _digest(namespace), _digest(checkpoint)
+    return _STATES, _text_digest(thread), _text_digest(namespace), _text_digest(checkpoint)
 
 
 def _entry_fields(entry: CheckpointEntry) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class ElytronStore(BaseStore):
         return Item(**_item_fields(report.record))
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        where = {"AND": list(_conditions(op.filter or {}, ""))} if op.filter else None
+        where = {"AND": list(_filter_conditions(op.filter or {}, ""))} if op.filter else None
         items: list[SearchItem] = []
         has_more = op.limit > 0
         while has_more and len(items) < op.limit:
@@ -176,24 +176,24 @@ def _named_lines(part: object, name: str) -> Iterator[str]:
             yield f"{name}: {part}"
 
 
-def _conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
+def _filter_conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
     """Yield a filter of the memory for each comparison of LangGraph's filter. Raises InvalidInput."""
     for name, value in values.items():
         field = f"{prefix}{name}"
         if not isinstance(value, Mapping):
-            yield {field: {"eq": _compared(value, field)}}
+            yield {field: {"eq": _compared_value(value, field)}}
             continue
         inner = cast("Mapping[str, Any]", value)
         operators = [word for word in inner if word.startswith("$")]
         if not operators:
-            yield from _conditions(inner, f"{field}.")
+            yield from _filter_conditions(inner, f"{field}.")
         for word in operators:
             if word not in _OPERATORS:
                 raise InvalidInput(field=f"filter.{field}", problem=f"has an operator that is none of {_OPERATORS}")
-            yield {field: {word.removeprefix("$"): _compared(inner[word], field)}}
+            yield {field: {word.removeprefix("$"): _compared_value(inner[word], field)}}
 
 
-def _compared(value: object, field: str) -> object:
+def _compared_value(value: object, field: str) -> object:
     if not isinstance(value, str | int | float):
         raise InvalidInput(field=f"filter.{field}", problem="can be compared with texts, numbers and booleans only")
     return value
@@ -211,4 +211,4 @@ def _is_match(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
     if len(namespace) < len(path):
         return False
     parts = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
-    return all(wanted in {part, "*"} for part, wanted in zip(parts, path, strict=True))
+    return all(label in {part, "*"} for part, label in zip(parts, path, strict=True))

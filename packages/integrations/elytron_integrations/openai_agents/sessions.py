@@ -1,7 +1,8 @@
 """A session of the OpenAI Agents SDK over a memory: its items as they are, and what was said in them as evidence.
 
-Items are in the runtime's own records of the conversation, so erasing a message of it erases them, too. Texts of the
-user and the assistant are a turn of the conversation, stored in the same commit as the items.
+Items are in the runtime's own records of the conversation, so erasing a message of it erases them, too. The head has
+the number of the next item; no number is used twice, so a late removal takes no other item away. Texts of the user and
+the assistant are a turn of the conversation, stored in the same commit as the items.
 """
 
 import json
@@ -96,27 +97,26 @@ class ElytronSession(SessionABC):
         await self._loop.run(self._clear_items())
 
     async def _read_items(self) -> list[TResponseInputItem]:
-        head = await self._records.get(self._place, _HEAD)
-        parts: dict[int, dict[int, dict[str, Any]]] = {}
+        return [_item_of(records) for _, records in sorted((await self._records_of_items()).items())]
+
+    async def _records_of_items(self) -> dict[int, dict[int, Record]]:
+        """Return the records of each item by their numbers, of the items by theirs."""
+        parts: dict[int, dict[int, Record]] = {}
         async for record in self._records.within(self._place):
             if record.key.startswith(_ITEM):
                 key, part = part_number(record)
-                parts.setdefault(int(key.removeprefix(_ITEM)), {})[part] = fields_of(record)
-        return [json.loads(joined_data(parts[number])) for number in sorted(parts) if number < _next_number(head)]
+                parts.setdefault(int(key.removeprefix(_ITEM)), {})[part] = record
+        return {number: records for number, records in parts.items() if not fields_of(records[0]).get("popped")}
 
     async def _store_items(self, bodies: Sequence[str]) -> None:
         """Store items with their turn in one commit."""
         messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
         for attempt in range(_RACES):
             # As this session left it, mostly: another writer's is read after the commit is refused.
-            head, is_read = self._head, self._head is None
-            if is_read:
-                head = await self._records.get(self._place, _HEAD)
+            head = self._head if self._head is not None else await self._records.get(self._place, _HEAD)
             self._head, first = None, _next_number(head)
-            # By an old head, an item of another writer must not be replaced.
-            version = None if is_read else 0
             drafts = [
-                replace(draft, expected_version=version)
+                replace(draft, expected_version=0)
                 for number, body in enumerate(bodies, first)
                 for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
             ]
@@ -154,36 +154,26 @@ class ElytronSession(SessionABC):
 
     async def _pop_item(self) -> TResponseInputItem | None:
         for _ in range(_RACES):
-            head = await self._records.get(self._place, _HEAD)
-            number = _next_number(head) - 1
-            if number < 0:
+            items = await self._records_of_items()
+            if not items:
                 return None
-            key = f"{_ITEM}{number}"
-            parts = {
-                part_number(record)[1]: record
-                async for record in self._records.within(self._place)
-                if record.key.startswith(f"{key}.")
-            }
-            self._head = None
+            records = items[max(items)]
+            mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
             try:
-                await self._records.put_all([self._head_draft(head, number)])
+                await self._records.put_all([mark])
             except PreconditionFailed:
+                # Another one popped it.
                 continue
-            await self._records.erase(parts.values())
-            return json.loads(joined_data({part: fields_of(record) for part, record in parts.items()}))
+            await self._records.erase(records.values())
+            return _item_of(records)
         raise PreconditionFailed
 
     async def _clear_items(self) -> None:
-        for message in map(_message_of, await self._read_items()):
+        items = (await self._records_of_items()).values()
+        for message in map(_message_of, map(_item_of, items)):
             if message is not None:
                 self._cleared[message.role, message.text] = None
-        records = [
-            record
-            async for record in self._records.within(self._place)
-            if record.key == _HEAD or record.key.startswith(_ITEM)
-        ]
-        self._head = None
-        await self._records.erase(records)
+        await self._records.erase([record for records in items for record in records.values()])
 
     def _head_draft(self, head: Record | None, number: int) -> RecordDraft:
         version = head.version if head is not None else 0
@@ -193,6 +183,11 @@ class ElytronSession(SessionABC):
 def _next_number(head: Record | None) -> int:
     """Return the number of the next item."""
     return fields_of(head)["next"] if head is not None else 0
+
+
+def _item_of(records: Mapping[int, Record]) -> TResponseInputItem:
+    """Return an item as it was stored."""
+    return json.loads(joined_data({part: fields_of(record) for part, record in records.items()}))
 
 
 def _item_body(item: TResponseInputItem) -> str:
