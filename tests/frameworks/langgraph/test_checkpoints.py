@@ -15,6 +15,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import elytron
+from elytron.runtime_records import records_of
 from elytron_core.errors import InvalidInput, LimitExceeded, ScopeMissing, StoreClosed, Unsupported
 from elytron_integrations import opaque_parts
 from elytron_integrations.langgraph import ElytronSaver
@@ -158,6 +159,19 @@ async def test_what_is_deleted_is_gone_and_the_newest_remaining_checkpoint_is_th
         assert newest.config == configs[2]
         await saver.adelete_thread("ada")
         assert await saver.aget_tuple(ADA) is None
+
+
+async def test_deleting_a_thread_leaves_no_record_even_of_writes_without_a_checkpoint() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        saver = ElytronSaver(memory)
+        await put_chain(saver, 2, NOOR)
+        stored = [record.key async for record in records_of(memory).below()]
+        for config in await put_chain(saver, 2):
+            await saver.aput_writes(config, [("a", 1)], "task")
+        lost: RunnableConfig = {"configurable": {"thread_id": "ada", "checkpoint_ns": "", "checkpoint_id": "lost"}}
+        await saver.aput_writes(lost, [("a", 1)], "task")
+        await saver.adelete_thread("ada")
+        assert [record.key async for record in records_of(memory).below()] == stored
 
 
 async def test_a_checkpoint_that_is_older_than_the_newest_one_does_not_become_the_head() -> None:

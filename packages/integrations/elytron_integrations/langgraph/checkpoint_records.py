@@ -111,11 +111,11 @@ class ThreadRecords:
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
         """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
         place = _state_place(thread, namespace, checkpoint)
-        keys = [f"write.{_text_digest(write.task)}.{write.index}" for write in writes]
-        stored = await self._records.get_all([(place, f"{key}.0") for key in keys])
+        by_key = {f"write.{_text_digest(write.task)}.{write.index}": write for write in writes}
+        stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
         drafts = [
             draft
-            for key, write, record in zip(keys, writes, stored, strict=True)
+            for (key, write), record in zip(by_key.items(), stored, strict=True)
             if record is None or write.index < 0
             for draft in part_drafts(place, key, _write_fields(write), write.value.data)
         ]
@@ -123,8 +123,12 @@ class ThreadRecords:
             await self._records.put_all(drafts)
 
     async def erase_thread(self, thread: str) -> None:
-        """Erase all checkpoints and writes of a thread."""
-        await self.erase_entries(await self.list_entries(thread, None))
+        """Erase all checkpoints of a thread, and all writes, also those of a checkpoint that was never stored."""
+        heads = [record async for record in self._records.within(_head_name(thread, "")[0])]
+        places = [_entry_name(thread, _entry_of(head).namespace, "")[0] for head in heads]
+        entries = [record async for record in self._records.within(*places)]
+        states = [record async for record in self._records.below(_state_place(thread, "", "")[:1])]
+        await self._records.erase([*heads, *entries, *states])
 
     async def erase_entries(self, entries: Sequence[CheckpointEntry]) -> None:
         """Erase checkpoints with their writes. Heads name the newest ones that remain."""
@@ -179,7 +183,7 @@ def _entry_name(thread: str, namespace: str, checkpoint: str) -> tuple[tuple[str
 
 
 def _state_place(thread: str, namespace: str, checkpoint: str) -> tuple[str, ...]:
-    return _STATES, _text_digest(thread), _text_digest(namespace), _text_digest(checkpoint)
+    return f"{_STATES}:{_text_digest(thread)}", _text_digest(namespace), _text_digest(checkpoint)
 
 
 def _entry_fields(entry: CheckpointEntry) -> dict[str, Any]:
