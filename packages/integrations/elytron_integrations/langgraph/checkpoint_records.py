@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from elytron.runtime_records import RecordDraft, RuntimeRecords
+from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords
 from elytron_core.errors import PreconditionFailed
+from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 
 _RACES: Final = 64
 """Writers of one thread that may be first, one after the other, before a put gives up."""
+_HEADS_CACHED: Final = 1_000
 _HEADS: Final = "elytron:langgraph:heads"
 _ENTRIES: Final = "elytron:langgraph:entries"
 _STATES: Final = "elytron:langgraph:states"
@@ -58,6 +60,8 @@ class ThreadRecords:
 
     def __init__(self, records: RuntimeRecords, /) -> None:
         self._records = records
+        self._heads: LruCache[RecordName, Record] = LruCache(_HEADS_CACHED)
+        """Heads as this object stored them. One that another writer changed is read after a commit is refused."""
 
     async def find_entry(self, thread: str, namespace: str, checkpoint: str | None) -> CheckpointEntry | None:
         """Return the entry of a checkpoint, or of the newest one."""
@@ -87,7 +91,7 @@ class ThreadRecords:
     async def put_checkpoint(self, entry: CheckpointEntry, state: TypedBytes) -> None:
         """Store a checkpoint, as the head too if none is newer."""
         fields = _entry_fields(entry)
-        head_place, head_key = _head_name(entry.thread, entry.namespace)
+        name = _head_name(entry.thread, entry.namespace)
         drafts = [
             RecordDraft(*_entry_name(entry.thread, entry.namespace, entry.id), fields, is_opaque=True),
             *part_drafts(
@@ -95,17 +99,19 @@ class ThreadRecords:
             ),
         ]
         for attempt in range(_RACES):
-            head = await self._records.get(head_place, head_key)
+            head = self._heads.pop(name, None) or await self._records.get(*name)
             is_newest = head is None or _entry_of(head).id <= entry.id
             version = head.version if head is not None else 0
-            head_draft = RecordDraft(head_place, head_key, fields, expected_version=version, is_opaque=True)
+            head_draft = RecordDraft(*name, fields, expected_version=version, is_opaque=True)
             try:
-                await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
+                *_, last = await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
             except PreconditionFailed:
                 # Another writer's checkpoint became the head.
                 if attempt == _RACES - 1:
                     raise
                 continue
+            if is_newest:
+                self._heads[name] = last
             return
 
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
