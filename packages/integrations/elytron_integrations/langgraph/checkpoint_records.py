@@ -118,15 +118,23 @@ class ThreadRecords:
         """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
         place = _state_place(thread, namespace, checkpoint)
         by_key = {f"write.{_text_digest(write.task)}.{write.index}": write for write in writes}
-        stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
-        drafts = [
+        drafts = {key: part_drafts(place, key, _write_fields(write), write.value.data) for key, write in by_key.items()}
+        new = [replace(draft, expected_version=0) for parts in drafts.values() for draft in parts]
+        try:
+            # Writes are mostly new, and then nothing is read first.
+            if new:
+                await self._records.put_all(new)
+            return
+        except PreconditionFailed:
+            stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
+        rest = [
             draft
             for (key, write), record in zip(by_key.items(), stored, strict=True)
             if record is None or write.index < 0
-            for draft in part_drafts(place, key, _write_fields(write), write.value.data)
+            for draft in drafts[key]
         ]
-        if drafts:
-            await self._records.put_all(drafts)
+        if rest:
+            await self._records.put_all(rest)
 
     async def erase_thread(self, thread: str) -> None:
         """Erase all checkpoints of a thread, and all writes, also those of a checkpoint that was never stored."""
