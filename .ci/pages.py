@@ -1,7 +1,8 @@
 """Write the Python of every page to a folder, so that a type checker reads it as the editor of its reader does.
 
-Beside them goes a configuration with which one run of it reads the whole checkout too. With `--frameworks`, both have
-what needs an agent framework, and else all but that.
+Beside them goes a configuration with which one run of it reads the whole checkout too. With `--frameworks`, these are
+the pages and modules that need an agent framework, and else all others. Programs that use frameworks are left out: the
+types of frameworks are too partial for them.
 """
 
 import json
@@ -40,7 +41,7 @@ def main(folder: Path, *, needs_frameworks: bool) -> None:
     up = Path(os.path.relpath(ROOT, folder))
     modules = [path.relative_to(ROOT).as_posix() for path in adapter_modules()]
     if needs_frameworks:
-        config["include"], config["venv"] = [*FOLDERS, *modules], ".frameworks-venv"
+        config["include"], config["venv"] = modules, ".frameworks-venv"
     config["exclude"] = [] if needs_frameworks else [(up / name).as_posix() for name in (*FOLDERS, *modules)]
     config["exclude"] += ["**/node_modules", "**/__pycache__", "**/.*"]
     config["include"] = [".", *((up / name).as_posix() for name in config["include"])]

@@ -117,3 +117,40 @@ async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: 
         assert await stored(records_of(new)) == {}
     with pytest.raises(InvalidInput, match="requires the mode full_restore"):
         elytron.MemoryImportRequest(path=str(path), mode=elytron.ImportMode.BOOTSTRAP, with_agents=True)
+
+
+async def test_an_opaque_value_is_stored_as_it_is_and_others_are_redacted() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        secret = "AKIAIOSFODNN7EXAMPLE"
+        opaque = RecordDraft(OWN, "opaque", {"data": secret}, is_opaque=True)
+        await records.put_all((opaque, RecordDraft(OWN, "plain", {"data": secret})))
+        values = await stored(records)
+        assert values["opaque"] == {"data": secret}
+        assert secret not in str(values["plain"])
+
+
+async def test_the_records_of_exact_namespaces_leave_out_those_below_and_beside() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        places = [("elytron:a",), ("elytron:a", "one"), ("elytron:a", "one", "below"), ("elytron:b",)]
+        await records.put_all([RecordDraft(place, "k", str(place)) for place in places])
+        within = [record.namespace async for record in records.within(places[1], places[3], ("elytron:none",))]
+        assert within == [places[1], places[3]]
+
+
+async def test_a_turn_is_committed_with_records_or_not_at_all() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        said = elytron.Message(text="Our cat is called Bento.")
+        for turn, expected in (("one", 0), ("two", 0)):
+            delta = elytron.CanonicalTurnDelta(turn_id=turn, input_messages=(said,))
+            request = elytron.MemoryTranscriptCommitRequest(scope=memory.scope, delta=delta)
+            draft = RecordDraft(OWN, "main", {"turn": turn}, expected_version=expected)
+            if turn == "one":
+                assert [record.value for record in await records.commit_turn(request, (draft,))] == [{"turn": "one"}]
+            else:
+                with pytest.raises(PreconditionFailed):
+                    await records.commit_turn(request, (draft,))
+        assert await stored(records) == {"main": {"turn": "one"}}
+        assert len((await memory.list()).items) == 1

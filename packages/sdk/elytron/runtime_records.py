@@ -22,7 +22,11 @@ from elytron.writes.records import (
 )
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.records import RecordPutRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitReport,
+    MemoryTranscriptCommitRequest,
+)
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.ids import TurnId
 from elytron_core.model import invalid_input
@@ -51,6 +55,8 @@ class RecordDraft:
     text: str = ""
     ttl_s: int | None = None
     expected_version: int | None = None
+    is_opaque: bool = False
+    """True if the value is another program's state, whose bytes must return as they are: nothing is redacted in it."""
 
 
 class _OwnPut(RecordPutRequest):
@@ -123,6 +129,27 @@ class RuntimeRecords:
         report = await admit_texts(finalize)(self._ctx, request)
         return report, beside.records
 
+    async def commit_turn(
+        self, request: MemoryTranscriptCommitRequest, drafts: Sequence[RecordDraft], /
+    ) -> tuple[Record, ...]:
+        """Commit a turn as evidence, and `drafts` in the same commit: all or nothing. Returns their records.
+
+        Raises what `commit_transcript` and `put_all` do.
+        """
+        from elytron.ops.transcript import commit_turn
+
+        names = [(draft.namespace, draft.key) for draft in drafts]
+        beside = _RecordsOfTurn(self._ctx, names, lambda _turn, _messages: drafts, self._request)
+
+        async def commit(
+            ctx: OperationContext, admitted: MemoryTranscriptCommitRequest, /
+        ) -> MemoryTranscriptCommitReport:
+            beside.delta = admitted.delta
+            return await commit_turn(ctx, admitted, companions=(beside,))
+
+        await admit_texts(commit)(self._ctx, request)
+        return beside.records
+
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
         """Return the record of this name; None if it is missing or expired."""
         (record,) = await self.get_all(((namespace, key),))
@@ -147,6 +174,15 @@ class RuntimeRecords:
             if record.is_alive(now):
                 yield record
 
+    async def within(self, *namespaces: tuple[str, ...]) -> AsyncIterator[Record]:
+        """Yield the records of exactly these namespaces, in no order; no others are read."""
+        now = self._ctx.clock.now()
+        for namespace in namespaces:
+            records = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS, is_exact=True)
+            async for _, record in records:
+                if record.namespace == namespace and record.is_alive(now):
+                    yield record
+
     def _request(self, draft: RecordDraft) -> RecordPutRequest:
         """Return the request to store a draft, admitted as any other text is."""
         if not is_reserved(draft.namespace):
@@ -164,6 +200,8 @@ class RuntimeRecords:
             )
         except ValidationError as error:
             raise invalid_input(error) from None
+        if draft.is_opaque:
+            return request
         # A journal's documents are many short texts, nearly all of them ids: they are searched as one.
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))
