@@ -173,6 +173,10 @@ TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
 ZIP_UNPACKED_BYTES = 1024 * 1024 * 1024
 """Bytes of all transcripts in a ZIP file together."""
+BUNDLE_FILES = 50_000
+"""Files of a folder or ZIP that is imported as one export, such as one with a file for each day."""
+IMPORT_OWNERS, IMPORT_CELL_CHARS = 1_000, 4 * 1024 * 1024
+"""Users of one imported store whose names are noted, and characters read of one cell of its tables."""
 HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0

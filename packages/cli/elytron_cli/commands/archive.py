@@ -193,6 +193,9 @@ class DateOrderChoice(StrEnum):
 _DATE_ORDER: Final = choice_option(
     "--date-order", DateOrderChoice.AUTO, "Order of day, month and year in a chat's dates."
 )
+_OWNER: Final = click.option(
+    "--owner", "owners", multiple=True, metavar="NAME", help="User whose memories to import from a store of several."
+)
 _STRICT: Final = click.option(
     "--strict", is_flag=True, help="Import nothing if a record is unreadable or a message has changed."
 )
@@ -215,6 +218,7 @@ _WITH_AGENTS: Final = click.option(
     help="Include messages of this role too.",
 )
 @_DATE_ORDER
+@_OWNER
 @_STRICT
 @_RESTORE_ERASED
 @_WITH_AGENTS
@@ -227,6 +231,7 @@ def import_file(
     mode: ImportMode,
     include: tuple[EvidenceRole, ...],
     date_order: DateOrderChoice,
+    owners: tuple[str, ...],
     strict: bool,
     restore_erased: bool,
     with_agents: bool,
@@ -234,7 +239,9 @@ def import_file(
 ) -> int | None:
     """Import FILE into the space: a transcript, notes, an export, an archive, or a folder or ZIP file of these.
 
-    Formats: JSON Lines, OpenAI messages, Markdown, text, and exports of ChatGPT, Claude, WhatsApp and Telegram.
+    Formats: JSON Lines, message lists of OpenAI, LangChain and Pydantic AI, Markdown, text, mbox, and exports of
+    ChatGPT, Claude, Gemini, WhatsApp, Telegram, Slack, Discord and Obsidian. Memories of mem0, Graphiti, LangGraph,
+    Hindsight, Cognee (COGX), basic-memory and the MCP memory server come in below what you said yourself.
 
     The format is detected from the content; "-" reads standard input. Importing a newer export of the same conversation
     stores only what is new, and erased messages stay erased. Unreadable records are skipped and listed, and the exit
@@ -256,7 +263,7 @@ def import_file(
             ):
                 report = await import_transcript(
                     session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
-                    date_order=date_order, strict=strict, restore_erased=restore_erased,
+                    date_order=date_order, strict=strict, restore_erased=restore_erased, owners=owners,
                 )  # fmt: skip
             out.report(report, _show_stored)
             return failure_of(UnreadableFile.key).exit if report.skipped else None
@@ -428,6 +435,8 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         ("previously erased", f"{report.erased}, not imported again" if report.erased else ""),
         ("skipped", left_out),
         ("skipped", f"{report.skipped} unreadable" if report.skipped else ""),
+        ("times", f"{report.naive_times} without a time zone, read as UTC" if report.naive_times else ""),
+        ("unknown keys", f"{report.unknown_keys}, stored next to the text" if report.unknown_keys else ""),
         *(("dates", _dates_line(each)) for each in report.dates),
         *(("continues", _resumed_line(each)) for each in report.resumed),
         *((note.kind.value, safe_line(f"{note.file}, {note.place}: {note.problem}")) for note in report.notes),

@@ -213,7 +213,7 @@ class _TurnPlan:
             project=scope.project,
             tags=tag_forms(draft.tags),
             metadata=dict(draft.metadata),
-            forgotten={},
+            forgotten=transcript.ended_parts(draft.metadata, write.origin, messages, now=self.now),
             source=draft.source,
             actor=draft.actor,
             tool_observations=draft.tool_observations,
