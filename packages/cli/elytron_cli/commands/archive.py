@@ -194,7 +194,7 @@ _DATE_ORDER: Final = choice_option(
     "--date-order", DateOrderChoice.AUTO, "Order of day, month and year in a chat's dates."
 )
 _OWNER: Final = click.option(
-    "--owner", "owners", multiple=True, metavar="NAME", help="User whose memories to import from a store of several."
+    "--memories-of", "owners", multiple=True, metavar="USER", help='User of a store of several; "*" means all.'
 )
 _STRICT: Final = click.option(
     "--strict", is_flag=True, help="Import nothing if a record is unreadable or a message has changed."

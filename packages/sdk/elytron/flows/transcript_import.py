@@ -282,10 +282,9 @@ class _ImportRun:
         if len(contents.owners) > 1 and not self.owners:
             # One space is one user's: another user's memories come in only where the caller says so.
             names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
-            problem = (
-                f"is missing, and {self.source.name} holds memories of several: {names}. Pass the user, or '*' for all"
-            )
-            raise InvalidInput(field="owner", problem=problem)
+            way_out = "name them with owners= (--memories-of), or '*' for all"
+            problem = f"are missing: {self.source.name} holds memories of several users, such as {names}; {way_out}"
+            raise InvalidInput(field="owners", problem=problem)
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
         """Yield what was said in a transcript, with how far the whole source has been read."""

@@ -241,7 +241,7 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
     _add_files(source, members, whole, stack)
     if not source.transcripts:
         raise UnreadableFile(
-            name=name, problem=f"contains no supported transcripts; supported are {format_table.supported_formats()}"
+            name=name, problem=f"contains no supported transcripts; {format_table.supported_formats()}"
         )
     source.other_files = len(bundle.members) - len(source.transcripts)
 
@@ -310,9 +310,7 @@ class _NoTranscript(UnreadableFile):
 
 
 def _unknown_format(name: str) -> _NoTranscript:
-    return _NoTranscript(
-        name=name, problem=f"is not a supported transcript; supported are {format_table.supported_formats()}"
-    )
+    return _NoTranscript(name=name, problem=f"is not a supported transcript; {format_table.supported_formats()}")
 
 
 def _open_file(path: Path) -> IO[bytes]:

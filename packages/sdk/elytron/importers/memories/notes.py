@@ -188,7 +188,9 @@ def _note_memories(note: NoteFile, place: ReaderPlace) -> Iterator[ReadItem]:
     for line in note.body.split("\n"):
         if observation := _OBSERVATION.fullmatch(line.strip()):
             words, tags = plain_links(observation["words"]), tuple(_TAG.findall(observation["words"]))
-            sentences.append((f"{note.title}: {_TAG.sub('', words).strip()}", (observation["category"], *tags)))
+            sentences.append(
+                (f"{note.title}: {' '.join(_TAG.sub('', words).split())}", (observation["category"], *tags))
+            )
         elif relation := _RELATION.fullmatch(line.strip()):
             name = relation["relation"].strip().replace("_", " ")
             sentences.append((f"{note.title} {name} {relation['target']}", ()))
