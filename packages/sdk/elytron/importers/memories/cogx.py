@@ -178,7 +178,7 @@ def _episode_turns(record: dict[str, Json], place: ReaderPlace) -> Iterator[Read
         members = message_shape.object_members(turn, what="turn")
         words, role = foreign_memory.own_text(members, ("content",)), members.get("role")
         at = place.moment(members.get("occurred_at") or record.get("created_at"), what="occurred_at")
-        turn_id = f"{own}/{number}"
+        turn_id = foreign_memory.own_text(members, ("id",)) or f"{own}/{number}"
         if not words:
             yield LeftOut(OmissionReason.NO_WORDS)
         elif isinstance(role, str) and role in ROLE_WORDS:
