@@ -37,22 +37,26 @@ _EDGES: Final = ("facts", "edges", "entity_edges")
 
 def is_graph_line(record: dict[str, Json], /) -> bool:
     """Return whether a line is an entity or a relation of the MCP reference server."""
-    match record:
-        case {"type": "entity", "observations": list()}:
-            return True
-        case {"type": "relation"}:
-            return bool({"relationType", "relation_type"} & record.keys())
-        case _:
-            return False
+    return _is_entity(record) or _is_relation(record)
+
+
+def _is_entity(record: dict[str, Json]) -> bool:
+    # Early versions of the server wrote no types.
+    is_named = "entityType" in record or "entity_type" in record or record.get("type") == "entity"
+    return is_named and isinstance(record.get("observations"), list)
+
+
+def _is_relation(record: dict[str, Json]) -> bool:
+    return "relationType" in record or "relation_type" in record
 
 
 def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield each observation as "Name: words", and a relation as "A relation B"; the file has no times."""
-    if record.get("type") == "entity":
+    if _is_entity(record):
         name = _named(record, "name", "entityName", "id")
         unknown = foreign_memory.unknown_keys(record, _ENTITY_KEYS)
         kind = record.get("entityType") or record.get("entity_type")
-        observations = foreign_memory.text_list(record.get("observations"))
+        observations = _observation_texts(record.get("observations"))
         if not observations:
             yield LeftOut(OmissionReason.NO_SENTENCE)
         for number, observation in enumerate(observations):
@@ -67,7 +71,7 @@ def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: Read
                     unknown={} if number else unknown,
                 ),
             )
-    elif record.get("type") == "relation":
+    elif _is_relation(record):
         words = (
             _named(record, "from", "from_id", "source"),
             _named(record, "relationType", "relation_type"),
@@ -85,6 +89,13 @@ def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: Read
         )
     else:
         raise InvalidInput(field="type", problem="is neither entity nor relation")
+
+
+def _observation_texts(value: Json) -> list[str]:
+    """Return the observations, each a text or, in servers that add to the format, an object with its content."""
+    items = value if isinstance(value, list) else []
+    texts = (item.get("content") if isinstance(item, dict) else item for item in items)
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _named(record: dict[str, Json], *names: str) -> str:
