@@ -50,7 +50,7 @@ def write_database(path: Path, schema: str, table: str, rows: Sequence[Sequence[
     return path
 
 
-MEM0: Final = {
+MEM0: Final[dict[str, Any]] = {
     "results": [
         {
             "id": "mem-1",
@@ -99,7 +99,7 @@ COGX: Final[Files] = {
                    {"role": "episode", "content": "Ada moved.", "occurred_at": None}]},
     ),
 }  # fmt: skip
-GRAPHITI: Final = {
+GRAPHITI: Final[dict[str, Any]] = {
     "episodes": [{"uuid": "ep1", "name": "chat", "group_id": "g", "content": "user: I moved",
                   "valid_at": "2026-06-01T09:00:00Z"}],
     "nodes": [{"uuid": "n1", "name": "Ada", "group_id": "g", "labels": ["Entity", "Person"], "summary": "A pilot."},
@@ -156,7 +156,7 @@ SLACK: Final[Files] = {
         {"type": "message", "user": "U2", "text": "", "files": [{"id": "F1"}], "ts": "1777626080.000300"},
     ],
 }  # fmt: skip
-DISCORD: Final = {
+DISCORD: Final[dict[str, Any]] = {
     "guild": {"id": "1", "name": "Boats"},
     "channel": {"id": "77", "type": "GuildTextChat", "name": "harbour"},
     "messages": [
@@ -193,20 +193,20 @@ Good.
 On Fri, 1 May 2026 at 10:00, Ada wrote:
 > The boat is blue.
 """
-GEMINI: Final = [
+GEMINI: Final[list[Any]] = [
     {"header": "Gemini Apps", "title": "Used an assistant feature", "time": "2026-05-01T11:00:00Z",
      "products": ["Gemini Apps"]},
     {"header": "Gemini Apps", "title": "Prompted Where is Lisbon?", "time": "2026-05-01T10:00:00.123Z",
      "safeHtmlItem": [{"html": "<p>In <b>Portugal</b>.</p><script>x()</script><p>By the sea.</p>"}]},
 ]  # fmt: skip
-LANGCHAIN: Final = [
+LANGCHAIN: Final[list[Any]] = [
     {"type": "system", "data": {"content": "Be brief.", "type": "system"}},
     {"type": "human", "data": {"content": "Where is it?", "type": "human", "id": "h1"}},
     {"type": "ai", "data": {"content": "", "type": "ai", "tool_calls": [{"name": "look", "args": {}, "id": "c1"}]}},
     {"type": "tool", "data": {"content": "pier 3", "type": "tool", "tool_call_id": "c1"}},
     {"type": "ai", "data": {"content": [{"type": "text", "text": "At pier 3."}], "type": "ai"}},
 ]
-PYDANTIC_AI: Final = [
+PYDANTIC_AI: Final[list[Any]] = [
     {"kind": "request", "parts": [
         {"part_kind": "system-prompt", "content": "Be brief.", "timestamp": "2026-05-01T10:00:00Z"},
         {"part_kind": "user-prompt", "content": ["Where is it?", {"kind": "image-url", "url": "u"}],
@@ -215,7 +215,7 @@ PYDANTIC_AI: Final = [
         {"part_kind": "thinking", "content": "Hm."}, {"part_kind": "tool-call", "tool_name": "look", "args": "{}"},
         {"part_kind": "text", "content": "At pier 3."}]},
 ]  # fmt: skip
-RESPONSES: Final = [
+RESPONSES: Final[list[Any]] = [
     {"role": "user", "content": "Where is it?"},
     {"type": "reasoning", "id": "rs_1", "summary": []},
     {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
@@ -225,13 +225,15 @@ RESPONSES: Final = [
 SESSION_SCHEMA: Final = """
 CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TIMESTAMP);
 """
-CHATGPT: Final = [{
+CHATGPT: Final[list[Any]] = [{
     "conversation_id": "c-1", "title": "Tea", "current_node": "a", "create_time": 1777629600,
     "mapping": {"a": {"message": {"id": "a", "author": {"role": "user"},
                                   "content": {"content_type": "text", "parts": ["Tea?"]}}}},
 }]  # fmt: skip
-CLAUDE: Final = [{"uuid": "u-1", "name": "Tides", "chat_messages": [{"uuid": "a", "sender": "human", "text": "When?"}]}]
-TELEGRAM: Final = {
+CLAUDE: Final[list[Any]] = [
+    {"uuid": "u-1", "name": "Tides", "chat_messages": [{"uuid": "a", "sender": "human", "text": "When?"}]}
+]
+TELEGRAM: Final[dict[str, Any]] = {
     "name": "Boat", "type": "personal_chat", "id": 5,
     "messages": [{"id": 1, "type": "message", "date_unixtime": "1777629600", "from": "Ada", "text": "Where?"}],
 }  # fmt: skip

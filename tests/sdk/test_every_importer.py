@@ -18,6 +18,7 @@ from elytron.importers.format_table import (
     TEXT_READERS,
     TranscriptFormat,
     format_pages,
+    page_table,
 )
 from elytron_core.errors import ElytronError
 from elytron_core.evidence import EvidenceRole
@@ -33,6 +34,11 @@ def test_every_format_has_a_reader_a_line_of_the_page_and_a_sample() -> None:
     rows = [*DOCUMENT_ROWS, *LINE_ROWS, *DATABASE_ROWS, *BUNDLE_ROWS, MAIL_ROW]
     assert {row.format for row in rows} | {*TEXT_READERS} == {*TranscriptFormat}
     assert {*format_pages()} == {*EXPORTS} == {*TranscriptFormat}
+
+
+def test_the_page_has_the_table_of_formats_as_it_is_declared() -> None:
+    page = Path("docs/how-to/import-conversations.md").read_text("utf-8")
+    assert "\n".join(page_table()) in page
 
 
 @pytest.mark.parametrize("form", TranscriptFormat)

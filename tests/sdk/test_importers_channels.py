@@ -199,13 +199,12 @@ ANSWERED = [
 
 
 def test_langchains_messages_are_read_in_each_form_that_it_writes(tmp_path: Path) -> None:
-    flat = [message["data"] for message in LANGCHAIN]
+    flat: list[Any] = [message["data"] for message in LANGCHAIN]
     classes = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
-    built = [
+    built: list[Any] = [
         {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", classes[str(data["type"])]],
          "kwargs": data}
         for data in flat
-        if isinstance(data, dict)
     ]  # fmt: skip
     for number, document in enumerate((LANGCHAIN, flat, built, {"messages": LANGCHAIN})):
         path = write_json(tmp_path / f"{number}.json", document)

@@ -115,8 +115,6 @@ CHAT_ALIASES = "chat_aliases"
 SEQUENCE_DIGITS, SPEAKERS_KEPT = 12, 32
 EDIT_OF = "edit_of"
 """Metadata of an edited message: the id of the one that it replaces."""
-ENDED_AT = "ended_at"
-"""Metadata of an imported memory: since when its own system has it as deleted, expired or no longer true."""
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Metadata = dict[Name, str | int | float | bool | None]
@@ -360,16 +358,6 @@ class ChatAlias(Value):
     channel: Name
     chat: Name
     conversations: dict[Name, Name] = {}
-
-
-def ended_parts(
-    metadata: Metadata, origin: TurnOrigin, messages: Sequence[Message], /, *, now: Instant
-) -> dict[int, Instant]:
-    """Return the messages of an imported turn that have ended in their own system: they come in hidden, as history."""
-    ended_at = metadata.get(ENDED_AT) if origin is TurnOrigin.IMPORTED else None
-    if not isinstance(ended_at, int) or isinstance(ended_at, bool) or ended_at > now:
-        return {}
-    return dict.fromkeys(range(len(messages)), Instant(ended_at))
 
 
 def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:

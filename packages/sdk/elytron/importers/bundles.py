@@ -75,7 +75,7 @@ class FileBundle:
     is_vault: bool = False
     """True if Obsidian keeps its settings in it."""
 
-    def named(self, name: str, /) -> list[BundleMember]:
+    def files_named(self, name: str, /) -> list[BundleMember]:
         """Return the files of this name, in any folder."""
         return [member for member in self.members if PurePosixPath(member.name).name == name]
 
@@ -106,8 +106,8 @@ def open_bundle(source: Path | ZipFile, /, *, name: str) -> FileBundle:
     members: list[BundleMember] = []
     if isinstance(source, Path):
         bundle.is_vault = (source / ".obsidian").is_dir()
-        for found in _walk_folder(source):
-            members.append(BundleMember(found, source))
+        for path_name in _walk_folder(source):
+            members.append(BundleMember(path_name, source))
             _require_few(len(members))
     else:
         infos = [info for info in source.infolist() if not info.is_dir()]

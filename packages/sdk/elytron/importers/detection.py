@@ -39,6 +39,7 @@ from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, Unread
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, mend_surrogates
+from elytron_store.private_files import private_opener
 
 __all__ = ["MAGIC", "FoundTranscript", "FoundTranscripts", "TranscriptFormat", "is_export", "open_transcripts"]
 
@@ -291,7 +292,7 @@ def _unpacked_copy(file: IO[bytes], stack: ExitStack) -> Path:
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-import-"))
     path = Path(folder, "database")
     file.seek(0)
-    with path.open("wb") as copy:
+    with open(path, "wb", opener=private_opener) as copy:
         shutil.copyfileobj(file, copy)
     return path
 

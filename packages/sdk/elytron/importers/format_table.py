@@ -13,7 +13,7 @@ from elytron.importers import formats, whatsapp
 from elytron.importers.bundles import FileBundle
 from elytron.importers.chats import agent_histories, discord, gemini, mailbox, slack
 from elytron.importers.json_lines import LineFile
-from elytron.importers.memories import cogx, graphs, mem0, notes, records
+from elytron.importers.memories import cogx, graphs, mem0_files, notes, records
 from elytron.importers.memories.foreign_tables import ForeignDatabase
 from elytron.importers.message_shape import SourceReader
 from elytron_core.errors import InvalidInput, UnreadableFile
@@ -94,11 +94,11 @@ def _is_openai(document: Json) -> bool:
             return False
 
 
-def _holds(*manifest: Callable[[Json], bool]) -> Callable[[FileBundle], bool]:
+def _has_manifest(*manifest: Callable[[Json], bool]) -> Callable[[FileBundle], bool]:
     """Return whether a bundle's manifest is one of these; one that cannot be read is none."""
 
     def matches(bundle: FileBundle) -> bool:
-        for member in bundle.named("manifest.json"):
+        for member in bundle.files_named("manifest.json"):
             try:
                 document = member.json()
             except (UnreadableFile, InvalidInput):
@@ -133,20 +133,20 @@ DOCUMENT_ROWS: Final[tuple[FormatRow[Json], ...]] = (
     FormatRow(TranscriptFormat.OPENAI_MESSAGES, _is_openai, formats.read_openai_messages),
     FormatRow(TranscriptFormat.GEMINI, gemini.is_activity, gemini.read_activity),
     FormatRow(TranscriptFormat.LANGGRAPH, records.is_store_export, records.read_store_export),
-    FormatRow(TranscriptFormat.MEM0, mem0.looks_exported, mem0.read_export),
+    FormatRow(TranscriptFormat.MEM0, mem0_files.looks_exported, mem0_files.read_export),
     FormatRow(TranscriptFormat.GRAPHITI, graphs.is_graphiti_dump, graphs.read_graphiti_dump),
 )
 """JSON documents, the more specific forms first."""
 LINE_ROWS: Final[tuple[FormatRow[Line], ...]] = (
     FormatRow(TranscriptFormat.COGX, cogx.is_record, cogx.read_record_line),
     FormatRow(TranscriptFormat.MCP_MEMORY, graphs.is_graph_line, graphs.read_graph_line),
-    FormatRow(TranscriptFormat.MEM0, mem0.looks_like_line, mem0.read_record),
+    FormatRow(TranscriptFormat.MEM0, mem0_files.looks_like_line, mem0_files.read_record),
     FormatRow(TranscriptFormat.JSONL, lambda line: "content" in line, formats.read_message_line),
 )
 """Lines of JSON, recognised by the first; the last row takes lines that no other knows."""
 DATABASE_ROWS: Final[tuple[FormatRow[ForeignDatabase], ...]] = (
-    FormatRow(TranscriptFormat.MEM0_HISTORY, _has_table("history", "memory_id", "new_memory"), mem0.read_history),
-    FormatRow(TranscriptFormat.MEM0_QDRANT, _has_table("points", "id", "point"), mem0.read_points),
+    FormatRow(TranscriptFormat.MEM0_HISTORY, _has_table("history", "memory_id", "new_memory"), mem0_files.read_history),
+    FormatRow(TranscriptFormat.MEM0_QDRANT, _has_table("points", "id", "point"), mem0_files.read_points),
     FormatRow(TranscriptFormat.LANGGRAPH, _has_table("store", "prefix", "key", "value"), records.read_store_table),
     FormatRow(
         TranscriptFormat.AGENTS_SDK, _has_table("agent_messages", "session_id", "message_data"),
@@ -155,8 +155,8 @@ DATABASE_ROWS: Final[tuple[FormatRow[ForeignDatabase], ...]] = (
 )  # fmt: skip
 """SQLite files, recognised by their tables."""
 BUNDLE_ROWS: Final[tuple[FormatRow[FileBundle], ...]] = (
-    FormatRow(TranscriptFormat.COGX, _holds(cogx.is_manifest), cogx.read_archive),
-    FormatRow(TranscriptFormat.HINDSIGHT, _holds(records.is_hindsight_manifest), records.read_hindsight),
+    FormatRow(TranscriptFormat.COGX, _has_manifest(cogx.is_manifest), cogx.read_archive),
+    FormatRow(TranscriptFormat.HINDSIGHT, _has_manifest(records.is_hindsight_manifest), records.read_hindsight),
     FormatRow(TranscriptFormat.SLACK, slack.is_slack, slack.read_slack),
     FormatRow(TranscriptFormat.DISCORD, discord.is_data_package, discord.read_data_package),
     FormatRow(TranscriptFormat.OBSIDIAN, notes.is_vault, notes.read_vault),

@@ -24,7 +24,7 @@ from elytron_store.private_files import private_opener
 SYSTEM: Final = "elytron"
 EPISODE_TURNS: Final = 400
 """Turns of a conversation in one episode. Episodes begin at fixed places, so that a later export has the same ones."""
-_SPOKEN: Final = frozenset({EvidenceRole.USER, EvidenceRole.ASSISTANT})
+_SPOKEN_ROLES: Final = frozenset({EvidenceRole.USER, EvidenceRole.ASSISTANT})
 _IMPORTED: Final = frozenset({EvidenceAuthority.ARCHIVE_EVIDENCE, EvidenceAuthority.EXTERNAL_CONTENT})
 
 
@@ -57,7 +57,7 @@ def write_cogx(archive: Path, folder: Path, /, *, at: Instant, overwrite: bool =
 
 
 @dataclass(slots=True)
-class _Episode:
+class _EpisodeDraft:
     """Turns that go into one record: their conversation, and the place in it where they begin."""
 
     id: str
@@ -73,7 +73,7 @@ class _CogxWriter:
         self._overwrite = overwrite
         self._files: dict[str, IO[str]] = {}
         self._stack = ExitStack()
-        self._episode: _Episode | None = None
+        self._episode: _EpisodeDraft | None = None
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
 
@@ -111,7 +111,7 @@ class _CogxWriter:
         episode_id = f"{tag}.{turn.sequence // EPISODE_TURNS}"
         if self._episode is None or self._episode.id != episode_id:
             self.end_episode()
-            self._episode = _Episode(episode_id, turn)
+            self._episode = _EpisodeDraft(episode_id, turn)
         self._episode.turns += messages
 
     def end_episode(self) -> None:
@@ -119,7 +119,7 @@ class _CogxWriter:
         if (episode := self._episode) is not None:
             turn = episode.turn
             metadata: Json = {"channel": turn.channel, "conversation": turn.conversation}
-            record = _base(SYSTEM, episode.id, turn.recorded_at, metadata)
+            record = _record_base(SYSTEM, episode.id, turn.recorded_at, metadata)
             words: dict[str, Json] = {"title": turn.conversation, "turns": episode.turns}
             self.add("episode", record | words)
         self._episode = None
@@ -142,7 +142,7 @@ class _CogxWriter:
         return open(self._folder / name, "x", encoding="utf-8", opener=private_opener)
 
 
-def _base(system: str, own_id: str, recorded_at: Instant, metadata: Json) -> dict[str, Json]:
+def _record_base(system: str, own_id: str, recorded_at: Instant, metadata: Json) -> dict[str, Json]:
     created_at = format_instant(recorded_at)
     return {"external_system": system, "external_id": own_id, "created_at": created_at, "metadata": metadata}
 
@@ -169,7 +169,7 @@ def _write_turn(writer: _CogxWriter, key: str, turn: Turn) -> None:
             writer.left_out["hidden messages"] += 1
         elif (foreign := _foreign_record(turn, part)) is not None:
             writer.add("memory", foreign)
-        elif message.role in _SPOKEN:
+        elif message.role in _SPOKEN_ROLES:
             said_at = format_instant(transcript.said_at(turn, message))
             own: dict[str, Json] = {"id": transcript.message_id(transcript.TurnId(key), part), "occurred_at": said_at}
             words: dict[str, Json] = {"role": message.role.value, "content": message.text}
@@ -188,7 +188,7 @@ def _foreign_record(turn: Turn, part: int) -> dict[str, Json] | None:
     if not is_foreign or system is None or turn.host_id is None or not turn.host_id.startswith(f"{system}:"):
         return None
     metadata: Json = {name.removeprefix(f"{system}."): value for name, value in turn.metadata.items()}
-    record = _base(system, turn.host_id.removeprefix(f"{system}:"), transcript.said_at(turn, message), metadata)
+    record = _record_base(system, turn.host_id.removeprefix(f"{system}:"), transcript.said_at(turn, message), metadata)
     categories: list[Json] = [*turn.tags]
     words: dict[str, Json] = {"content": message.text, "categories": categories}
     return record | words
@@ -213,7 +213,7 @@ def _write_fact(writer: _CogxWriter, fact: Fact) -> None:
         "confidence": fact.certainty,
         "provenance": citations,
     }
-    writer.add("fact", _base(SYSTEM, fact.id, fact.recorded_at, metadata) | triple)
+    writer.add("fact", _record_base(SYSTEM, fact.id, fact.recorded_at, metadata) | triple)
 
 
 def _time_text(at: Instant | None) -> str | None:
@@ -226,5 +226,5 @@ def _write_skill(writer: _CogxWriter, skill: Skill) -> None:
         return
     metadata: Json = {"topic": skill.topic, "kind": "procedure"}
     text = "\n\n".join(filter(None, (skill.summary, skill.procedure)))
-    record = _base(SYSTEM, skill.name, skill.updated_at, metadata)
+    record = _record_base(SYSTEM, skill.name, skill.updated_at, metadata)
     writer.add("document", record | {"title": skill.title, "content": text})

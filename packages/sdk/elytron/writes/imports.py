@@ -23,7 +23,15 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import ERASED_IMPORTS, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message, Turn, TurnName, TurnOrigin
-from elytron_core.policy.imports import ERASED, OWNERS_VERSION, REDATED, erased_names, minute_of, swapped_time
+from elytron_core.policy.imports import (
+    ERASED,
+    OWNERS_VERSION,
+    REDATED,
+    ended_parts,
+    erased_names,
+    minute_of,
+    swapped_time,
+)
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_documents
 from elytron_core.scope import ConversationKey, Scope
 
@@ -100,7 +108,7 @@ async def read_changes(
 
 
 def _has_ended(ctx: OperationContext, draft: TurnDraft) -> bool:
-    return bool(transcript.ended_parts(draft.metadata, TurnOrigin.IMPORTED, draft.messages, now=ctx.clock.now()))
+    return bool(ended_parts(draft.metadata, TurnOrigin.IMPORTED, draft.messages, now=ctx.clock.now()))
 
 
 async def _erased_ids(

@@ -31,7 +31,7 @@ _ITEMS: Final = frozenset(
 MessageMaker = Callable[[Json, ReaderPlace], list[TurnDraft | LeftOut]]
 
 
-def _listed(document: Json) -> list[Json]:
+def _message_list(document: Json) -> list[Json]:
     """Return the messages of a document: itself, or the list that it holds."""
     if isinstance(document, dict):
         lists = (document.get(name) for name in ("messages", "output", "items", "data", "history"))
@@ -44,12 +44,12 @@ def _made_items(
 ) -> Iterator[ReadItem]:
     for position, value in enumerate(messages, start=1):
         place.now(f"message {position}", position / len(messages))
-        made = place.attempt(make, value, place)
-        for item in [made] if isinstance(made, SkippedRecord) else made:
+        turns = place.attempt(make, value, place)
+        for item in [turns] if isinstance(turns, SkippedRecord) else turns:
             yield place.make_message(home, item) if isinstance(item, TurnDraft) else item
 
 
-def _spoken(
+def _spoken_turn(
     words: str, role: EvidenceRole, place: ReaderPlace, *, at: Json = None, own_id: Json = None, name: Json = None
 ) -> TurnDraft | LeftOut:
     if similarity.is_blank(words):
@@ -65,7 +65,7 @@ def _spoken(
 
 def is_langchain(document: Json, /) -> bool:
     """Return whether a JSON document is a list of LangChain's messages, in any of its three forms."""
-    match _listed(document)[:1]:
+    match _message_list(document)[:1]:
         case [{"type": str() as kind, "data": {"content": _}}] | [{"type": str() as kind, "content": _}]:
             return kind in _LANGCHAIN
         case [{"lc": int(), "type": "constructor", "kwargs": dict()}]:
@@ -76,7 +76,7 @@ def is_langchain(document: Json, /) -> bool:
 
 def read_langchain(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the messages that hold words."""
-    return _made_items(_listed(document), _langchain_message, home, place)
+    return _made_items(_message_list(document), _langchain_message, home, place)
 
 
 def _langchain_message(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
@@ -95,12 +95,12 @@ def _langchain_message(value: Json, place: ReaderPlace) -> list[TurnDraft | Left
     if message.get("tool_calls") and similarity.is_blank(words):
         return [LeftOut(OmissionReason.TOOL)]
     name = message.get("name") if role is EvidenceRole.USER else None
-    return [_spoken(words, role, place, at=at, own_id=message.get("id"), name=name)]
+    return [_spoken_turn(words, role, place, at=at, own_id=message.get("id"), name=name)]
 
 
 def is_pydantic_ai(document: Json, /) -> bool:
     """Return whether a JSON document is a list of Pydantic AI's messages."""
-    match _listed(document)[:1]:
+    match _message_list(document)[:1]:
         case [{"parts": list(), "kind": "request" | "response"}]:
             return True
         case _:
@@ -109,7 +109,7 @@ def is_pydantic_ai(document: Json, /) -> bool:
 
 def read_pydantic_ai(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield prompts, answers, instructions and results of tools; calls and thoughts are left out."""
-    return _made_items(_listed(document), _pydantic_parts, home, place)
+    return _made_items(_message_list(document), _pydantic_parts, home, place)
 
 
 def _pydantic_parts(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
@@ -122,13 +122,13 @@ def _pydantic_parts(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut
         match members.get("part_kind"):
             case "user-prompt":
                 words = _prompt_words(content)
-                items.append(_spoken(words, EvidenceRole.USER, place, at=at))
+                items.append(_spoken_turn(words, EvidenceRole.USER, place, at=at))
             case "text":
-                items.append(_spoken(message_shape.content_text(content), EvidenceRole.ASSISTANT, place, at=at))
+                items.append(_spoken_turn(message_shape.content_text(content), EvidenceRole.ASSISTANT, place, at=at))
             case "system-prompt":
-                items.append(_spoken(message_shape.content_text(content), EvidenceRole.SYSTEM, place, at=at))
+                items.append(_spoken_turn(message_shape.content_text(content), EvidenceRole.SYSTEM, place, at=at))
             case "tool-return" if isinstance(content, str):
-                items.append(_spoken(content, EvidenceRole.TOOL, place, at=at))
+                items.append(_spoken_turn(content, EvidenceRole.TOOL, place, at=at))
             case "tool-return" | "tool-call" | "retry-prompt" | "builtin-tool-call" | "builtin-tool-return":
                 items.append(LeftOut(OmissionReason.TOOL))
             case "thinking":
@@ -156,13 +156,13 @@ def is_response_items(document: Json, /) -> bool:
     """Return whether a JSON document holds items of the Responses API, or is a response."""
     if isinstance(document, dict) and document.get("object") != "response" and "items" not in document:
         return False
-    first = _listed(document)[:_LOOKED_AT]
+    first = _message_list(document)[:_LOOKED_AT]
     return any(isinstance(item, dict) and item.get("type") in _ITEMS for item in first)
 
 
 def read_response_items(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield messages and results of tools, in the order of the items."""
-    return _made_items(_listed(document), _item_turns, home, place)
+    return _made_items(_message_list(document), _item_turns, home, place)
 
 
 def _item_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
@@ -173,9 +173,9 @@ def _item_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
         if role is None:
             raise InvalidInput(field="role", problem=f"must be one of {', '.join(ROLE_WORDS)}")
         words = message_shape.content_text(item.get("content"))
-        return [_spoken(words, role, place, at=item.get("created_at"), own_id=item.get("id"))]
+        return [_spoken_turn(words, role, place, at=item.get("created_at"), own_id=item.get("id"))]
     if isinstance(kind, str) and kind.endswith("_output") and isinstance(output := item.get("output"), str):
-        return [_spoken(output, EvidenceRole.TOOL, place, own_id=item.get("id"))]
+        return [_spoken_turn(output, EvidenceRole.TOOL, place, own_id=item.get("id"))]
     return [LeftOut(OmissionReason.HIDDEN if kind in {"reasoning", "compaction"} else OmissionReason.TOOL)]
 
 
@@ -184,12 +184,12 @@ def read_sessions(database: ForeignDatabase, _home: ConversationKey, place: Read
     columns = ("id", "session_id", "message_data", "created_at")
     for row in database.rows("agent_messages", columns, order=("session_id", "id")):
         place.now(f"item {row.number}", 0)
-        made = place.attempt(_session_item, row, place)
-        if isinstance(made, SkippedRecord):
-            yield made
+        turns = place.attempt(_session_item, row, place)
+        if isinstance(turns, SkippedRecord):
+            yield turns
             continue
         key = ConversationKey("openai-agents", message_shape.optional_title(row.value("session_id")) or "session")
-        for item in made:
+        for item in turns:
             yield place.make_message(key, item) if isinstance(item, TurnDraft) else item
 
 

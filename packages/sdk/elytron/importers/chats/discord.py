@@ -14,7 +14,7 @@ from elytron_core.strict_json import Json
 from elytron_core.text import similarity
 
 CHANNEL: Final = "discord"
-_WRITTEN: Final = frozenset({"Default", "Reply", "0", "19", "ChatInputCommand", "ThreadStarterMessage"})
+_WRITTEN_KINDS: Final = frozenset({"Default", "Reply", "0", "19", "ChatInputCommand", "ThreadStarterMessage"})
 """Kinds of messages that somebody wrote; the others are notices."""
 
 
@@ -38,7 +38,7 @@ def read_exporter_file(document: Json, _home: ConversationKey, place: ReaderPlac
 
 def _exporter_message(value: Json, channel: str, place: ReaderPlace) -> TurnDraft | LeftOut:
     message = message_shape.object_members(value, what="message")
-    if str(message.get("type", "Default")) not in _WRITTEN:
+    if str(message.get("type", "Default")) not in _WRITTEN_KINDS:
         return LeftOut(OmissionReason.SERVICE)
     words = message_shape.content_text(message.get("content"))
     if similarity.is_blank(words):
@@ -60,7 +60,7 @@ def is_data_package(bundle: FileBundle, /) -> bool:
 def _channel_files(bundle: FileBundle) -> list[BundleMember]:
     return [
         member
-        for member in bundle.named("messages.json")
+        for member in bundle.files_named("messages.json")
         if PurePosixPath(member.name).parent.name.lstrip("c").isdigit()
         and PurePosixPath(member.name).parent.parent.name.lower() == "messages"
     ]
@@ -87,7 +87,7 @@ def read_data_package(bundle: FileBundle, _home: ConversationKey, place: ReaderP
 
 def _channel_titles(bundle: FileBundle) -> dict[str, str]:
     titles: dict[str, str] = {}
-    for member in bundle.named("index.json"):
+    for member in bundle.files_named("index.json"):
         try:
             document = member.json()
         except UnreadableFile:

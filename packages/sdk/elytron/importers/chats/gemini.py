@@ -34,12 +34,12 @@ def read_activity(document: Json, _home: ConversationKey, place: ReaderPlace, /)
     entries = message_shape.list_items(document, what="activity")
     for position, entry in enumerate(reversed(entries), start=1):
         place.now(f"entry {position} from the end", (position - 1) / len(entries))
-        read = place.attempt(_exchange, entry, place)
+        read = place.attempt(_exchange_turns, entry, place)
         for item in [read] if isinstance(read, SkippedRecord) else read:
             yield place.make_message(_KEY, item, title=_PRODUCT) if isinstance(item, TurnDraft) else item
 
 
-def _exchange(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
+def _exchange_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
     entry = message_shape.object_members(value, what="entry")
     answers = [
         plain_text(fragment)

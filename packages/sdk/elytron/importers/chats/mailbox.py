@@ -42,7 +42,7 @@ def begins_mailbox(head: bytes, /) -> bool:
 
 def read_mailbox(source: LineFile, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the mails in the order of the file, each in the conversation of its thread."""
-    for number, data in enumerate(_mails(source, place), start=1):
+    for number, data in enumerate(_mail_bytes(source, place), start=1):
         place.words = f"mail {number}"
         try:
             items = list(_mail_items(data, place))
@@ -53,7 +53,7 @@ def read_mailbox(source: LineFile, _home: ConversationKey, place: ReaderPlace, /
         yield from items
 
 
-def _mails(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
+def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
     """Yield the bytes of each mail, as many as are read of one."""
     source.file.seek(0)
     offset = size = 0

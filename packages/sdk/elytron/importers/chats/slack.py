@@ -25,8 +25,8 @@ _MARK: Final = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]{0,2000}))?>
 
 def is_slack(bundle: FileBundle, /) -> bool:
     """Return whether a bundle is an export of a workspace."""
-    has_lists = any(bundle.named(name) for name in _LISTS)
-    return has_lists and bool(bundle.named("users.json")) and bool(_day_files(bundle))
+    has_lists = any(bundle.files_named(name) for name in _LISTS)
+    return has_lists and bool(bundle.files_named("users.json")) and bool(_day_files(bundle))
 
 
 def _day_files(bundle: FileBundle) -> list[BundleMember]:
@@ -39,7 +39,7 @@ def _day_files(bundle: FileBundle) -> list[BundleMember]:
 
 def read_slack(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written in each channel, in order, by the writer's name."""
-    names = _people(bundle)
+    names = _people_names(bundle)
     ids = _channel_ids(bundle)
     days = _day_files(bundle)
     for number, member in enumerate(days):
@@ -59,9 +59,9 @@ def read_slack(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /
             yield place.make_message(key, read, title=title) if isinstance(read, TurnDraft) else read
 
 
-def _listed(bundle: FileBundle, name: str) -> Iterator[dict[str, Json]]:
+def _list_entries(bundle: FileBundle, name: str) -> Iterator[dict[str, Json]]:
     """Yield the entries of one of the lists; one that cannot be read names nobody, and messages keep the ids."""
-    for member in bundle.named(name):
+    for member in bundle.files_named(name):
         try:
             document = member.json()
         except (UnreadableFile, LimitExceeded):
@@ -69,9 +69,9 @@ def _listed(bundle: FileBundle, name: str) -> Iterator[dict[str, Json]]:
         yield from (entry for entry in document if isinstance(entry, dict)) if isinstance(document, list) else ()
 
 
-def _people(bundle: FileBundle) -> dict[str, str]:
+def _people_names(bundle: FileBundle) -> dict[str, str]:
     people: dict[str, str] = {}
-    for user in _listed(bundle, "users.json"):
+    for user in _list_entries(bundle, "users.json"):
         profile = user.get("profile")
         profile = profile if isinstance(profile, dict) else {}
         spellings = (profile.get("display_name"), user.get("real_name"), profile.get("real_name"), user.get("name"))
@@ -86,7 +86,7 @@ def _channel_ids(bundle: FileBundle) -> dict[str, str]:
     return {
         name: own
         for file_name in _LISTS
-        for entry in _listed(bundle, file_name)
+        for entry in _list_entries(bundle, file_name)
         if isinstance(name := entry.get("name") or entry.get("id"), str) and isinstance(own := entry.get("id"), str)
     }
 

@@ -54,11 +54,11 @@ def is_record(record: dict[str, Json], /) -> bool:
 
 def read_archive(bundle: FileBundle, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what the records of a folder say. Raises UnreadableFile for a later major version."""
-    for manifest in bundle.named(MANIFEST):
+    for manifest in bundle.files_named(MANIFEST):
         _require_version(manifest.json(), name=bundle.name)
     reader = CogxReader()
     for file_name in RECORD_FILES.values():
-        for member in bundle.named(file_name):
+        for member in bundle.files_named(file_name):
             file, size = member.open()
             with closing(file):
                 yield from read_lines(LineFile(file, size), reader.read, home, place)

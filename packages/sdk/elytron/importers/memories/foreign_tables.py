@@ -72,14 +72,14 @@ class ForeignDatabase:
         )
         query = f"SELECT {cut} FROM {table} ORDER BY {', '.join(order)}"  # noqa: S608
         try:
-            with closing(_connect(self.path)) as connection:
+            with closing(_open_connection(self.path)) as connection:
                 for number, cells in enumerate(connection.execute(query), start=1):
                     yield TableRow(number, dict(zip(present, cells, strict=True)))
         except (sqlite3.Error, OverflowError):
             raise UnreadableFile(name=self.name, problem="is a damaged or locked SQLite file") from None
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _open_connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
     connection.execute("PRAGMA trusted_schema = OFF")
     # A text that is not UTF-8 must not end the whole table.
@@ -95,7 +95,7 @@ def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
     """Return the database at `path` with its tables, views left out. Raises UnreadableFile."""
     database = ForeignDatabase(path, name)
     try:
-        with closing(_connect(path)) as connection:
+        with closing(_open_connection(path)) as connection:
             names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000").fetchall()
             for (table,) in names:
                 columns = connection.execute("SELECT name FROM pragma_table_info(?) LIMIT 1000", (table,)).fetchall()

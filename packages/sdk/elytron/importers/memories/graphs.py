@@ -53,7 +53,7 @@ def _is_relation(record: dict[str, Json]) -> bool:
 def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield each observation as "Name: words", and a relation as "A relation B"; the file has no times."""
     if _is_entity(record):
-        name = _named(record, "name", "entityName", "id")
+        name = _required_text(record, "name", "entityName", "id")
         unknown = foreign_memory.unknown_keys(record, _ENTITY_KEYS)
         kind = record.get("entityType") or record.get("entity_type")
         observations = _observation_texts(record.get("observations"))
@@ -73,9 +73,9 @@ def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: Read
             )
     elif _is_relation(record):
         words = (
-            _named(record, "from", "from_id", "source"),
-            _named(record, "relationType", "relation_type"),
-            _named(record, "to", "to_id", "target"),
+            _required_text(record, "from", "from_id", "source"),
+            _required_text(record, "relationType", "relation_type"),
+            _required_text(record, "to", "to_id", "target"),
         )
         yield foreign_memory.memory_item(
             place,
@@ -98,7 +98,7 @@ def _observation_texts(value: Json) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _named(record: dict[str, Json], *names: str) -> str:
+def _required_text(record: dict[str, Json], *names: str) -> str:
     name = foreign_memory.own_text(record, names)
     if not name:
         raise InvalidInput(field=names[0], problem="is missing")
@@ -122,17 +122,17 @@ def read_graphiti_dump(document: Json, home: ConversationKey, place: ReaderPlace
     """Yield episodes, summaries of entities, and edges as sentences; an edge that no longer holds is history."""
     edges: dict[str, Json] = {"edges": document}
     members = edges if isinstance(document, list) else message_shape.object_members(document, what="dump")
-    names = _node_names(_records(members, _NODES))
+    names = _node_names(_record_list(members, _NODES))
 
     def read_edge(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace) -> Iterator[ReadItem]:
         yield _edge_item(record, names, place)
 
-    yield from foreign_memory.each_record(_records(members, _EPISODES), "episode", place, _read_episode, home)
-    yield from foreign_memory.each_record(_records(members, _NODES), "entity", place, _read_node, home)
-    yield from foreign_memory.each_record(_records(members, _EDGES), "edge", place, read_edge, home)
+    yield from foreign_memory.each_record(_record_list(members, _EPISODES), "episode", place, _read_episode, home)
+    yield from foreign_memory.each_record(_record_list(members, _NODES), "entity", place, _read_node, home)
+    yield from foreign_memory.each_record(_record_list(members, _EDGES), "edge", place, read_edge, home)
 
 
-def _records(members: dict[str, Json], names: tuple[str, ...]) -> list[Json]:
+def _record_list(members: dict[str, Json], names: tuple[str, ...]) -> list[Json]:
     for name in names:
         if isinstance(values := members.get(name), list):
             return values
@@ -177,7 +177,7 @@ def _read_node(record: dict[str, Json], _home: ConversationKey, place: ReaderPla
         ForeignMemory(
             system=GRAPHITI,
             id=foreign_memory.own_id(record, summary, "uuid", "id"),
-            text=f"{_named(record, 'name')}: {summary}",
+            text=f"{_required_text(record, 'name')}: {summary}",
             owner=_owner_of(record),
             at=place.moment(record.get("created_at"), what="created_at"),
             tags=foreign_memory.text_list(record.get("labels")),

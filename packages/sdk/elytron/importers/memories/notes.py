@@ -33,8 +33,8 @@ _OBSERVATION: Final = re.compile(r"[-*] \[(?P<category>[^\[\]\n]{2,60})\] (?P<wo
 _RELATION: Final = re.compile(
     r"[-*] (?P<relation>[^\[\n]{1,100}?)[ \t]*\[\[(?P<target>[^\[\]|\n]{1,200})\]\][^\n]{0,500}"
 )
-_MADE: Final = ("created", "created_at", "date")
-_CHANGED: Final = ("modified", "updated", "updated_at")
+_MADE_FIELDS: Final = ("created", "created_at", "date")
+_CHANGED_FIELDS: Final = ("modified", "updated", "updated_at")
 
 
 class NoteFile(NamedTuple):
@@ -103,7 +103,7 @@ def _front_matter(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return fields, tuple(dict.fromkeys(tag for tag in plain if is_name(tag)))[: limits.TAGS]
 
 
-def _notes(bundle: FileBundle, place: ReaderPlace) -> Iterator[NoteFile | SkippedRecord]:
+def _note_files(bundle: FileBundle, place: ReaderPlace) -> Iterator[NoteFile | SkippedRecord]:
     members = bundle.ending(*_SUFFIXES)
     for number, member in enumerate(members):
         place.now(member.name, number / len(members))
@@ -126,17 +126,17 @@ def _moment_of(note: NoteFile, names: tuple[str, ...], place: ReaderPlace) -> In
 
 def read_vault(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the sections of each note as what its owner wrote, with links and embeds as plain words."""
-    for note in _notes(bundle, place):
+    for note in _note_files(bundle, place):
         if isinstance(note, SkippedRecord):
             yield note
             continue
         key = ConversationKey(OBSIDIAN, _note_key(note.name))
-        at = _moment_of(note, (*_CHANGED, *_MADE), place)
+        at = _moment_of(note, (*_CHANGED_FIELDS, *_MADE_FIELDS), place)
         tags = tuple(dict.fromkeys((*note.tags, *_TAG.findall(note.body[:100_000]))))[: limits.TAGS]
-        yield from _sections(note, key, at, tags, place)
+        yield from _section_items(note, key, at, tags, place)
 
 
-def _sections(
+def _section_items(
     note: NoteFile, key: ConversationKey, at: Instant | None, tags: tuple[str, ...], place: ReaderPlace
 ) -> Iterator[ReadItem]:
     headings: Counter[str] = Counter()
@@ -174,7 +174,7 @@ def plain_links(text: str, /) -> str:
 
 def read_basic_memory(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield observations, relations, and what else the notes say, as memories of their assistant."""
-    for note in _notes(bundle, place):
+    for note in _note_files(bundle, place):
         if isinstance(note, SkippedRecord):
             yield note
         else:
@@ -182,7 +182,7 @@ def read_basic_memory(bundle: FileBundle, _home: ConversationKey, place: ReaderP
 
 
 def _note_memories(note: NoteFile, place: ReaderPlace) -> Iterator[ReadItem]:
-    at = _moment_of(note, (*_CHANGED, *_MADE), place)
+    at = _moment_of(note, (*_CHANGED_FIELDS, *_MADE_FIELDS), place)
     rest: list[str] = []
     sentences: list[tuple[str, tuple[str, ...]]] = []
     for line in note.body.split("\n"):

@@ -98,7 +98,7 @@ def is_hindsight_manifest(document: Json, /) -> bool:
 
 def read_hindsight(bundle: FileBundle, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the facts of each document, then observations. Raises UnreadableFile for a later schema."""
-    for member in bundle.named("manifest.json"):
+    for member in bundle.files_named("manifest.json"):
         manifest = message_shape.object_members(member.json(), what="manifest")
         version = manifest.get("schema_version")
         if version != _SCHEMA:
@@ -114,14 +114,14 @@ def read_hindsight(bundle: FileBundle, home: ConversationKey, place: ReaderPlace
                 continue
             yield from _document_facts(document, home, place)
         elif "observation" in member.name:
-            records = place.attempt(_observations, member.json())
+            records = place.attempt(_observation_list, member.json())
             if isinstance(records, SkippedRecord):
                 yield records
             else:
                 yield from foreign_memory.each_record(records, "observation", place, _read_fact, home)
 
 
-def _observations(document: Json) -> list[Json]:
+def _observation_list(document: Json) -> list[Json]:
     return foreign_memory.record_list(document, "observations")
 
 

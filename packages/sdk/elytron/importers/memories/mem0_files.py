@@ -80,7 +80,7 @@ def read_history(database: ForeignDatabase, _home: ConversationKey, place: Reade
         rows = database.rows("history", columns, order=("memory_id", "rowid"))
         for memory_id, changes in groupby(rows, key=lambda row: row.text("memory_id")):
             place.now(f"memory {memory_id[:40]}", 0)
-            yield from _versions(memory_id, changes, place)
+            yield from _version_items(memory_id, changes, place)
     if database.has("messages", "session_scope", "role", "content"):
         columns = ("id", "session_scope", "role", "content", "name", "created_at")
         for row in database.rows("messages", columns, order=("rowid",)):
@@ -88,7 +88,7 @@ def read_history(database: ForeignDatabase, _home: ConversationKey, place: Reade
             yield place.attempt(_raw_message, row, place)
 
 
-def _versions(memory_id: str, changes: Iterator[TableRow], place: ReaderPlace) -> Iterator[ReadItem]:
+def _version_items(memory_id: str, changes: Iterator[TableRow], place: ReaderPlace) -> Iterator[ReadItem]:
     """Yield the texts that a memory had, each ended by the next change; the last one has the memory's own id."""
     pending: tuple[TableRow, TableRow | None] | None = None
     number = 0
@@ -99,13 +99,13 @@ def _versions(memory_id: str, changes: Iterator[TableRow], place: ReaderPlace) -
             continue
         if pending is not None:
             number += 1
-            yield place.attempt(_version, f"{memory_id}/{number}", pending[0], pending[1] or row, place)
+            yield place.attempt(_version_item, f"{memory_id}/{number}", pending[0], pending[1] or row, place)
         pending = row, None
     if pending is not None:
-        yield place.attempt(_version, memory_id, *pending, place)
+        yield place.attempt(_version_item, memory_id, *pending, place)
 
 
-def _version(version_id: str, row: TableRow, following: TableRow | None, place: ReaderPlace) -> ReadItem:
+def _version_item(version_id: str, row: TableRow, following: TableRow | None, place: ReaderPlace) -> ReadItem:
     at = place.moment(row.value("updated_at") or row.value("created_at"), what="created_at")
     ended_at = None
     if following is not None:
