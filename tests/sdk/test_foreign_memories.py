@@ -29,7 +29,7 @@ from elytron import MemoryRuntime
 from elytron.importers.format_table import TranscriptFormat
 from elytron.importers.memories import pickled_values
 from elytron.importers.message_shape import ImportedMessage, OmissionReason
-from elytron_core.clock import instant
+from elytron_core.clock import DAY_MS, FrozenClock, instant
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole, TrustLevel
 from elytron_core.policy.imports import ENDED_AT
@@ -337,3 +337,16 @@ def test_a_vault_is_what_its_owner_wrote_with_links_as_words(tmp_path: Path) -> 
     assert first.turn.tags == ("home", "sea", "plan")
     assert first.turn.messages[0].role is EvidenceRole.USER
     assert first.turn.messages[0].at == instant("2026-05-01")
+
+
+async def test_a_memory_that_expires_later_is_current_until_an_import_after_that(tmp_path: Path) -> None:
+    clock = FrozenClock(instant("2026-05-01"))
+    record = {"id": "m", "memory": "Ada is on call", "created_at": "2026-05-01", "expiration_date": "2026-05-09"}
+    path = write_json(tmp_path / "a.json", [record])
+    async with elytron.open("memory:", space="ada", clock=clock) as memory:
+        await elytron.import_transcript(memory, path)
+        assert await recalled(memory, "Is Ada on call?") == ["Ada is on call"]
+        clock.advance(10 * DAY_MS)
+        report = await elytron.import_transcript(memory, path)
+        assert (report.updated, await recalled(memory, "Is Ada on call?")) == (1, [])
+        assert (await elytron.import_transcript(memory, path)).changed is False
