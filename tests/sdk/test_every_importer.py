@@ -1,8 +1,13 @@
 """What holds for every format that can be imported, by walking the table of formats and damaging a sample of each."""
 
+import copy
+import json
 import random
+import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from tests.sdk.foreign_exports import EXPORTS
@@ -76,6 +81,70 @@ async def test_what_was_erased_stays_gone(tmp_path: Path, form: TranscriptFormat
     assert left == ()
 
 
+ODD: Final[tuple[Any, ...]] = (
+    None, True, 7, -1, 1e300, 2**62, "", "x", "\0", "0000-00-00", "\ud83d", "9" * 400,
+    [], [[]], {}, [None], [{}], {"id": {}},
+)  # fmt: skip
+"""Values that no format expects where they stand."""
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every place of a JSON value: what holds it, and its key or number there."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(each)
+
+
+def _odd_text(text: str, chance: random.Random) -> str:
+    """Return JSON, or lines of it, with one to three values exchanged for odd ones or left out."""
+    try:
+        values, is_lines = [json.loads(text)], False
+    except ValueError:
+        values, is_lines = [json.loads(line) for line in text.splitlines()], True
+    for _ in range(chance.randint(1, 3)):
+        places = list(_places(values))
+        holder, key = chance.choice(places)
+        if isinstance(holder, dict) and chance.random() < 0.2:
+            del holder[key]
+        else:
+            holder[key] = copy.deepcopy(chance.choice(ODD))
+    return "\n".join(map(json.dumps, values)) if is_lines else json.dumps(values[0])
+
+
+def _read_leniently(sample: Path) -> None:
+    with suppress(ElytronError), open_transcripts(sample) as source:
+        for transcript in source.transcripts:
+            assert sum(1 for _ in transcript.messages(HOME, include=EvidenceRole)) >= 0
+
+
+def _unpacked(sample: Path) -> Path:
+    """Return an export's folder, for one that is a ZIP file."""
+    if not zipfile.is_zipfile(sample):
+        return sample
+    with zipfile.ZipFile(sample) as archive:
+        archive.extractall(sample.with_suffix(""))
+    return sample.with_suffix("")
+
+
+def _is_json(file: Path) -> bool:
+    return file.suffix in {".json", ".jsonl"}
+
+
+@pytest.mark.parametrize("form", TranscriptFormat)
+def test_values_of_another_kind_are_refused_or_reported_and_never_break_the_reader(
+    tmp_path: Path, form: TranscriptFormat
+) -> None:
+    sample = _unpacked(EXPORTS[form](tmp_path))
+    files = [sample] if sample.is_file() else sorted(path for path in sample.rglob("*") if path.is_file())
+    chance = random.Random(form.value)
+    for file in filter(_is_json, files):
+        whole = file.read_text("utf-8")
+        for _ in range(5 * ROUNDS):
+            file.write_text(_odd_text(whole, chance), "utf-8")
+            _read_leniently(sample)
+        file.write_text(whole, "utf-8")
+
+
 def _damaged(data: bytes, chance: random.Random) -> bytes:
     """Return `data` cut, with bytes changed, or with a piece of it again."""
     match chance.randrange(3):
@@ -102,7 +171,5 @@ def test_a_damaged_file_is_refused_or_reported_and_never_breaks_the_reader(
         whole = file.read_bytes()
         for _ in range(ROUNDS):
             file.write_bytes(_damaged(whole, chance))
-            with suppress(ElytronError), open_transcripts(sample) as source:
-                for transcript in source.transcripts:
-                    assert sum(1 for _ in transcript.messages(HOME, include=EvidenceRole)) >= 0
+            _read_leniently(sample)
         file.write_bytes(whole)

@@ -181,7 +181,7 @@ def _chatgpt_words(message: dict[str, Json]) -> str:
     if isinstance(content, str):
         return content
     members = message_shape.object_members(content, what="content")
-    words = message_shape.content_text(members.get("parts")) if members.get("content_type") in _TEXT_TYPES else ""
+    words = message_shape.content_text(members.get("parts")) if str(members.get("content_type")) in _TEXT_TYPES else ""
     return _CITATION.sub(_without_citation, words)
 
 
@@ -326,9 +326,13 @@ def _telegram_words(text: Json) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
+_TIME_DIGITS = 20
+
+
 def _telegram_time(message: dict[str, Json]) -> Instant | None:
     seconds = message.get("date_unixtime")
-    if isinstance(seconds, str) and seconds.isdigit():
+    # More digits than a time has may be more than Python reads as a number.
+    if isinstance(seconds, str) and seconds.isdecimal() and len(seconds) <= _TIME_DIGITS:
         return message_shape.optional_moment(int(seconds), what="date_unixtime")
     return message_shape.optional_moment(message.get("date"), what="date")
 

@@ -1,7 +1,6 @@
 """Conversion of transcript formats to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
 import codecs
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -202,12 +201,12 @@ def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | Non
         return instant(value, field=what) if value is not None else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field=what, problem="must be a text or a number")
-    if not math.isfinite(value):
-        raise InvalidInput(field=what, problem="is not a finite number")
     if abs(value) < SECONDS_BELOW:
         return instant(round(value * 1000), field=what)
-    unit = next((unit for unit in (1, 1_000, 1_000_000) if abs(value) < SECONDS_BELOW * 1000 * unit), 1)
-    return instant(round(value / unit), field=what)
+    units = (unit for unit in (1, 1_000, 1_000_000) if abs(value) < SECONDS_BELOW * 1000 * unit)
+    unit = next(units, None)
+    # What is larger, infinite or no number is refused as it is.
+    return instant(value if unit is None else round(value / unit), field=what)
 
 
 def content_text(content: Json, /, *, what: str = "content") -> str:
@@ -230,7 +229,7 @@ def _part_text(part: Json, *, what: str) -> str:
         case str():
             return part
         case dict():
-            words = part.get("text") if part.get("type", "text") in _WORDED else None
+            words = part.get("text") if str(part.get("type", "text")) in _WORDED else None
             if words is None:
                 return ""
             if not isinstance(words, str):

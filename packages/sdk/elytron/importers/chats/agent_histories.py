@@ -157,7 +157,7 @@ def is_response_items(document: Json, /) -> bool:
     if isinstance(document, dict) and document.get("object") != "response" and "items" not in document:
         return False
     first = _message_list(document)[:_LOOKED_AT]
-    return any(isinstance(item, dict) and item.get("type") in _ITEMS for item in first)
+    return any(isinstance(item, dict) and str(item.get("type")) in _ITEMS for item in first)
 
 
 def read_response_items(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
@@ -167,14 +167,14 @@ def read_response_items(document: Json, home: ConversationKey, place: ReaderPlac
 
 def _item_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
     item = message_shape.object_members(value, what="item")
-    kind = item.get("type", "message")
+    kind = str(item.get("type", "message"))
     if kind == "message":
         role = ROLE_WORDS.get(str(item.get("role")))
         if role is None:
             raise InvalidInput(field="role", problem=f"must be one of {', '.join(ROLE_WORDS)}")
         words = message_shape.content_text(item.get("content"))
         return [_spoken_turn(words, role, place, at=item.get("created_at"), own_id=item.get("id"))]
-    if isinstance(kind, str) and kind.endswith("_output") and isinstance(output := item.get("output"), str):
+    if kind.endswith("_output") and isinstance(output := item.get("output"), str):
         return [_spoken_turn(output, EvidenceRole.TOOL, place, own_id=item.get("id"))]
     return [LeftOut(OmissionReason.HIDDEN if kind in {"reasoning", "compaction"} else OmissionReason.TOOL)]
 

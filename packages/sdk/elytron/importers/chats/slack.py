@@ -93,7 +93,7 @@ def _channel_ids(bundle: FileBundle) -> dict[str, str]:
 
 def _slack_message(value: Json, channel: str, names: dict[str, str]) -> TurnDraft | LeftOut:
     message = message_shape.object_members(value, what="message")
-    subtype = message.get("subtype") or ""
+    subtype = str(message.get("subtype") or "")
     if subtype == "tombstone" or message.get("hidden") is True:
         return LeftOut(OmissionReason.DELETED)
     if message.get("type") != "message" or subtype not in _WORDED:

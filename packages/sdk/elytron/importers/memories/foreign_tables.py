@@ -75,7 +75,7 @@ class ForeignDatabase:
             with closing(_open_connection(self.path)) as connection:
                 for number, cells in enumerate(connection.execute(query), start=1):
                     yield TableRow(number, dict(zip(present, cells, strict=True)))
-        except (sqlite3.Error, OverflowError):
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError):
             raise UnreadableFile(name=self.name, problem="is a damaged or locked SQLite file") from None
 
 
@@ -100,6 +100,7 @@ def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
             for (table,) in names:
                 columns = connection.execute("SELECT name FROM pragma_table_info(?) LIMIT 1000", (table,)).fetchall()
                 database.tables[str(table)] = frozenset(str(column) for (column,) in columns)
-    except sqlite3.Error:
+    # A message of SQLite may hold bytes of the file.
+    except (sqlite3.Error, UnicodeDecodeError):
         raise UnreadableFile(name=name, problem="is a damaged or locked SQLite file") from None
     return database
