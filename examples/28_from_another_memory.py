@@ -28,7 +28,7 @@ async def main(folder: Path) -> None:
         print(f"{report.stored} stored; once more: {again.duplicates} already stored")
 
         for hit in (await memory.recall("Where does Ada live? Is she on call?")).hits:
-            print(f"{hit.speaker}: {hit.text} (trust: {hit.trust.value})")
+            print(f"{hit.speaker}: {hit.text} (trust: {hit.trust})")
 
         await memory.export(folder / "space.ely")
     cogx = write_cogx(folder / "space.ely", folder / "cogx", at=instant("2026-06-01"))

@@ -13,6 +13,7 @@ from elytron.transfer.cogx_archive import CogxExportReport, write_cogx
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.errors import InvalidInput
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.facts import FactPrivacy
 
 pytestmark = pytest.mark.anyio
@@ -116,3 +117,26 @@ async def test_a_long_conversation_is_several_episodes_at_fixed_places(tmp_path:
         report = await written(memory, tmp_path)
     assert report.records == {"episode": 3}
     assert [len(episode["turns"]) for episode in records(tmp_path, "episodes.jsonl")] == [399, 400, 101]
+
+
+async def test_a_procedure_in_use_is_a_document_and_one_that_is_not_is_left_out(tmp_path: Path) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        for name, topic, steps in (
+            ("moor", "boat", "1. Tie the bow line.\n2. Stop the engine."),
+            ("brew", "tea", "Boil water twice."),
+        ):
+            write = elytron.RuntimeSkillWrite(name=name, topic=topic, title=name.title(), summary=topic, content=steps)
+            await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(write,))))
+        await memory.set_runtime_skill_enabled("runtime_skill__brew", enabled=False)
+        report = await written(memory, tmp_path)
+    assert (report.records, report.left_out) == ({"document": 1}, {"skills that are not in use": 1})
+    (document,) = records(tmp_path, "documents.jsonl")
+    assert (document["title"], document["content"]) == ("Moor", "boat\n\n1. Tie the bow line.\n2. Stop the engine.")
+
+
+async def test_what_a_tool_said_is_left_out_and_counted(tmp_path: Path) -> None:
+    lines = json.dumps({"role": "tool", "content": "pier 3"}) + "\n" + json.dumps({"role": "user", "content": "Where?"})
+    async with elytron.open("memory:", space="ada") as memory:
+        await elytron.import_transcript(memory, write_json(tmp_path / "a.jsonl", lines), include=[EvidenceRole.TOOL])
+        report = await written(memory, tmp_path)
+    assert (report.records, report.left_out) == ({"episode": 1}, {"tool messages": 1})

@@ -90,9 +90,12 @@ ODD: Final[tuple[Any, ...]] = (
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every place of a JSON value: what holds it, and its key or number there."""
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    keys: list[Any] = list(value) if isinstance(value, dict) else []  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, list):
+        keys += range(len(value))  # pyright: ignore[reportUnknownArgumentType]
+    for key in keys:
         yield value, key
-        yield from _places(each)
+        yield from _places(value[key])
 
 
 def _odd_text(text: str, chance: random.Random) -> str:

@@ -350,3 +350,20 @@ async def test_a_memory_that_expires_later_is_current_until_an_import_after_that
         report = await elytron.import_transcript(memory, path)
         assert (report.updated, await recalled(memory, "Is Ada on call?")) == (1, [])
         assert (await elytron.import_transcript(memory, path)).changed is False
+
+
+async def test_unknown_keys_beyond_their_bound_are_counted_and_not_stored(tmp_path: Path) -> None:
+    record = {"id": "m", "memory": "Ada sails", "blob": "x" * 100_000, "created_at": "2026-05-01T10:00:00Z"}
+    path = write_json(tmp_path / "a.json", [record])
+    assert read(path)[0].turn.items == ()
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await elytron.import_transcript(memory, path)
+    assert (report.stored, report.unknown_keys) == (1, 1)
+
+
+def test_a_memory_longer_than_a_message_may_be_is_skipped_and_the_next_one_read(tmp_path: Path) -> None:
+    records = [{"id": "1", "memory": "x" * 1_000_001}, {"id": "2", "memory": "Ada sails"}, {"id": "3", "memory": ""}]
+    with opened(write_json(tmp_path / "a.json", records)) as transcript:
+        assert [item.turn.messages[0].text for item in transcript.messages(HOME)] == ["Ada sails"]
+        assert [record.place for record in transcript.skipped] == ["memory 1"]
+        assert transcript.left_out == {OmissionReason.NO_WORDS: 1}

@@ -18,7 +18,7 @@ from tests.sdk.foreign_exports import (
 )
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers.chats import slack
+from elytron.importers.chats import mailbox, slack
 from elytron.importers.detection import open_transcripts
 from elytron.importers.format_table import TranscriptFormat
 from elytron.importers.message_shape import OmissionReason
@@ -253,3 +253,22 @@ def test_a_folder_of_exports_has_each_file_as_a_transcript_of_its_own(tmp_path: 
     with open_transcripts(tmp_path) as source:
         forms = [transcript.format for transcript in source.transcripts]
     assert forms == [TranscriptFormat.MEM0_HISTORY, TranscriptFormat.MBOX, TranscriptFormat.MEM0]
+
+
+def test_a_mail_that_cannot_be_stored_holds_up_no_other(tmp_path: Path) -> None:
+    long_mail = HEADER + "\n" + ("x" * 60_000 + "\n") * 20
+    path = write_json(tmp_path / "a.mbox", long_mail + "\n" + HEADER + "\nBlue.\n")
+    spoken, _, places = outcome(path)
+    assert ([words for _, words in spoken], places) == (["Blue."], ["mail 1"])
+
+
+def test_of_a_mail_with_a_huge_attachment_only_the_beginning_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox, "_MAIL_BYTES", 1_000)
+    mail = (
+        HEADER + 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/plain\n\nBlue.\n'
+        '--b\nContent-Type: image/png; name="a.png"\nContent-Disposition: attachment; filename="a.png"\n\n'
+    )
+    path = write_json(tmp_path / "a.mbox", mail + "QUJD\n" * 10_000)
+    assert outcome(path) == ([("a@example.com", "Blue.")], {OmissionReason.ATTACHMENT: 1}, [])
