@@ -137,3 +137,29 @@ def test_a_message_that_changed_under_its_own_id_is_a_conflict_with_strict(elytr
     shown = elytron("replay", "--conversation", "c1", "--channel", "claude", "--no-json").stdout
     assert "tea" in shown
     assert "coffee" not in shown
+
+
+MEMORIES = [
+    {"id": str(number), "memory": f"{user} sails", "user_id": user, "created_at": "2026-05-01T10:00:00"}
+    for number, user in enumerate(("ada", "noor"))
+]
+
+
+def test_a_store_of_several_users_is_imported_for_those_who_are_named(elytron: CommandLine) -> None:
+    file = elytron.write("mem0.json", json.dumps(MEMORIES).encode())
+    error = elytron.error("import", file, expect=2)
+    assert "--memories-of" in str(error)
+    report = elytron.json("import", file, "--memories-of", "ada")
+    assert (report["stored"], report["owners"], report["left_out"]) == (1, ["ada", "noor"], {"other_owner": 1})
+    shown = elytron("import", file, "--memories-of", "*", "--dry-run", "--no-json").stdout
+    assert "2 without a time zone, read as UTC" in shown
+
+
+def test_a_space_goes_out_as_cogx_and_comes_in_elsewhere(elytron: CommandLine) -> None:
+    elytron("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)))
+    report = elytron.json("export", "shared", "--as", "cogx")
+    assert report["records"] == {"episode": 2}
+    assert elytron.json("import", "shared", "--space", "copy")["stored"] == 2
+    assert elytron.error("export", "shared", "--as", "cogx", expect=2)["key"] == "invalid_input"
+    assert "episode" in elytron("export", "shared", "--as", "cogx", "--force", "--no-json").stdout
+    assert "--as cogx" in str(elytron.error("export", "all", "--as", "cogx", "--user", expect=2))

@@ -392,7 +392,7 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) 
 
 
 def test_a_document_larger_than_its_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron.importers.detection.TRANSCRIPT_JSON_BYTES", 20)
+    monkeypatch.setattr("elytron_core.limits.TRANSCRIPT_JSON_BYTES", 20)
     with pytest.raises(UnreadableFile, match="more than 20 bytes"):
         rows(written(tmp_path, TestOpenAiMessages.MESSAGES))
     with pytest.raises(UnreadableFile, match="line 1"):

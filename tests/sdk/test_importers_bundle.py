@@ -62,7 +62,7 @@ def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = zipped(tmp_path, conversations=[CHATGPT | {"title": "x" * 100_000}])
-    monkeypatch.setattr("elytron.importers.detection.TRANSCRIPT_JSON_BYTES", 50_000)
+    monkeypatch.setattr("elytron_core.limits.TRANSCRIPT_JSON_BYTES", 50_000)
     assert path.stat().st_size < 5_000
     with pytest.raises(UnreadableFile, match="more than 50000 bytes"):
         rows(path)

@@ -10,6 +10,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 
 from elytron.importers.detection import TranscriptFormat, open_transcripts
+from elytron.importers.format_table import format_pages
 from elytron.importers.message_shape import DateOrder, OmissionReason
 from elytron_core.clock import Instant, format_instant
 from elytron_core.errors import UnreadableFile
@@ -177,8 +178,9 @@ def test_plain_text_comes_in_by_paragraphs_none_too_long(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["table.csv", "page.pdf"])
 def test_a_format_that_is_not_known_is_answered_by_those_that_are(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnreadableFile, match=r"JSON Lines, .* ChatGPT, Claude, WhatsApp and Telegram .*, Markdown"):
+    with pytest.raises(UnreadableFile, match=r"JSON Lines, .*ChatGPT, Claude, WhatsApp, Telegram, Markdown") as refused:
         read(written(tmp_path, name, "a;b;c\n"))
+    assert [page.name for page in format_pages().values() if page.name not in refused.value.message] == []
 
 
 AMBIGUOUS = "02/04/24, 9:11 am - A: x\n03/04/24, 1:20 pm - B: y\n"

@@ -113,6 +113,8 @@ SEAL_BYTES = 128
 JSON_BYTES = 16 * 1024 * 1024
 JSON_DEPTH = 64
 IMPORT_LINE_BYTES = 8 * 1024 * 1024
+TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
+"""A transcript that is one JSON document and so is read as a whole; JSON Lines are bounded by line only."""
 IMPORT_SKIPPED, IMPORT_OFFSETS = 100, 8
 HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024

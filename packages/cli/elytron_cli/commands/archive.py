@@ -22,6 +22,7 @@ from elytron.flows.transcript_import import (
     import_transcript,
 )
 from elytron.importers.detection import MAGIC, is_export
+from elytron.transfer.cogx_archive import CogxExportReport, write_cogx
 from elytron.transfer.migration import CopiedSpace, migrate_store
 from elytron.transfer.restore import contents_text
 from elytron_adapter.envelope import failure_of
@@ -193,6 +194,9 @@ class DateOrderChoice(StrEnum):
 _DATE_ORDER: Final = choice_option(
     "--date-order", DateOrderChoice.AUTO, "Order of day, month and year in a chat's dates."
 )
+_OWNER: Final = click.option(
+    "--memories-of", "owners", multiple=True, metavar="USER", help='User of a store of several; "*" means all.'
+)
 _STRICT: Final = click.option(
     "--strict", is_flag=True, help="Import nothing if a record is unreadable or a message has changed."
 )
@@ -215,6 +219,7 @@ _WITH_AGENTS: Final = click.option(
     help="Include messages of this role too.",
 )
 @_DATE_ORDER
+@_OWNER
 @_STRICT
 @_RESTORE_ERASED
 @_WITH_AGENTS
@@ -227,6 +232,7 @@ def import_file(
     mode: ImportMode,
     include: tuple[EvidenceRole, ...],
     date_order: DateOrderChoice,
+    owners: tuple[str, ...],
     strict: bool,
     restore_erased: bool,
     with_agents: bool,
@@ -234,7 +240,9 @@ def import_file(
 ) -> int | None:
     """Import FILE into the space: a transcript, notes, an export, an archive, or a folder or ZIP file of these.
 
-    Formats: JSON Lines, OpenAI messages, Markdown, text, and exports of ChatGPT, Claude, WhatsApp and Telegram.
+    Formats: JSON Lines, message lists of OpenAI, LangChain and Pydantic AI, Markdown, text, mbox, and exports of
+    ChatGPT, Claude, Gemini, WhatsApp, Telegram, Slack, Discord and Obsidian. Memories of mem0, Graphiti, LangGraph,
+    Hindsight, Cognee (COGX), basic-memory and the MCP memory server come in below what you said yourself.
 
     The format is detected from the content; "-" reads standard input. Importing a newer export of the same conversation
     stores only what is new, and erased messages stay erased. Unreadable records are skipped and listed, and the exit
@@ -256,7 +264,7 @@ def import_file(
             ):
                 report = await import_transcript(
                     session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
-                    date_order=date_order, strict=strict, restore_erased=restore_erased,
+                    date_order=date_order, strict=strict, restore_erased=restore_erased, owners=owners,
                 )  # fmt: skip
             out.report(report, _show_stored)
             return failure_of(UnreadableFile.key).exit if report.skipped else None
@@ -274,30 +282,68 @@ def hint_at_resuming(out: CommandOutput) -> Generator[None]:
         raise
 
 
+class ExportForm(StrEnum):
+    """Form of an export."""
+
+    ARCHIVE = "archive"
+    COGX = "cogx"
+
+
 @page_command("export")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--as",
+    "form",
+    type=OneOf(ExportForm),
+    default=ExportForm.ARCHIVE.value,
+    show_default=True,
+    help="An archive, or a COGX folder for other memory systems.",
+)
 @click.option("--public", is_flag=True, help="Export only shareable content: no transcript, no private facts.")
 @click.option("--user", "whole_user", is_flag=True, help="All spaces of this user, as archives in the folder FILE.")
 @force_option
 @common_options
-def export_command(*, file: Path, public: bool, whole_user: bool, force: bool) -> int | None:
+def export_command(*, file: Path, form: ExportForm, public: bool, whole_user: bool, force: bool) -> int | None:
     """Write the whole space to the archive FILE, which `elytron restore` can restore.
 
     With --public, the archive contains only shareable content, which can be added to another space (`import --mode
     bootstrap`). An existing file is replaced only with --force.
+
+    With --as cogx, FILE is a folder in COGX, which Cognee and `elytron import` read. It holds conversations, facts and
+    procedures; anything private, hidden or no longer believed is left out and counted.
     """
     require_free(file, force=force)
+    if form is ExportForm.COGX and whole_user:
+        raise InvalidInput(field="--user", problem="writes archives: export each space with --as cogx by itself")
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         if public:
             await _require_something(session)
         request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
-        if whole_user:
+        if form is ExportForm.COGX:
+            out.report(await _export_cogx(session, request), _show_cogx)
+        elif whole_user:
             out.report(await _export_user(session, request), _show_user)
         else:
             out.report(await session.call(request), _show_exported)
 
     return run_work(work)
+
+
+async def _export_cogx(session: CommandSession, request: MemorySpaceExportRequest) -> CogxExportReport:
+    """Write the space to an archive, and the archive to the COGX folder of `request`."""
+    with TemporaryDirectory(prefix="elytron-export-") as folder:
+        archive = Path(folder) / "space.ely"
+        await session.call(request.model_copy(update={"path": os.fspath(archive)}))
+        return await asyncio.to_thread(
+            write_cogx, archive, Path(request.path), at=SystemClock().now(), overwrite=request.overwrite
+        )
+
+
+def _show_cogx(console: "Console", report: CogxExportReport) -> None:
+    left_out = [("not in COGX", f"{count} {reason}") for reason, count in report.left_out.items()]
+    counts = [(kind.replace("_", " "), str(count)) for kind, count in report.records.items()]
+    tables_common.show_pairs(console, [("folder", report.path), *counts, *left_out])
 
 
 async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
@@ -428,6 +474,8 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         ("previously erased", f"{report.erased}, not imported again" if report.erased else ""),
         ("skipped", left_out),
         ("skipped", f"{report.skipped} unreadable" if report.skipped else ""),
+        ("times", f"{report.naive_times} without a time zone, read as UTC" if report.naive_times else ""),
+        ("unknown keys", f"{report.unknown_keys}, stored next to the text" if report.unknown_keys else ""),
         *(("dates", _dates_line(each)) for each in report.dates),
         *(("continues", _resumed_line(each)) for each in report.resumed),
         *((note.kind.value, safe_line(f"{note.file}, {note.place}: {note.problem}")) for note in report.notes),

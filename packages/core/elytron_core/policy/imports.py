@@ -1,19 +1,32 @@
 """How an imported message is recognised among stored ones, and after it was erased."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from elytron_core.clock import Instant, as_datetime, instant
-from elytron_core.planes.transcript import Message
+from elytron_core.planes.transcript import Message, Metadata, TurnOrigin
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import canonical_bytes, sha256_digest
 
 ERASED: Final = "it was erased here, and stays erased"
 OWNERS_VERSION: Final = "it has changed, but was hidden, edited or deleted here, and stays so"
 REDATED: Final = "day and month of its date were read the other way round: it is shown at its new time"
+ENDED_AT: Final = "ended_at"
+"""Metadata of an imported memory: since when its own system has it as deleted, expired or no longer true."""
 MINUTE_MS: Final = 60_000
 _ID_DIGITS: Final = 32
 _UNSEEN: Final = re.compile("[\u200b-\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+def ended_parts(
+    metadata: Metadata, origin: TurnOrigin, messages: Sequence[Message], /, *, now: Instant
+) -> dict[int, Instant]:
+    """Return the messages of an imported turn that have ended in their own system: they come in hidden, as history."""
+    ended_at = metadata.get(ENDED_AT) if origin is TurnOrigin.IMPORTED else None
+    if not isinstance(ended_at, int) or isinstance(ended_at, bool) or ended_at > now:
+        return {}
+    return dict.fromkeys(range(len(messages)), Instant(ended_at))
 
 
 def minute_of(at: Instant, /) -> int:

@@ -36,6 +36,8 @@ from elytron_core.scope import ConversationKey, FutureClaims, Scope
 _OTHER_ORDER = {DateOrder.DMY: DateOrder.MDY, DateOrder.MDY: DateOrder.DMY}
 PLACE_DIGITS = 12
 STEM_CHARS = 80
+ALL_OWNERS = "*"
+OWNERS_NAMED = 5
 BATCH_TURNS = 400
 BATCH_CHARS = 4_000_000
 HELD_TURNS = 4_000
@@ -102,8 +104,10 @@ class TranscriptImportReport(Value):
     """Result of an import: new, known and omitted messages. `changed` is false if nothing is new.
 
     `left_out` counts by reason what is deliberately not stored; `deleted` is the part of it that its writers had
-    deleted. `skipped` counts unreadable records, `erased` messages that were erased here before and stay so. `notes`
-    names the first of those that were skipped or have changed. In a dry run, `stored` is 0.
+    deleted. `skipped` counts unreadable records, `erased` messages that were erased here before and stay so.
+    `naive_times` counts times without a zone, which were read as UTC, and `unknown_keys` keys of another memory's
+    records that its published form does not have. `owners` are the users of a store of several. `notes` names the first
+    messages that were skipped or have changed. In a dry run, `stored` is 0.
     """
 
     space: str
@@ -120,6 +124,9 @@ class TranscriptImportReport(Value):
     skipped: int = 0
     left_out: dict[OmissionReason, int] = {}
     deleted: int = 0
+    naive_times: int = 0
+    unknown_keys: int = 0
+    owners: tuple[str, ...] = ()
     notes: tuple[ImportNote, ...] = ()
     dates: tuple[FileDates, ...] = ()
     resumed: tuple[ResumedConversation, ...] = ()
@@ -142,6 +149,9 @@ class _FileContents:
     last_at: Instant | None = None
     left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
     skipped: int = 0
+    naive_times: int = 0
+    unknown_keys: int = 0
+    owners: set[str] = field(default_factory=set[str])
 
     def count(self, messages: Iterable[ImportedMessage]) -> None:
         """Count `messages`."""
@@ -185,15 +195,18 @@ async def import_transcript(
     date_order: DateOrder | str | None = None,
     strict: bool = False,
     restore_erased: bool = False,
+    owners: Collection[str] = (),
 ) -> TranscriptImportReport:
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
+    Only what is new is stored: a conversation is recognised by its ids, else by speakers, times and texts, so a longer,
     Only what is new is stored: a conversation is recognised by its ids, else by speakers, times and texts, so a longer,
     shorter or renamed export of it can be imported again. A changed message becomes a new version; an erased one stays
     so without `restore_erased`. An unreadable record is skipped and named; with `strict`, nothing is stored then, nor
     if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates, and corrects those read in another
     order before. Messages that name no conversation go to the scope's, else to one named after the file. Messages of a
-    system or tool need `include`. `place` replaces the path. Raises UnreadableFile, ScopeMissing, InvalidInput.
+    system or tool need `include`. `place` replaces the path. A store of several users needs `owners`: the ones whose
+    memories are imported, or "*" for all. Raises UnreadableFile, ScopeMissing, InvalidInput.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -204,7 +217,7 @@ async def import_transcript(
         raise ScopeMissing(operation="import_transcript", way_out="pass scope=, or open the runtime with space=")
     order = _named_order(date_order)
     with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
-        run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased)
+        run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased, frozenset(owners))
         await asyncio.to_thread(run.read_through)
         for transcript in source.transcripts:
             await run.compare_home(transcript)
@@ -234,6 +247,7 @@ class _ImportRun:
     include: frozenset[EvidenceRole]
     strict: bool
     restore_erased: bool
+    owners: frozenset[str]
     contents: _FileContents = field(default_factory=_FileContents)
     files: dict[ConversationKey, ComparedFile] = field(default_factory=dict[ConversationKey, ComparedFile])
     outcomes: Counter[WriteOutcome] = field(default_factory=Counter[WriteOutcome])
@@ -249,10 +263,15 @@ class _ImportRun:
         """Read every transcript once. Raises UnreadableFile if they contain no messages, or as `strict` demands."""
         contents, has_messages = self.contents, False
         contents.left_out[OmissionReason.OTHER_FILE] = self.source.other_files
+        contents.left_out[OmissionReason.UNSAFE_NAME] = self.source.unsafe_files
         for transcript in self.source.transcripts:
+            transcript.owners = self.owners if self.owners and ALL_OWNERS not in self.owners else None
             has_messages |= sum(1 for _ in self._messages(transcript)) > 0
             contents.left_out.update(transcript.left_out)
             contents.skipped += transcript.skipped_count
+            contents.naive_times += transcript.remarks.naive_times
+            contents.unknown_keys += transcript.remarks.unknown_keys
+            contents.owners |= transcript.met_owners
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
         if not has_messages:
@@ -260,6 +279,12 @@ class _ImportRun:
                 for record in transcript.skipped:
                     raise transcript.unreadable(record)
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
+        if len(contents.owners) > 1 and not self.owners:
+            # One space is one user's: another user's memories come in only where the caller says so.
+            names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
+            way_out = "name them with owners= (--memories-of), or '*' for all"
+            problem = f"are missing: {self.source.name} holds memories of several users, such as {names}; {way_out}"
+            raise InvalidInput(field="owners", problem=problem)
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
         """Yield the messages of a transcript, with how far the whole source has been read."""
@@ -435,6 +460,9 @@ class _ImportRun:
             skipped=contents.skipped,
             left_out=left_out,
             deleted=left_out.get(OmissionReason.DELETED, 0),
+            naive_times=contents.naive_times,
+            unknown_keys=contents.unknown_keys,
+            owners=tuple(sorted(contents.owners)),
             notes=tuple(self.notes),
             dates=tuple(
                 FileDates(file=transcript.name, **dict(transcript.dates))

@@ -5,119 +5,66 @@ Folders and ZIP files are treated alike: an export's conversations as one file, 
 
 import os
 import re
+import shutil
 import stat
 import tempfile
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZipFile
 
-from elytron.importers import formats, message_shape, whatsapp
+from elytron.importers import bundles, format_table, json_lines, message_shape, whatsapp
+from elytron.importers.bundles import BROKEN_ZIP, MAGIC, BundleMember, FileBundle
+from elytron.importers.format_table import FormatRow, TranscriptFormat
+from elytron.importers.json_lines import LineFile
+from elytron.importers.memories.foreign_tables import SQLITE_MAGIC, open_database
 from elytron.importers.message_shape import (
     DateChoice,
     DateOrder,
     DateReading,
-    DocumentFormat,
     ImportedMessage,
     LeftOut,
     OmissionReason,
     Reader,
+    ReaderRemarks,
     SkippedRecord,
+    SourceT,
 )
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge, UnreadableFile
+from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, mend_surrogates
+from elytron_store.private_files import private_opener
+
+__all__ = ["MAGIC", "FoundTranscript", "FoundTranscripts", "TranscriptFormat", "is_export", "open_transcripts"]
 
 IMPORT_FILES: Final = 400
-TRANSCRIPT_JSON_BYTES: Final = 256 * 1024 * 1024
-"""A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
+"""Files of a folder or ZIP that are read as transcripts of their own."""
 ZIP_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
 """Bytes of all transcripts in a ZIP file together."""
-
-
-MAGIC = b"PK\x03\x04"
-_PART = re.compile(r"conversations(-\d+)?\.json")
-_SUFFIXES = frozenset({".jsonl", ".json", ".txt", ".text", ".md", ".markdown"})
-_OF_AN_ARCHIVE = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-"""Exceptions of `zipfile` for a file that is damaged, locked, or packed in an unknown way."""
-_IN_MEMORY = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class BundleMember:
-    """A file of a folder or ZIP file: its name there, and what holds it."""
-
-    name: str
-    holder: Path | ZipFile
-    entry: ZipInfo | None = None
-    """Of a ZIP file, which may hold several files of one name."""
-
-    def open(self) -> tuple[IO[bytes], int]:
-        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again.
-
-        Raises UnreadableFile.
-        """
-        try:
-            if isinstance(self.holder, Path):
-                file = (self.holder / self.name).open("rb")
-                return file, os.fstat(file.fileno()).st_size
-            # Read up to the bound, whatever size its header gives.
-            with self.holder.open(self.entry or self.name) as packed:
-                data = packed.read(TRANSCRIPT_JSON_BYTES + 1)
-        except _BROKEN:
-            raise UnreadableFile(name=self.name, problem="cannot be unpacked") from None
-        if len(data) > TRANSCRIPT_JSON_BYTES:
-            raise _too_large(self.name)
-        copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
-        copy.write(data)
-        copy.seek(0)
-        return copy, len(data)
-
-
-def _too_large(name: str) -> UnreadableFile:
-    error = PayloadTooLarge(limit=TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
-    return UnreadableFile(name=name, problem=error.message)
+IMPORT_OWNERS: Final = 1_000
+"""Users of one imported store whose names are noted."""
+_PART: Final = re.compile(r"conversations(-\d+)?\.json")
+_OF_AN_ARCHIVE: Final = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
 
 
 def is_export(path: Path, /) -> bool:
     """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
     try:
         with ZipFile(path) as archive:
-            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(_transcript_members(_bundle_members(archive)))
-    except _BROKEN:
+            bundle = bundles.open_bundle(archive, name=path.name)
+            if any(row.matches(bundle) for row in format_table.BUNDLE_ROWS):
+                return True
+            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(_transcript_members(bundle.members))
+    except LimitExceeded:
+        return True  # the reader of transcripts says how many files there are
+    except BROKEN_ZIP:
         return False
-
-
-def _bundle_members(source: Path | ZipFile) -> list[BundleMember]:
-    """Return the files of a folder, hidden ones and links left out, or of a ZIP file, by their names."""
-    if isinstance(source, Path):
-        members = [BundleMember(name, source) for name in _walk_folder(source)]
-    else:
-        members = [BundleMember(info.filename, source, info) for info in source.infolist() if not info.is_dir()]
-    if len(members) > IMPORT_FILES:
-        raise LimitExceeded(what="files in an imported folder", limit=IMPORT_FILES, found=len(members))
-    visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
-    return sorted(visible, key=lambda member: member.name)
-
-
-def _walk_folder(folder: Path) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
-        # In place: `os.walk` goes on with what is left in this list.
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            path = Path(place, name)
-            if path.is_file() and not path.is_symlink():
-                yield path.relative_to(folder).as_posix()
 
 
 def _export_parts(members: list[BundleMember]) -> list[BundleMember]:
@@ -128,20 +75,21 @@ def _export_parts(members: list[BundleMember]) -> list[BundleMember]:
 def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
     """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
     exported = _export_parts(members) or [each for each in members if PurePosixPath(each.name).name == "result.json"]
-    return exported or [member for member in members if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
+    suffixes = format_table.FILE_SUFFIXES
+    return exported or [member for member in members if PurePosixPath(member.name).suffix.lower() in suffixes]
 
 
 def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
     """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
     joined: list[Json] = []
-    remaining_bytes = TRANSCRIPT_JSON_BYTES
+    remaining_bytes = limits.TRANSCRIPT_JSON_BYTES
     for part in parts:
         file, size = part.open()
         with file:
             remaining_bytes -= size
             if remaining_bytes < 0:
-                raise _too_large(name)
-            whole = _whole_document(file, name=name, size=size)
+                raise bundles.too_large(name)
+            whole = bundles.whole_document(file, name=name, size=size)
         try:
             joined += message_shape.list_items(whole, what="conversations.json")
         except InvalidInput as error:
@@ -155,42 +103,6 @@ _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
 """The beginning of a text in UTF-16: its mark, or two Latin characters."""
 _ASKED_FOR = {EvidenceRole.SYSTEM: OmissionReason.SYSTEM, EvidenceRole.TOOL: OmissionReason.TOOL}
 """Roles whose messages are stored only where the caller asks for them."""
-
-
-class TranscriptFormat(StrEnum):
-    """The transcripts that can be read."""
-
-    JSONL = "jsonl"
-    OPENAI_MESSAGES = "openai_messages"
-    CHATGPT = "chatgpt"
-    CLAUDE = "claude"
-    WHATSAPP = "whatsapp"
-    TELEGRAM = "telegram"
-    MARKDOWN = "markdown"
-    TEXT = "text"
-
-
-SUPPORTED_FORMATS = (
-    "JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram (JSON), Markdown (.md), plain"
-    " text (.txt); or a folder or ZIP file of these"
-)
-"""Readable formats, in words."""
-_READS: dict[TranscriptFormat, DocumentFormat] = {
-    TranscriptFormat.OPENAI_MESSAGES: formats.read_openai_messages,
-    TranscriptFormat.CHATGPT: formats.read_chatgpt_export,
-    TranscriptFormat.CLAUDE: formats.read_claude_export,
-    TranscriptFormat.WHATSAPP: whatsapp.read_whatsapp_export,
-    TranscriptFormat.TELEGRAM: formats.read_telegram_export,
-    TranscriptFormat.MARKDOWN: formats.read_markdown,
-    TranscriptFormat.TEXT: formats.read_plain_text,
-}
-_PROSE = {
-    "": TranscriptFormat.TEXT,
-    ".txt": TranscriptFormat.TEXT,
-    ".text": TranscriptFormat.TEXT,
-    ".md": TranscriptFormat.MARKDOWN,
-    ".markdown": TranscriptFormat.MARKDOWN,
-}
 
 
 @dataclass(slots=True)
@@ -210,6 +122,11 @@ class FoundTranscript:
     skipped_count: int = 0
     dates: DateReading | None = None
     """How the last pass read dates whose form leaves a choice."""
+    remarks: ReaderRemarks = field(default_factory=ReaderRemarks)
+    owners: frozenset[str] | None = None
+    """Users whose memories are read from a store of several; None for all."""
+    met_owners: set[str] = field(default_factory=set[str])
+    """Users that the last pass met, as far as they are noted."""
 
     def messages(
         self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = (), strict: bool = False
@@ -222,20 +139,31 @@ class FoundTranscript:
         self.left_out.clear()
         self.skipped.clear()
         self.skipped_count = 0
+        self.met_owners.clear()
         for item in self.read(home, self.date_choice):
             match item:
                 case LeftOut():
                     self.left_out[item.reason] += item.count
                 case DateReading():
                     self.dates = item
+                case ReaderRemarks():
+                    self.remarks = item
                 case SkippedRecord():
                     self._note_skipped(item, strict=strict)
+                case ImportedMessage(owner=str() as owner) if self._is_others(owner):
+                    self.left_out[OmissionReason.OTHER_OWNER] += 1
                 case ImportedMessage(turn=turn):
                     role = turn.messages[0].role
                     if role in _ASKED_FOR and role not in include:
                         self.left_out[_ASKED_FOR[role]] += 1
                     else:
                         yield item
+
+    def _is_others(self, owner: str) -> bool:
+        """Return whether a memory is of a user who was not requested, and note the user."""
+        if len(self.met_owners) < IMPORT_OWNERS:
+            self.met_owners.add(owner)
+        return self.owners is not None and owner not in self.owners
 
     def _note_skipped(self, record: SkippedRecord, *, strict: bool) -> None:
         if strict:
@@ -258,6 +186,7 @@ class FoundTranscripts(ExitStack):
         self.name = name
         self.transcripts: list[FoundTranscript] = []
         self.other_files = 0
+        self.unsafe_files = 0
 
     @property
     def size_bytes(self) -> int:
@@ -282,12 +211,16 @@ def open_transcripts(
         elif file.read(len(MAGIC)) == MAGIC:
             try:
                 archive = stack.enter_context(ZipFile(file))
-            except _BROKEN:
+            except BROKEN_ZIP:
                 raise UnreadableFile(name=source.name, problem="is a ZIP file that cannot be unpacked") from None
             _add_members(source, archive, whole, path.stat().st_size, stack)
         else:
             size = os.fstat(file.fileno()).st_size
-            source.transcripts.append(_file_transcript(file, name=source.name, place=whole, size=size))
+            if _is_database(file):
+                transcript = _database_transcript(path, name=source.name, place=whole, size=size)
+            else:
+                transcript = _file_transcript(file, name=source.name, place=whole, size=size)
+            source.transcripts.append(transcript)
         source.push(stack.pop_all())
     for transcript in source.transcripts:
         transcript.date_choice = DateChoice(date_order)
@@ -296,30 +229,87 @@ def open_transcripts(
 
 def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, size: int, stack: ExitStack) -> None:
     """Add the transcripts of a folder or ZIP file, and how many files of it are none."""
-    files, name = _bundle_members(holder), source.name
-    if exported := _export_parts(files):
+    bundle, name = bundles.open_bundle(holder, name=source.name), source.name
+    source.unsafe_files = bundle.unsafe
+    for row in format_table.BUNDLE_ROWS:
+        if row.matches(bundle):
+            _require_small(bundle, name=name)
+            read = _reader_of(bundle, row, name=name, size=size)
+            source.transcripts.append(FoundTranscript(read, name, whole, row.format, size))
+            return
+    if exported := _export_parts(bundle.members):
         read, form = _document_reader(_export_conversations(exported, name=name), name=name, size=size)
         source.transcripts.append(FoundTranscript(read, name, whole, form, size))
-        source.other_files = len(files) - len(exported)
+        source.other_files = len(bundle.members) - len(exported)
         return
+    members = _transcript_members(bundle.members)
+    if len(members) > IMPORT_FILES:
+        raise LimitExceeded(what="files in an imported folder", limit=IMPORT_FILES, found=len(members))
+    _add_files(source, members, whole, stack)
+    if not source.transcripts:
+        raise UnreadableFile(
+            name=name, problem=f"contains no supported transcripts; {format_table.supported_formats()}"
+        )
+    source.other_files = len(bundle.members) - len(source.transcripts)
+
+
+def _add_files(source: FoundTranscripts, members: list[BundleMember], whole: str, stack: ExitStack) -> None:
+    """Add each file that is a transcript by itself."""
     earlier: Counter[str] = Counter()
     remaining_bytes = ZIP_UNPACKED_BYTES
-    for member in _transcript_members(files):
+    for member in members:
         file, member_size = member.open()
         stack.enter_context(file)
-        remaining_bytes -= member_size if isinstance(holder, ZipFile) else 0
+        remaining_bytes -= member_size if member.path is None else 0
         if remaining_bytes < 0:
-            problem = f"unpacks to more than {ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
-            raise UnreadableFile(name=name, problem=problem)
+            raise _unpacks_to_too_much(source.name)
         # Further files of one name have conversations of their own.
         place = f"{whole}\n{member.name}" + f"\n{earlier[member.name]}" * (earlier[member.name] > 0)
         earlier[member.name] += 1
         with suppress(_NoTranscript):
             own = PurePosixPath(member.name).name
-            source.transcripts.append(_file_transcript(file, name=own, place=place, size=member_size))
-    if not source.transcripts:
-        raise UnreadableFile(name=name, problem=f"contains no supported transcripts; supported are {SUPPORTED_FORMATS}")
-    source.other_files = len(files) - len(source.transcripts)
+            if _is_database(file):
+                path = member.path or _unpacked_copy(file, stack)
+                transcript = _database_transcript(path, name=own, place=place, size=member_size)
+            else:
+                transcript = _file_transcript(file, name=own, place=place, size=member_size)
+            source.transcripts.append(transcript)
+
+
+def _unpacks_to_too_much(name: str) -> UnreadableFile:
+    problem = f"unpacks to more than {ZIP_UNPACKED_BYTES} bytes: unpack it and pass the folder"
+    return UnreadableFile(name=name, problem=problem)
+
+
+def _require_small(bundle: FileBundle, *, name: str) -> None:
+    """Raise UnreadableFile if the files of a ZIP say that they unpack to too much; each is bounded when it is read."""
+    sizes = (member.entry.file_size for member in bundle.members if member.entry is not None)
+    if sum(sizes) > ZIP_UNPACKED_BYTES:
+        raise _unpacks_to_too_much(name)
+
+
+def _is_database(file: IO[bytes]) -> bool:
+    file.seek(0)
+    return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+
+
+def _unpacked_copy(file: IO[bytes], stack: ExitStack) -> Path:
+    """Return a file of its own for a database in a ZIP, which SQLite opens by its path; it goes with the source."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-import-"))
+    path = Path(folder, "database")
+    file.seek(0)
+    with open(path, "wb", opener=private_opener) as copy:
+        shutil.copyfileobj(file, copy)
+    return path
+
+
+def _database_transcript(path: Path, *, name: str, place: str, size: int) -> FoundTranscript:
+    database = open_database(path, name=name)
+    for row in format_table.DATABASE_ROWS:
+        if row.matches(database):
+            read = _reader_of(database, row, name=name, size=size)
+            return FoundTranscript(read, name, place, row.format, size)
+    raise _NoTranscript(name=name, problem="is a SQLite file without a table that is known here")
 
 
 class _NoTranscript(UnreadableFile):
@@ -327,7 +317,7 @@ class _NoTranscript(UnreadableFile):
 
 
 def _unknown_format(name: str) -> _NoTranscript:
-    return _NoTranscript(name=name, problem=f"is not a supported transcript; supported are {SUPPORTED_FORMATS}")
+    return _NoTranscript(name=name, problem=f"is not a supported transcript; {format_table.supported_formats()}")
 
 
 def _open_file(path: Path) -> IO[bytes]:
@@ -358,24 +348,55 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     # Before JSON is tried, since a line of a chat may begin with a bracket too.
     if whatsapp.begins_chat(first):
         return _text_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
+    lines = LineFile(file, size)
+    if _matches_mail(lines):
+        return _line_reader(lines, format_table.MAIL_ROW, name=name)
     whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
     match head.lstrip()[:1]:
         case b"[":
-            return _document_reader(_whole_document(file, name=name, size=size), name=name, size=size)
+            return _document_reader(bundles.whole_document(file, name=name, size=size), name=name, size=size)
         case b"{":
-            lines = partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
-            if _starts_with_a_message(file):
-                return lines
-            try:
-                parsed = _whole_document(file, name=name, size=size)
-            except UnreadableFile:
-                return lines  # no document, and so lines
-            return _document_reader(parsed, name=name, size=size)
+            return _object_reader(lines, name=name)
         case _:
-            form = _PROSE.get(PurePosixPath(name).suffix.lower())
+            form = format_table.prose_format(name)
             if form is None or b"\0" in head:
                 raise _unknown_format(name)
             return _text_reader(file, form, name=name, size=size)
+
+
+def _matches_mail(source: LineFile) -> bool:
+    source.file.seek(0)
+    return format_table.MAIL_ROW.matches(source)
+
+
+def _object_reader(source: LineFile, *, name: str) -> tuple[Reader, TranscriptFormat]:
+    """Return the reader of a file that begins with an object: lines of them, or one document."""
+    first = _first_line(source.file)
+    for row in format_table.LINE_ROWS:
+        if first is not None and row.matches(first):
+            return _row_of_lines(source, row, name=name)
+    try:
+        parsed = bundles.whole_document(source.file, name=name, size=source.size)
+    except UnreadableFile:
+        return _row_of_lines(source, format_table.LINE_ROWS[-1], name=name)  # no document, and so lines
+    return _document_reader(parsed, name=name, size=source.size)
+
+
+def _row_of_lines(source: LineFile, row: FormatRow[dict[str, Json]], *, name: str) -> tuple[Reader, TranscriptFormat]:
+    def read(
+        lines: LineFile, home: ConversationKey, place: message_shape.ReaderPlace
+    ) -> Iterator[message_shape.ReadItem]:
+        return json_lines.read_lines(lines, row.read, home, place)
+
+    return _line_reader(source, FormatRow(row.format, lambda _: True, read), name=name)
+
+
+def _line_reader(source: LineFile, row: FormatRow[LineFile], *, name: str) -> tuple[Reader, TranscriptFormat]:
+    return _reader_of(source, row, name=name, size=source.size), row.format
+
+
+def _reader_of(source: SourceT, row: FormatRow[SourceT], *, name: str, size: int) -> Reader:
+    return partial(message_shape.document_messages, source, row.read, name=name, size=size)
 
 
 _LINE_BYTES = 1_000
@@ -383,53 +404,30 @@ _LINE_BYTES = 1_000
 
 
 def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
-    if size > TRANSCRIPT_JSON_BYTES:
-        raise UnreadableFile(name=name, problem=f"is larger than {TRANSCRIPT_JSON_BYTES} bytes: split it")
+    if size > limits.TRANSCRIPT_JSON_BYTES:
+        raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
         text = mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
-    return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
+    return partial(message_shape.document_messages, text, format_table.TEXT_READERS[form], name=name, size=size), form
 
 
-def _starts_with_a_message(file: IO[bytes]) -> bool:
+def _first_line(file: IO[bytes]) -> dict[str, Json] | None:
+    """Return the object on the first line; None if that is no whole object."""
     file.seek(0)
     try:
         line = message_shape.foreign_json(file.readline(limits.IMPORT_LINE_BYTES))
     except InvalidJson:
-        return False
-    return isinstance(line, dict) and "content" in line
-
-
-def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
-    file.seek(0)
-    try:
-        data = file.read(TRANSCRIPT_JSON_BYTES + 1)[:size]
-        return message_shape.foreign_json(data, limit=TRANSCRIPT_JSON_BYTES)
-    except (InvalidJson, PayloadTooLarge) as error:
-        raise UnreadableFile(name=name, problem=error.message) from None
+        return None
+    return line if isinstance(line, dict) else None
 
 
 def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
-    entries: Json
-    match parsed:
-        case []:
-            raise _NoTranscript(name=name, problem="contains no messages")
-        case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
-            entries, form = parsed, TranscriptFormat.TELEGRAM
-        case {"messages": list() as inner}:
-            entries, form = inner, TranscriptFormat.OPENAI_MESSAGES
-        case {"mapping": _} | [{"mapping": _}, *_]:
-            entries, form = _as_list(parsed), TranscriptFormat.CHATGPT
-        case {"chat_messages": _} | [{"chat_messages": _}, *_]:
-            entries, form = _as_list(parsed), TranscriptFormat.CLAUDE
-        case [{"role": _}, *_]:
-            entries, form = parsed, TranscriptFormat.OPENAI_MESSAGES
-        case _:
-            raise _unknown_format(name)
-    return partial(message_shape.document_messages, entries, _READS[form], name=name, size=size), form
-
-
-def _as_list(parsed: Json) -> list[Json]:
-    return parsed if isinstance(parsed, list) else [parsed]
+    if parsed == []:
+        raise _NoTranscript(name=name, problem="contains no messages")
+    for row in format_table.DOCUMENT_ROWS:
+        if row.matches(parsed):
+            return _reader_of(parsed, row, name=name, size=size), row.format
+    raise _unknown_format(name)

@@ -4,11 +4,10 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from elytron.importers import message_shape
 from elytron.importers.message_shape import (
-    DateChoice,
     ImportedMessage,
     LeftOut,
     OmissionReason,
@@ -16,10 +15,9 @@ from elytron.importers.message_shape import (
     ReadItem,
     SkippedRecord,
 )
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TurnDraft
-from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
@@ -74,8 +72,13 @@ def _conversation_items(
 
 def read_chatgpt_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
-    conversations = message_shape.list_items(document, what="conversations")
+    conversations = message_shape.list_items(_as_list(document), what="conversations")
     return _conversation_items(conversations, "conversation", place, _open_chatgpt, _chatgpt_message)
+
+
+def _as_list(document: Json) -> Json:
+    """Return the conversations of a document; one by itself is a list of one."""
+    return [document] if isinstance(document, dict) else document
 
 
 def _open_chatgpt(value: Json) -> _OpenedConversation:
@@ -178,7 +181,7 @@ def _chatgpt_words(message: dict[str, Json]) -> str:
     if isinstance(content, str):
         return content
     members = message_shape.object_members(content, what="content")
-    words = message_shape.content_text(members.get("parts")) if members.get("content_type") in _TEXT_TYPES else ""
+    words = message_shape.content_text(members.get("parts")) if str(members.get("content_type")) in _TEXT_TYPES else ""
     return _CITATION.sub(_without_citation, words)
 
 
@@ -199,7 +202,7 @@ def _without_citation(mark: re.Match[str]) -> str:
 
 def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was said in each conversation, in order, pasted texts too; calls and thoughts are not."""
-    conversations = message_shape.list_items(document, what="conversations")
+    conversations = message_shape.list_items(_as_list(document), what="conversations")
     return _conversation_items(conversations, "conversation", place, _open_claude, _claude_message)
 
 
@@ -256,7 +259,8 @@ def _claude_words(message: dict[str, Json]) -> str:
 
 def read_openai_messages(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the messages that hold words; calls of tools, pictures and sounds have none."""
-    messages = message_shape.list_items(document, what="messages")
+    inner = document.get("messages") if isinstance(document, dict) else document
+    messages = message_shape.list_items(inner, what="messages")
     for position, value in enumerate(messages):
         place.now(f"message {position + 1}", (position + 1) / len(messages))
         read = place.attempt(_openai_message, value)
@@ -322,9 +326,13 @@ def _telegram_words(text: Json) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
+_TIME_DIGITS = 20
+
+
 def _telegram_time(message: dict[str, Json]) -> Instant | None:
     seconds = message.get("date_unixtime")
-    if isinstance(seconds, str) and seconds.isdigit():
+    # More digits than a time has may be more than Python reads as a number.
+    if isinstance(seconds, str) and seconds.isdecimal() and len(seconds) <= _TIME_DIGITS:
         return message_shape.optional_moment(int(seconds), what="date_unixtime")
     return message_shape.optional_moment(message.get("date"), what="date")
 
@@ -387,6 +395,12 @@ def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) 
             yield place.make_message(home, message_shape.message_turn(piece), title=title)
 
 
+def markdown_pieces(body: str, /) -> Iterator[str]:
+    """Yield the sections of Markdown without front matter, each under its heading, long ones in pieces."""
+    for section in _text_sections(body):
+        yield from _section_pieces(section)
+
+
 def _without_front_matter(text: str) -> str:
     if not text.startswith(f"{_FENCE}\n"):
         return text
@@ -419,34 +433,13 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
         yield f"{head}{piece}"
 
 
-def file_messages(file: IO[bytes], home: ConversationKey, _dates: DateChoice, /, *, size: int) -> Iterator[ReadItem]:
-    """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
-    file.seek(0)
-    offset = number = 0
-    while offset < size and (line := file.readline(min(limits.IMPORT_LINE_BYTES + 1, size - offset))):
-        number += 1
-        offset += len(line)
-        place = f"line {number}"
-        if len(line) > limits.IMPORT_LINE_BYTES:
-            while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - offset))):
-                offset += len(line)
-            yield SkippedRecord(place, f"is longer than {limits.IMPORT_LINE_BYTES} bytes", line=number)
-        elif message_shape.strip_mark(line).strip():
-            try:
-                read = _line_message(line, home, offset, place)
-            except (InvalidInput, LimitExceeded) as error:
-                read = SkippedRecord(place, error.message, line=number)
-            yield read
-
-
-def _line_message(line: bytes, home: ConversationKey, offset: int, place: str) -> ImportedMessage | LeftOut:
-    message = message_shape.object_members(message_shape.foreign_json(line), what="line")
+def read_message_line(message: dict[str, Json], home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+    """Yield the message on a line."""
     conversation_name = message_shape.optional_name(message.get("conversation"), what="conversation")
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
     draft = message_shape.spoken_turn(message)
     if draft is None:
-        return LeftOut(OmissionReason.NO_WORDS)
-    return ImportedMessage(
-        ConversationKey(home.channel, conversation_name or home.conversation), draft, None, offset, place
-    )
+        yield LeftOut(OmissionReason.NO_WORDS)
+    else:
+        yield place.make_message(ConversationKey(home.channel, conversation_name or home.conversation), draft)

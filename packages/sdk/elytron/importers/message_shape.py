@@ -1,6 +1,7 @@
 """Conversion of transcript formats to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
 import codecs
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +13,7 @@ from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
-from elytron_core.evidence import ROLE_WORDS, TEXT_PARTS, EvidenceRole
+from elytron_core.evidence import ROLE_WORDS, TEXT_PARTS, EvidenceAuthority, EvidenceRole
 from elytron_core.ids import require_name
 from elytron_core.model import Value, invalid_input
 from elytron_core.planes.transcript import Message
@@ -21,7 +22,9 @@ from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
 SECONDS_BELOW = 100_000_000_000
-"""A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
+"""A smaller number is epoch seconds (to the year 5138). From here on it is milliseconds, and from 1,000 times as much
+microseconds, then nanoseconds (each from 1973)."""
+_ZONE = re.compile(r"([Zz]|[+-]\d{2}(:?\d{2}){0,2})\s*\Z")
 _WORDED = TEXT_PARTS | {"voice_note"}
 """The parts of a message that were said, or written for its reader."""
 
@@ -36,6 +39,8 @@ class ImportedMessage:
     done_bytes: int
     place: str = ""
     """Where it is in its file, in words."""
+    owner: str | None = None
+    """Whose memory it is in a store of several users, by the name that store has for them."""
 
     @property
     def has_own_id(self) -> bool:
@@ -99,6 +104,12 @@ class OmissionReason(StrEnum):
     NO_WORDS = "no_words"
     OTHER_FILE = "other_file"
     """A file of the folder or ZIP that is no transcript."""
+    UNSAFE_NAME = "unsafe_name"
+    """A file of a ZIP whose name leads out of it, or that is a link."""
+    OTHER_OWNER = "other_owner"
+    """The memory of a user that was not requested."""
+    NO_SENTENCE = "no_sentence"
+    """A record of another memory that says nothing in words, such as an entity without a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +120,16 @@ class LeftOut:
     count: int = 1
 
 
-ReadItem = ImportedMessage | LeftOut | SkippedRecord | DateReading
-"""What a reader yields: messages, what is left out on purpose, what cannot be read, and how dates are read."""
+@dataclass(frozen=True, slots=True)
+class ReaderRemarks:
+    """What a reader says at the end: the times without a zone, read as UTC, and the unknown keys of records."""
+
+    naive_times: int = 0
+    unknown_keys: int = 0
+
+
+ReadItem = ImportedMessage | LeftOut | SkippedRecord | DateReading | ReaderRemarks
+"""What a reader yields: messages, what is left out on purpose, what cannot be read, and how it was read."""
 Reader = Callable[[ConversationKey, DateChoice], Iterator[ReadItem]]
 """Yields what one transcript holds, in order, from the beginning at each call.
 
@@ -177,12 +196,17 @@ def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
 
 
 def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
-    """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None if there is none."""
+    """Return the instant in ISO 8601 text or in an epoch number, whose size says the unit; None if there is none."""
     if value is None or isinstance(value, str):
         return instant(value, field=what) if value is not None else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field=what, problem="must be a text or a number")
-    return instant(round(value * 1000 if abs(value) < SECONDS_BELOW else value), field=what)
+    if abs(value) < SECONDS_BELOW:
+        return instant(round(value * 1000), field=what)
+    units = (unit for unit in (1, 1_000, 1_000_000) if abs(value) < SECONDS_BELOW * 1000 * unit)
+    unit = next(units, None)
+    # What is larger, infinite or no number is refused as it is.
+    return instant(value if unit is None else round(value / unit), field=what)
 
 
 def content_text(content: Json, /, *, what: str = "content") -> str:
@@ -205,7 +229,7 @@ def _part_text(part: Json, *, what: str) -> str:
         case str():
             return part
         case dict():
-            words = part.get("text") if part.get("type", "text") in _WORDED else None
+            words = part.get("text") if str(part.get("type", "text")) in _WORDED else None
             if words is None:
                 return ""
             if not isinstance(words, str):
@@ -240,6 +264,13 @@ def message_turn(
         raise invalid_input(error) from None
 
 
+def outside_words(draft: TurnDraft, /) -> TurnDraft:
+    """Return a turn of which nobody here vouches for the words: a mail, a bot's message, a document."""
+    authority = EvidenceAuthority.EXTERNAL_CONTENT
+    messages = tuple(message.model_copy(update={"authority": authority}) for message in draft.messages)
+    return draft.model_copy(update={"messages": messages})
+
+
 ReadT = TypeVar("ReadT")
 ArgumentsT = ParamSpec("ArgumentsT")
 
@@ -252,6 +283,8 @@ class ReaderPlace:
         self.dates = dates
         self.words = "the document"
         self.done_bytes = 0
+        self.naive_times = 0
+        self.unknown_keys = 0
 
     def now(self, words: str, share: float, /) -> None:
         """Note the part that is being read, and the share of the document before it."""
@@ -267,16 +300,35 @@ class ReaderPlace:
         except (InvalidInput, LimitExceeded) as error:
             return SkippedRecord(self.words, error.message)
 
-    def make_message(self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None) -> ImportedMessage:
+    def make_message(
+        self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None, owner: str | None = None
+    ) -> ImportedMessage:
         """Return a message of the part that is being read."""
-        return ImportedMessage(key, draft, title, self.done_bytes, self.words)
+        return ImportedMessage(key, draft, title, self.done_bytes, self.words, owner)
+
+    def moment(self, value: Json, /, *, what: str = "timestamp") -> Instant | None:
+        """Return a time as `optional_moment` does, and count it if it has no zone; an empty text is no time."""
+        if isinstance(value, str):
+            value = value.strip().removesuffix(" UTC") + "Z" * value.rstrip().endswith(" UTC")
+            if not value:
+                return None
+            self.naive_times += _ZONE.search(value) is None or len(value) <= len("2026-01-01")
+        return optional_moment(value, what=what)
+
+    @property
+    def remarks(self) -> ReaderRemarks:
+        """What was noted while reading."""
+        return ReaderRemarks(self.naive_times, self.unknown_keys)
 
 
-DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadItem]]
+SourceT = TypeVar("SourceT")
+SourceReader = Callable[[SourceT, ConversationKey, ReaderPlace], Iterator[ReadItem]]
+"""Reads a source in its own form: a JSON document, a text, one line, the files of a folder, a database."""
+DocumentFormat = SourceReader[Json]
 
 
 def document_messages(
-    document: Json, form: DocumentFormat, home: ConversationKey, dates: DateChoice, /, *, name: str, size: int
+    document: SourceT, form: SourceReader[SourceT], home: ConversationKey, dates: DateChoice, /, *, name: str, size: int
 ) -> Iterator[ReadItem]:
     """Yield what `form` reads in the `document` of a file. Raises UnreadableFile if it is none of that form."""
     place = ReaderPlace(size, dates)
@@ -284,3 +336,4 @@ def document_messages(
         yield from form(document, home, place)
     except (InvalidInput, LimitExceeded) as error:
         raise UnreadableFile(name=name, problem=f"{error.message} ({place.words})") from None
+    yield place.remarks

@@ -23,7 +23,15 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import ERASED_IMPORTS, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message, Turn, TurnName, TurnOrigin
-from elytron_core.policy.imports import ERASED, OWNERS_VERSION, REDATED, erased_names, minute_of, swapped_time
+from elytron_core.policy.imports import (
+    ERASED,
+    OWNERS_VERSION,
+    REDATED,
+    ended_parts,
+    erased_names,
+    minute_of,
+    swapped_time,
+)
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, scan_documents
 from elytron_core.scope import ConversationKey, Scope
 
@@ -74,7 +82,7 @@ async def read_changes(
     places = {
         host_id: DocumentRef(transcript.TURNS, turn_name.value.turn)
         for host_id, turn_name in there.items()
-        if record.digest(drafts[host_id].to_bytes()) != turn_name.value.digest
+        if record.digest(drafts[host_id].to_bytes()) != turn_name.value.digest or _has_ended(ctx, drafts[host_id])
     }
     tag = record.conversation_tag(scope.conversation_key)
     edit_names = {host_id: str(draft.metadata.get(EDIT_OF)) for host_id, draft in drafts.items()}
@@ -91,7 +99,8 @@ async def read_changes(
             continue
         turn = Turn.from_bytes(document.body)
         texts = [message.text for message in turn.messages]
-        if host_id not in edits and texts == [message.text for message in drafts[host_id].messages]:
+        is_same = host_id not in edits and texts == [message.text for message in drafts[host_id].messages]
+        if is_same and not (_has_ended(ctx, drafts[host_id]) and turn.is_kept(0)):
             continue
         if host_id in edits or all(turn.is_kept(part) for part in range(len(turn.messages))):
             revision = there[host_id].document.revision if host_id in there else 0
@@ -99,6 +108,10 @@ async def read_changes(
         else:
             refused[host_id] = OWNERS_VERSION
     return ImportedChanges(refused, replaced)
+
+
+def _has_ended(ctx: OperationContext, draft: TurnDraft) -> bool:
+    return bool(ended_parts(draft.metadata, TurnOrigin.IMPORTED, draft.messages, now=ctx.clock.now()))
 
 
 async def _erased_ids(
@@ -127,7 +140,8 @@ def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
     if stored is None:
         return turn
     earlier = transcript.message_id(TurnId(stored.document.ref.key), 0)
-    inherited = {name: getattr(stored.turn, name) for name in ("forgotten", "lifecycle", "redaction")}
+    inherited = {name: getattr(stored.turn, name) for name in ("lifecycle", "redaction")}
+    inherited["forgotten"] = stored.turn.forgotten | turn.forgotten
     return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: earlier}, **inherited})
 
 

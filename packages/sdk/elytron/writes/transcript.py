@@ -38,6 +38,7 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
     attribute_key,
 )
+from elytron_core.policy.imports import ended_parts
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope, tag_forms
 from elytron_core.text import similarity
@@ -213,7 +214,7 @@ class _TurnPlan:
             project=scope.project,
             tags=tag_forms(draft.tags),
             metadata=dict(draft.metadata),
-            forgotten={},
+            forgotten=ended_parts(draft.metadata, write.origin, messages, now=self.now),
             source=draft.source,
             actor=draft.actor,
             tool_observations=draft.tool_observations,

@@ -1,0 +1,143 @@
+"""Folders and ZIP files as bundles of members, each read within bounds; unsafe names and links are left out."""
+
+import os
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+from zipfile import ZipFile, ZipInfo
+
+from elytron.importers import message_shape
+from elytron_core import limits
+from elytron_core.errors import InvalidJson, LimitExceeded, PayloadTooLarge, UnreadableFile
+from elytron_core.strict_json import Json
+
+MAGIC: Final = b"PK\x03\x04"
+BROKEN_ZIP: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+"""Exceptions of `zipfile` for a file that is damaged, locked, or packed in an unknown way."""
+BUNDLE_FILES: Final = 50_000
+"""Files of a folder or ZIP that is imported as one export, such as one with a file for each day."""
+_IN_MEMORY: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BundleMember:
+    """A file of a folder or ZIP file: its name there, and what holds it."""
+
+    name: str
+    holder: Path | ZipFile
+    entry: ZipInfo | None = None
+    """Of a ZIP file, which may hold several files of one name."""
+
+    @property
+    def path(self) -> Path | None:
+        """Return where a file of a folder is; None for one in a ZIP file."""
+        return self.holder / self.name if isinstance(self.holder, Path) else None
+
+    def open(self) -> tuple[IO[bytes], int]:
+        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again.
+
+        Raises UnreadableFile.
+        """
+        try:
+            if isinstance(self.holder, Path):
+                file = (self.holder / self.name).open("rb")
+                return file, os.fstat(file.fileno()).st_size
+            # Read up to the bound, whatever size its header gives.
+            with self.holder.open(self.entry or self.name) as packed:
+                data = packed.read(limits.TRANSCRIPT_JSON_BYTES + 1)
+        except BROKEN_ZIP:
+            raise UnreadableFile(name=self.name, problem="cannot be unpacked") from None
+        if len(data) > limits.TRANSCRIPT_JSON_BYTES:
+            raise too_large(self.name)
+        copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+        copy.write(data)
+        copy.seek(0)
+        return copy, len(data)
+
+    def json(self) -> Json:
+        """Return the JSON document in the file. Raises UnreadableFile."""
+        file, size = self.open()
+        with file:
+            return whole_document(file, name=self.name, size=size)
+
+
+@dataclass(slots=True)
+class FileBundle:
+    """The files of a folder or ZIP file, sorted by name: hidden ones left out, unsafe ones counted."""
+
+    name: str
+    holder: Path | ZipFile
+    members: list[BundleMember] = field(default_factory=list[BundleMember])
+    unsafe: int = 0
+    is_vault: bool = False
+    """True if Obsidian keeps its settings in it."""
+
+    def files_named(self, name: str, /) -> list[BundleMember]:
+        """Return the files of this name, in any folder."""
+        return [member for member in self.members if PurePosixPath(member.name).name == name]
+
+    def ending(self, *suffixes: str) -> list[BundleMember]:
+        """Return the files whose names end so."""
+        return [member for member in self.members if member.name.lower().endswith(suffixes)]
+
+
+def too_large(name: str, /) -> UnreadableFile:
+    """Return the error for a file beyond the bound of one document."""
+    error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
+    return UnreadableFile(name=name, problem=error.message)
+
+
+def whole_document(file: IO[bytes], /, *, name: str, size: int) -> Json:
+    """Return the JSON document that `file` holds. Raises UnreadableFile."""
+    file.seek(0)
+    try:
+        data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
+        return message_shape.foreign_json(data, limit=limits.TRANSCRIPT_JSON_BYTES)
+    except (InvalidJson, PayloadTooLarge) as error:
+        raise UnreadableFile(name=name, problem=error.message) from None
+
+
+def open_bundle(source: Path | ZipFile, /, *, name: str) -> FileBundle:
+    """Return the files of a folder, links left out, or of a ZIP file. Raises LimitExceeded for too many."""
+    bundle = FileBundle(name, source)
+    members: list[BundleMember] = []
+    if isinstance(source, Path):
+        bundle.is_vault = (source / ".obsidian").is_dir()
+        for path_name in _walk_folder(source):
+            members.append(BundleMember(path_name, source))
+            _require_few(len(members))
+    else:
+        infos = [info for info in source.infolist() if not info.is_dir()]
+        _require_few(len(infos))
+        bundle.is_vault = any(".obsidian" in PurePosixPath(info.filename).parts for info in infos)
+        members = [BundleMember(info.filename, source, info) for info in infos if not _is_unsafe(info)]
+        bundle.unsafe = len(infos) - len(members)
+    visible = (each for each in members if not any(part.startswith((".", "__")) for part in Path(each.name).parts))
+    bundle.members = sorted(visible, key=lambda member: member.name)
+    return bundle
+
+
+def _require_few(count: int) -> None:
+    if count > BUNDLE_FILES:
+        raise LimitExceeded(what="files in an imported folder", limit=BUNDLE_FILES, found=count)
+
+
+def _is_unsafe(info: ZipInfo) -> bool:
+    """Return whether a member's name leads out of its ZIP, or it is a link. Nothing is written, but none is honest."""
+    name = PurePosixPath(info.filename.replace("\\", "/"))
+    return name.is_absolute() or ".." in name.parts or ":" in name.parts[0] or stat.S_ISLNK(info.external_attr >> 16)
+
+
+def _walk_folder(folder: Path) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        # In place: `os.walk` goes on with what is left in this list.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix()

@@ -1,0 +1,94 @@
+"""Gemini's activity as Google Takeout hands it out in JSON: a prompt and its answer, without conversations."""
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Final
+
+from elytron.importers import message_shape
+from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, ReadItem, SkippedRecord
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.evidence import EvidenceRole
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json, sha256_digest
+
+CHANNEL: Final = "gemini"
+_PRODUCT: Final = "Gemini Apps"
+_KEY: Final = ConversationKey(CHANNEL, "activity")
+_PROMPTED: Final = "Prompted "
+_BLOCKS: Final = frozenset({"p", "br", "li", "div", "tr", "pre", "h1", "h2", "h3", "h4", "h5", "h6"})
+_HIDDEN: Final = frozenset({"script", "style", "template"})
+
+
+def is_activity(document: Json, /) -> bool:
+    """Return whether a JSON document is the activity of Gemini."""
+    match document:
+        case [{"title": str(), "time": str()} as first, *_]:
+            products = first.get("products")
+            return first.get("header") == _PRODUCT or (isinstance(products, list) and _PRODUCT in products)
+        case _:
+            return False
+
+
+def read_activity(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+    """Yield prompts and answers, oldest first; the file has the newest first."""
+    entries = message_shape.list_items(document, what="activity")
+    for position, entry in enumerate(reversed(entries), start=1):
+        place.now(f"entry {position} from the end", (position - 1) / len(entries))
+        read = place.attempt(_exchange_turns, entry, place)
+        for item in [read] if isinstance(read, SkippedRecord) else read:
+            yield place.make_message(_KEY, item, title=_PRODUCT) if isinstance(item, TurnDraft) else item
+
+
+def _exchange_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
+    entry = message_shape.object_members(value, what="entry")
+    answers = [
+        plain_text(fragment)
+        for item in message_shape.list_items(entry.get("safeHtmlItem") or [], what="safeHtmlItem")
+        if isinstance(item, dict) and isinstance(fragment := item.get("html"), str)
+    ]
+    title = message_shape.content_text(entry.get("title"), what="title").strip()
+    answer = "\n\n".join(words for words in answers if words)
+    if not answer and not title.startswith(_PROMPTED):
+        # In other languages another word stands there, but only a prompt has an answer.
+        return [LeftOut(OmissionReason.SERVICE)]
+    at = place.moment(entry.get("time"), what="time")
+    prompt = title.removeprefix(_PROMPTED).strip()
+    own = f"{entry.get('time')}-{sha256_digest(title.encode('utf-8', 'replace'))[:12]}"
+    items: list[TurnDraft | LeftOut] = []
+    for words, role in ((prompt, EvidenceRole.USER), (answer, EvidenceRole.ASSISTANT)):
+        if words:
+            own_id = message_shape.optional_title(f"{own}-{role.value}")
+            items.append(message_shape.message_turn(words, role=role, at=at, own_id=own_id))
+    return items or [LeftOut(OmissionReason.NO_WORDS)]
+
+
+class _TextParser(HTMLParser):
+    """Collects the text of HTML; what a page does not show is left out."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._hidden += tag in _HIDDEN
+        if tag in _BLOCKS:
+            self.pieces.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = max(0, self._hidden - (tag in _HIDDEN))
+        if tag in _BLOCKS:
+            self.pieces.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.pieces.append(data)
+
+
+def plain_text(fragment: str, /) -> str:
+    """Return the text of a piece of HTML, a line for each block."""
+    parser = _TextParser()
+    parser.feed(fragment)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
+    return "\n".join(line for line in lines if line)

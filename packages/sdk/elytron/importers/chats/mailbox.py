@@ -1,0 +1,138 @@
+"""Mailboxes (mbox): each mail by its writer, without quoted replies, signatures and attachments."""
+
+import re
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parseaddr
+from typing import Final
+
+from elytron.importers import message_shape
+from elytron.importers.chats.gemini import plain_text
+from elytron.importers.json_lines import LineFile
+from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, ReadItem, SkippedRecord
+from elytron_core.clock import instant
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import sha256_digest
+from elytron_core.text import similarity
+
+CHANNEL: Final = "mail"
+_MAIL_BYTES: Final = 4 * 1024 * 1024
+"""Bytes read of one mail; what it says stands before its attachments."""
+_LINE_BYTES: Final = 64 * 1024
+_PARTS: Final = 200
+_START: Final = b"From "
+_HEADER: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]{0,60}:")
+_ESCAPED: Final = re.compile(rb">+From ")
+_INTRODUCTION: Final = re.compile(r"[^\n]{0,300}(?:\d{4}|\d{1,2}:\d{2}|@)[^\n]{0,200}:\s*")
+"""The line before a quotation, in any language: "On 3 May 2026 at 10:00 Ada wrote:"."""
+_SIGNATURE: Final = re.compile(r"\n-- ?\n")
+_DIGITS: Final = 24
+# What the standard library raises for headers and bodies that are damaged in one way or another.
+_DAMAGED: Final = (ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
+
+
+def begins_mailbox(head: bytes, /) -> bool:
+    """Return whether a file begins as a mailbox: a line with a sender, then headers."""
+    first, _, rest = head.partition(b"\n")
+    return first.startswith(_START) and _HEADER.match(rest.lstrip(b">")) is not None
+
+
+def read_mailbox(source: LineFile, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+    """Yield the mails in the order of the file, each in the conversation of its thread."""
+    for number, data in enumerate(_mail_bytes(source, place), start=1):
+        place.words = f"mail {number}"
+        try:
+            items = list(_mail_items(data, place))
+        except (InvalidInput, LimitExceeded) as error:
+            items = [SkippedRecord(place.words, error.message)]
+        except _DAMAGED:
+            items = [SkippedRecord(place.words, "is damaged")]
+        yield from items
+
+
+def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
+    """Yield the bytes of each mail, as many as are read of one."""
+    source.file.seek(0)
+    offset = size = 0
+    lines: list[bytes] = []
+    is_start = True
+    while offset < source.size and (line := source.file.readline(min(_LINE_BYTES, source.size - offset))):
+        offset += len(line)
+        if is_start and line.startswith(_START):
+            if lines:
+                yield b"".join(lines)
+            lines, size = [], 0
+            place.now("a mail", offset / source.size)
+        elif size < _MAIL_BYTES:
+            lines.append(line[1:] if _ESCAPED.match(line) else line)
+            size += len(line)
+        is_start = not line.strip()
+    if lines:
+        yield b"".join(lines)
+
+
+def _mail_items(data: bytes, place: ReaderPlace) -> Iterator[ReadItem]:
+    mail = message_from_bytes(data, policy=policy.default)
+    assert isinstance(mail, EmailMessage)
+    attachments = sum(1 for number, part in enumerate(mail.walk()) if number < _PARTS and part.get_filename())
+    if attachments:
+        yield LeftOut(OmissionReason.ATTACHMENT, attachments)
+    words = _own_words(_body_text(mail))
+    if similarity.is_blank(words):
+        yield LeftOut(OmissionReason.NO_WORDS)
+        return
+    own_id = _message_ids(str(mail.get("Message-ID", "")))[:1] or [sha256_digest(data)[:_DIGITS]]
+    earlier_ids = _message_ids(str(mail.get("References", ""))) or _message_ids(str(mail.get("In-Reply-To", "")))
+    thread = sha256_digest((earlier_ids or own_id)[0].encode("utf-8", "replace"))[:_DIGITS]
+    title = message_shape.optional_title(str(mail.get("Subject", "")))
+    yield place.make_message(ConversationKey(CHANNEL, thread), _mail_draft(mail, words, own_id[0], place), title=title)
+
+
+def _mail_draft(mail: EmailMessage, words: str, own_id: str, place: ReaderPlace) -> TurnDraft:
+    name, address = parseaddr(str(mail.get("From", "")))
+    date = mail["Date"]
+    moment = date.datetime if date is not None else None
+    place.naive_times += moment is not None and moment.tzinfo is None
+    draft = message_shape.message_turn(
+        words,
+        speaker=message_shape.optional_title(name) or message_shape.optional_title(address) or "unknown",
+        at=instant(moment, field="Date") if moment is not None else None,
+        own_id=message_shape.optional_title(own_id) or "mail",
+    )
+    return message_shape.outside_words(draft)
+
+
+def _message_ids(header: str) -> list[str]:
+    return re.findall(r"<([^<>\s]{1,150})>", header[:10_000])
+
+
+def _body_text(mail: EmailMessage) -> str:
+    part = mail.get_body(preferencelist=("plain", "html"))
+    if part is None:
+        return ""
+    payload = part.get_payload(decode=True)
+    data = payload if isinstance(payload, bytes) else b""
+    try:
+        text = data.decode(part.get_content_charset("utf-8") or "utf-8", "replace")
+    except LookupError:
+        text = data.decode("utf-8", "replace")
+    text = text.replace("\r\n", "\n").replace("\0", "")
+    return plain_text(text) if part.get_content_subtype() == "html" else text
+
+
+def _own_words(text: str) -> str:
+    """Return what a mail says itself: no signature, no quoted lines, no line that introduces a quotation."""
+    text = _SIGNATURE.split(text, maxsplit=1)[0]
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if not line.startswith(">"):
+            lines.append(line)
+            continue
+        while lines and not lines[-1].strip():
+            lines.pop()
+        if lines and _INTRODUCTION.fullmatch(lines[-1]):
+            lines.pop()
+    return "\n".join(lines).strip()
