@@ -58,8 +58,7 @@ class ElytronMemory(AbstractCapability[Any]):
             return request_context
         if self._block is None:
             # Once for a run: requests after its tools repeat the same bytes, which a provider has cached.
-            shown = [text for message in request_context.messages for text in _user_texts(message)]
-            self._block = await self._run.block(joined_text(_user_texts(prompt)), shown=shown)
+            self._block = await self._run.block(joined_text(_user_texts(prompt)), conversation=ctx.conversation_id)
         if not self._block:
             return request_context
         shown_prompt = replace(prompt, parts=[UserPromptPart(content=self._block), *prompt.parts])
