@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-from agent_framework import Agent, BaseChatClient, ChatResponse, Message
+from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
 import elytron
 from elytron_integrations.agent_framework import ElytronContextProvider, ElytronHistoryProvider
 
 
-class ScriptedClient(BaseChatClient[Any]):
+class ScriptedClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     async def _inner_get_response(self, *, messages: Any, **_: Any) -> ChatResponse:
         text = "Petrel." if "called Petrel" in str([message.text for message in messages]) else "I do not know."
         return ChatResponse(messages=[Message("assistant", [text])])

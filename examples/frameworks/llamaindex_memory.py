@@ -13,7 +13,8 @@ async def main() -> None:
         block = ElytronMemoryBlock(memory)  # for Memory.from_defaults(memory_blocks=[block])
         await block.aput([ChatMessage(role="user", content="My boat is called Petrel.")], session_id="monday")
         shown = await block.aget([ChatMessage(role="user", content="What is my boat called?")])
-        print("Petrel" in shown, len((await memory.list()).items))
+        print("Petrel" in shown)
+        print(*(item.text for item in (await memory.list()).items))
 
 
 asyncio.run(main())

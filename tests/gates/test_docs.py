@@ -20,8 +20,11 @@ from elytron_cli.app import elytron_group
 from elytron_cli.help_pages import every_text
 from elytron_core import errors
 from elytron_core.planes.space import COLLECTIONS
+from elytron_integrations.integration_table import INTEGRATIONS
 
 PAGES = {shown(page): page for page in pages()}
+OF_FRAMEWORKS = frozenset(f"docs/{row.page}" for row in INTEGRATIONS)
+"""Pages whose Python needs an agent framework: `tests/frameworks` runs it."""
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GOES_ON = "# goes on from the code above\n"
 IN_A_CHECKOUT = "# in a checkout\n"
@@ -54,9 +57,11 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def programs() -> Iterator[DocProgram]:
+def programs(*, of_frameworks: bool) -> Iterator[DocProgram]:
     """Yield what readers run: each block of Python alone, or after all of the page above it if it says so."""
     for name, page in PAGES.items():
+        if (name in OF_FRAMEWORKS) is not of_frameworks:
+            continue
         python = [block for block in blocks(page) if block.info == "python"]
         ends = [place for place, block in enumerate(python) if block.text.startswith(GOES_ON)]
         if ends:  # the last one's run is that of the others, and of the block with which the page begins
@@ -66,7 +71,7 @@ def programs() -> Iterator[DocProgram]:
                 yield DocProgram(name, (block,))
 
 
-PROGRAMS = list(programs())
+PROGRAMS = list(programs(of_frameworks=False))
 WITH_COMMANDS = {name: page for name, page in PAGES.items() if any(block.info == "console" for block in blocks(page))}
 
 
@@ -82,6 +87,11 @@ def test_the_python_of_a_page_runs_alone(program: DocProgram, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     if any(block.text.startswith(IN_A_CHECKOUT) for block in program.blocks):
         (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    run_program(program)
+
+
+def run_program(program: DocProgram) -> None:
+    """Run the blocks of a program in the working directory."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with asyncio.Runner() as runner:
         for block in program.blocks:

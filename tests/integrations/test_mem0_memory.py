@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elytron.compat.mem0 import Memory
+from elytron.compat.mem0 import AsyncMemory, Memory
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
 
 CONFIG = {"vector_store": {"provider": "elytron", "config": {"path": "memory:"}}}
@@ -44,6 +44,20 @@ def test_raw_messages_are_stored_without_those_of_the_system(memory: Memory) -> 
         {"memory": TEXTS[1], "event": "ADD", "role": "assistant"},
     ]
     assert [result["id"] for result in memory.get_all(user_id="ada")["results"]] == [one["id"] for one in results]
+
+
+def test_messages_of_the_system_alone_are_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="nothing that a user or an assistant says"):
+        memory.add(MESSAGES[:1], user_id="ada")
+
+
+@pytest.mark.anyio
+async def test_a_memory_that_was_never_used_is_closed_without_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await AsyncMemory().close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_drawn_from_messages_is_added_to_them(memory: Memory) -> None:

@@ -261,6 +261,48 @@ async def test_other_calls_pass_as_they_are() -> None:
         assert await texts_of(memory) == []
 
 
+def test_other_calls_of_a_blocking_client_pass_as_they_are() -> None:
+    models = Sent((b'{"object": "list", "data": []}',), media_type="application/json")
+    with serving_apart(models) as server, elytron.open(space="ada") as memory:
+        with elytron.wrap(blocking_client("chat", server.url), memory) as client:
+            assert list(client.models.list()) == []
+        assert memory.list().items == ()
+
+
+@EACH
+def test_a_blocking_answer_in_pieces_is_stored_once(dialect: str) -> None:
+    data = RECORDED[dialect].data
+    pieces = Sent(tuple(data[start : start + 100] for start in range(0, len(data), 100)))
+    with serving_apart(pieces) as server, elytron.open(space="ada") as memory:
+        with elytron.wrap(blocking_client(dialect, server.url), memory) as client:
+            assert ask_blocking(dialect, client, is_streamed=True) == TEXT
+        assert [hit.text for hit in memory.list()] == [BOAT, TEXT]
+
+
+def test_a_blocking_answer_that_is_left_at_once_is_not_stored() -> None:
+    data = RECORDED["chat"].data
+    pieces = Sent(tuple(data[start : start + 100] for start in range(0, len(data), 100)))
+    with serving_apart(pieces) as server, elytron.open(space="ada") as memory:
+        with elytron.wrap(blocking_client("chat", server.url), memory) as client:
+            stream: Any = client.chat.completions.create(model="m", messages=ASKED, stream=True)
+            next(iter(stream))
+            stream.close()
+        assert memory.list().items == ()
+
+
+async def test_a_client_that_sends_by_an_unknown_library_is_refused() -> None:
+    class Client:
+        """A client of a model API on an HTTP library of its own."""
+
+        _client = object()
+
+        def copy(self) -> None:
+            """Have the method that wrapping needs."""
+
+    with elytron.open(space="ada") as memory, pytest.raises(Unsupported, match="httpx2 or httpx"):
+        elytron.wrap(Client(), memory)
+
+
 async def test_options_of_a_client_keep_its_memory() -> None:
     async with serving(sent("chat", is_streamed=False)) as server, elytron.open(space="ada") as memory:
         await memory.add(NAME)

@@ -117,3 +117,23 @@ async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: 
         assert await stored(records_of(new)) == {}
     with pytest.raises(InvalidInput, match="requires the mode full_restore"):
         elytron.MemoryImportRequest(path=str(path), mode=elytron.ImportMode.BOOTSTRAP, with_agents=True)
+
+
+async def test_an_opaque_value_is_stored_as_it_is_and_others_are_redacted() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        secret = "AKIAIOSFODNN7EXAMPLE"
+        opaque = RecordDraft(OWN, "opaque", {"data": secret}, is_opaque=True)
+        await records.put_all((opaque, RecordDraft(OWN, "plain", {"data": secret})))
+        values = await stored(records)
+        assert values["opaque"] == {"data": secret}
+        assert secret not in str(values["plain"])
+
+
+async def test_the_records_of_exact_namespaces_leave_out_those_below_and_beside() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        places = [("elytron:a",), ("elytron:a", "one"), ("elytron:a", "one", "below"), ("elytron:b",)]
+        await records.put_all([RecordDraft(place, "k", str(place)) for place in places])
+        within = [record.namespace async for record in records.within(places[1], places[3], ("elytron:none",))]
+        assert within == [places[1], places[3]]

@@ -86,24 +86,14 @@ def _status_of(row: FrameworkIntegration) -> IntegrationStatus:
 
 def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
     """Return how many tests passed, and how many did not; a run that ended otherwise counts as one that failed."""
+    options = ("-q", "-n", "0", "-p", "no:cacheprovider")
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.run(  # noqa: S603 - this very interpreter
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-n",
-                "0",
-                "-p",
-                "no:cacheprovider",
-                f"--basetemp={folder}/run",
-                tests,
-            ],
+            [sys.executable, "-P", "-m", "pytest", *options, f"--basetemp={folder}", tests],
             cwd=root,
             env={**os.environ, "PYTEST_ADDOPTS": ""},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=RUN_WAIT_S,
             check=False,
         )

@@ -46,6 +46,28 @@ class FrameworkIntegration:
 
 INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
     FrameworkIntegration(
+        name="LangGraph",
+        extra="langgraph",
+        distribution="langgraph-checkpoint",
+        import_name="langgraph.checkpoint",
+        tested_range=">=4.3.2,<4.4",
+        module="elytron_integrations.langgraph",
+        page="how-to/langgraph.md",
+        provides="a checkpointer, and a store with search",
+        conformance="langgraph",
+    ),
+    FrameworkIntegration(
+        name="OpenAI Agents SDK",
+        extra="openai-agents",
+        distribution="openai-agents",
+        import_name="agents",
+        tested_range=">=0.24,<0.25",
+        module="elytron_integrations.openai_agents",
+        page="how-to/openai-agents.md",
+        provides="a session, and tools to recall, store and forget",
+        conformance="openai_agents",
+    ),
+    FrameworkIntegration(
         name="Anthropic memory tool",
         extra="anthropic",
         distribution="anthropic",

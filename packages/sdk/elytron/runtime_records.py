@@ -51,6 +51,8 @@ class RecordDraft:
     text: str = ""
     ttl_s: int | None = None
     expected_version: int | None = None
+    is_opaque: bool = False
+    """True if the value is another program's state, whose bytes must return as they are: nothing is redacted in it."""
 
 
 class _OwnPut(RecordPutRequest):
@@ -147,6 +149,15 @@ class RuntimeRecords:
             if record.is_alive(now):
                 yield record
 
+    async def within(self, *namespaces: tuple[str, ...]) -> AsyncIterator[Record]:
+        """Yield the records of exactly these namespaces, in no order; no others are read."""
+        now = self._ctx.clock.now()
+        for namespace in namespaces:
+            records = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS, is_exact=True)
+            async for _, record in records:
+                if record.namespace == namespace and record.is_alive(now):
+                    yield record
+
     def _request(self, draft: RecordDraft) -> RecordPutRequest:
         """Return the request to store a draft, admitted as any other text is."""
         if not is_reserved(draft.namespace):
@@ -164,6 +175,8 @@ class RuntimeRecords:
             )
         except ValidationError as error:
             raise invalid_input(error) from None
+        if draft.is_opaque:
+            return request
         # A journal's documents are many short texts, nearly all of them ids: they are looked through as one.
         texts = json_texts([draft.value, draft.text])
         require_chars(self._ctx.profile, max(map(len, texts)))

@@ -49,14 +49,25 @@ def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
 
 
 async def records_below(
-    ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /, *, collection: str = RECORDS
+    ctx: OperationContext,
+    space: SpaceId,
+    prefix: tuple[str, ...],
+    /,
+    *,
+    collection: str = RECORDS,
+    is_exact: bool = False,
 ) -> AsyncIterator[tuple[Document, Record]]:
-    """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too."""
+    """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too.
+
+    With `is_exact`, those of the namespaces below it are not read.
+    """
     space_record = await ctx.spaces.find(space)
     if space_record is None:
         return
     # Keys begin with a tag of the namespace's first part: others are not read.
-    begin = space_record.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
+    begin = space_record.namespace_key(prefix) if prefix else ""
+    if not is_exact:
+        begin = begin.partition(".")[0] + "." if prefix else ""
     async for document in store.scan_documents(ctx.store, space, collection, prefix=begin):
         record = Record.from_bytes(document.body)
         if record.namespace[: len(prefix)] == prefix:

@@ -33,28 +33,27 @@ def integrations_command(*, check: bool) -> int | None:
 
 
 def _show_versions(console: "Console", report: IntegrationsReport) -> None:
-    columns = ("adapter", "module", "framework", "tested", "installed")
+    columns = ("module", "tested with", "installed")
     rows = (
-        (status.name, status.module, status.distribution, status.tested_range, _installed_text(status))
+        (status.module, f"{status.distribution}{status.tested_range}", _installed_text(status))
         for status in report.integrations
     )
-    tables_common.show_table(console, columns, rows)
+    tables_common.show_table(console, columns, rows, whole="module")
 
 
 def _show_checks(console: "Console", report: IntegrationsReport) -> None:
-    columns = ("adapter", "framework", "tested", "installed", "passed", "failed")
+    columns = ("module", "tested with", "installed", "passed", "failed")
     rows = (
         (
-            status.name,
-            status.distribution,
-            status.tested_range,
+            status.module,
+            f"{status.distribution}{status.tested_range}",
             _installed_text(status),
             status.passed_tests if status.passed_tests is not None else "not run",
             status.failed_tests if status.failed_tests is not None else "",
         )
         for status in report.integrations
     )
-    tables_common.show_table(console, columns, rows, numbers=columns[-2:])
+    tables_common.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
 
 
 def _installed_text(status: IntegrationStatus) -> str:

@@ -1,0 +1,219 @@
+"""Records of LangGraph threads: heads, an entry per checkpoint, and the state and writes of each checkpoint.
+
+Heads repeat the entry of the newest checkpoint of each namespace. Entries are small, so that a thread is listed without
+reading its states. What is larger than a record is in several, which are committed together.
+"""
+
+import base64
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from elytron.runtime_records import RecordDraft, RuntimeRecords
+from elytron_core.errors import PreconditionFailed
+from elytron_core.planes.records import Record
+from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
+
+_RACES: Final = 64
+"""Writers of one thread that may be first, one after the other, before a put gives up."""
+_HEADS: Final = "elytron:langgraph:heads"
+_ENTRIES: Final = "elytron:langgraph:entries"
+_STATES: Final = "elytron:langgraph:states"
+_STATE: Final = "state"
+
+
+class TypedBytes(NamedTuple):
+    """A value as LangGraph's serializer wrote it: the name of its form, and the bytes."""
+
+    form: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """A checkpoint without its state."""
+
+    thread: str
+    namespace: str
+    id: str
+    parent: str | None
+    metadata: TypedBytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWrite:
+    """What a task wrote to a channel in the step of a checkpoint."""
+
+    task: str
+    path: str
+    index: int
+    channel: str
+    value: TypedBytes
+
+
+class ThreadRecords:
+    """The records of LangGraph threads in one space."""
+
+    def __init__(self, records: RuntimeRecords, /) -> None:
+        self._records = records
+
+    async def find_entry(self, thread: str, namespace: str, checkpoint: str | None) -> CheckpointEntry | None:
+        """Return the entry of a checkpoint, or of the newest one."""
+        name = _head_name(thread, namespace) if checkpoint is None else _entry_name(thread, namespace, checkpoint)
+        record = await self._records.get(*name)
+        return _entry_of(record) if record is not None else None
+
+    async def list_entries(self, thread: str | None, namespace: str | None) -> list[CheckpointEntry]:
+        """Return the entries of a thread's namespace, of a whole thread, or of all threads."""
+        if thread is None:
+            entries = [_entry_of(record) async for record in self._records.below((_ENTRIES,))]
+            return [entry for entry in entries if namespace in {None, entry.namespace}]
+        namespaces = [namespace] if namespace is not None else await self._namespaces_of(thread)
+        places = [_entry_name(thread, each, "")[0] for each in namespaces]
+        return [_entry_of(record) async for record in self._records.within(*places)]
+
+    async def read_state(self, entry: CheckpointEntry) -> tuple[TypedBytes | None, list[StoredWrite]]:
+        """Return the state of a checkpoint, None without one, and its writes."""
+        parts: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+        async for record in self._records.within(_state_place(entry.thread, entry.namespace, entry.id)):
+            name, number = part_number(record)
+            parts[name][number] = fields_of(record)
+        state = parts.pop(_STATE, None)
+        writes = [_write_of(fields) for fields in parts.values()]
+        return TypedBytes(state[0]["form"], joined_data(state)) if state is not None else None, writes
+
+    async def put_checkpoint(self, entry: CheckpointEntry, state: TypedBytes) -> None:
+        """Store a checkpoint, as the head too if none is newer."""
+        fields = _entry_fields(entry)
+        head_place, head_key = _head_name(entry.thread, entry.namespace)
+        drafts = [
+            RecordDraft(*_entry_name(entry.thread, entry.namespace, entry.id), fields, is_opaque=True),
+            *part_drafts(
+                _state_place(entry.thread, entry.namespace, entry.id), _STATE, {"form": state.form}, state.data
+            ),
+        ]
+        for attempt in range(_RACES):
+            head = await self._records.get(head_place, head_key)
+            is_newest = head is None or _entry_of(head).id <= entry.id
+            version = head.version if head is not None else 0
+            head_draft = RecordDraft(head_place, head_key, fields, expected_version=version, is_opaque=True)
+            try:
+                await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
+            except PreconditionFailed:
+                # Another writer's checkpoint became the head.
+                if attempt == _RACES - 1:
+                    raise
+                continue
+            return
+
+    async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
+        """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
+        place = _state_place(thread, namespace, checkpoint)
+        by_key = {f"write.{_text_digest(write.task)}.{write.index}": write for write in writes}
+        stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
+        drafts = [
+            draft
+            for (key, write), record in zip(by_key.items(), stored, strict=True)
+            if record is None or write.index < 0
+            for draft in part_drafts(place, key, _write_fields(write), write.value.data)
+        ]
+        if drafts:
+            await self._records.put_all(drafts)
+
+    async def erase_thread(self, thread: str) -> None:
+        """Erase all checkpoints of a thread, and all writes, also those of a checkpoint that was never stored."""
+        heads = [record async for record in self._records.within(_head_name(thread, "")[0])]
+        places = [_entry_name(thread, _entry_of(head).namespace, "")[0] for head in heads]
+        entries = [record async for record in self._records.within(*places)]
+        states = [record async for record in self._records.below(_state_place(thread, "", "")[:1])]
+        await self._records.erase([*heads, *entries, *states])
+
+    async def erase_entries(self, entries: Sequence[CheckpointEntry]) -> None:
+        """Erase checkpoints with their writes. Heads name the newest ones that remain."""
+        erased_ids: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for entry in entries:
+            erased_ids[entry.thread, entry.namespace].add(entry.id)
+        for (thread, namespace), ids in erased_ids.items():
+            await self._move_head(thread, namespace, ids)
+        names = [_entry_name(entry.thread, entry.namespace, entry.id) for entry in entries]
+        records = [record for record in await self._records.get_all(names) if record is not None]
+        places = [_state_place(entry.thread, entry.namespace, entry.id) for entry in entries]
+        await self._records.erase([*records, *[record async for record in self._records.within(*places)]])
+
+    async def copy_thread(self, source: str, target: str) -> None:
+        """Copy every checkpoint and write of a thread, oldest first; the other thread's newest stay its heads."""
+        for entry in sorted(await self.list_entries(source, None), key=lambda entry: entry.id):
+            state, writes = await self.read_state(entry)
+            if state is not None:
+                await self.put_checkpoint(replace(entry, thread=target), state)
+                await self.put_writes(target, entry.namespace, entry.id, writes)
+
+    async def _move_head(self, thread: str, namespace: str, erased_ids: set[str]) -> None:
+        """Have the head name the newest checkpoint that is not erased, or erase it."""
+        head = await self._records.get(*_head_name(thread, namespace))
+        if head is None or _entry_of(head).id not in erased_ids:
+            return
+        entries = await self.list_entries(thread, namespace)
+        remaining = [entry for entry in entries if entry.id not in erased_ids]
+        if not remaining:
+            await self._records.erase([head])
+            return
+        fields = _entry_fields(max(remaining, key=lambda entry: entry.id))
+        draft = RecordDraft(head.namespace, head.key, fields, expected_version=head.version, is_opaque=True)
+        await self._records.put_all([draft])
+
+    async def _namespaces_of(self, thread: str) -> list[str]:
+        heads = self._records.within(_head_name(thread, "")[0])
+        return [_entry_of(record).namespace async for record in heads]
+
+
+def _text_digest(text: str) -> str:
+    """Return a name for a text of any length."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _head_name(thread: str, namespace: str) -> tuple[tuple[str, ...], str]:
+    return (_HEADS, _text_digest(thread)), _text_digest(namespace)
+
+
+def _entry_name(thread: str, namespace: str, checkpoint: str) -> tuple[tuple[str, ...], str]:
+    return (_ENTRIES, _text_digest(thread), _text_digest(namespace)), _text_digest(checkpoint)
+
+
+def _state_place(thread: str, namespace: str, checkpoint: str) -> tuple[str, ...]:
+    return f"{_STATES}:{_text_digest(thread)}", _text_digest(namespace), _text_digest(checkpoint)
+
+
+def _entry_fields(entry: CheckpointEntry) -> dict[str, Any]:
+    return {
+        "thread": entry.thread,
+        "namespace": entry.namespace,
+        "id": entry.id,
+        "parent": entry.parent,
+        "form": entry.metadata.form,
+        "metadata": base64.b64encode(entry.metadata.data).decode(),
+    }
+
+
+def _entry_of(record: Record) -> CheckpointEntry:
+    fields = fields_of(record)
+    metadata = TypedBytes(fields["form"], base64.b64decode(fields["metadata"]))
+    return CheckpointEntry(fields["thread"], fields["namespace"], fields["id"], fields["parent"], metadata)
+
+
+def _write_fields(write: StoredWrite) -> dict[str, Any]:
+    return {
+        "task": write.task,
+        "path": write.path,
+        "index": write.index,
+        "channel": write.channel,
+        "form": write.value.form,
+    }
+
+
+def _write_of(parts: Mapping[int, Mapping[str, Any]]) -> StoredWrite:
+    fields = parts[0]
+    value = TypedBytes(fields["form"], joined_data(parts))
+    return StoredWrite(fields["task"], fields["path"], fields["index"], fields["channel"], value)

@@ -1,0 +1,268 @@
+"""LangGraph's checkpointer over a memory: the state of threads, step by step, and the writes that wait in a step.
+
+Checkpoints are in the runtime's own records, as LangGraph's serializer wrote them: no recall finds them, and no wire
+reaches them. A thread's newest checkpoints are found by its heads, one per namespace.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from elytron.runtime_records import records_of
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_integrations.langgraph.checkpoint_records import (
+    CheckpointEntry,
+    StoredWrite,
+    ThreadRecords,
+    TypedBytes,
+)
+from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
+
+
+class ElytronSaver(BaseCheckpointSaver[int]):
+    """Stores checkpoints of LangGraph threads in one space of a memory.
+
+    Takes the memory of `async with elytron.open(...)` or `with elytron.open(...)`; both serve `invoke` and `ainvoke`,
+    the first one only the latter on its own loop. Raises ScopeMissing without a space, Unsupported for a memory on a
+    server.
+    """
+
+    def __init__(
+        self,
+        memory: OpenMemory,
+        /,
+        *,
+        space: str | None = None,
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self._loop = MemoryLoop(memory)
+        records = records_of(self._loop.face, scope=self._loop.scope_of("ElytronSaver", space))
+        self._threads = ThreadRecords(records)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that `config` names, else the newest of its thread and namespace."""
+        return await self._loop.run(self._find_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first; without a `config`, those of every thread in the space."""
+        for entry in await self._loop.run(self._list_entries(config, filter, before, limit)):
+            checkpoint = await self._loop.run(self._load_tuple(entry))
+            if checkpoint is not None:
+                yield checkpoint
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - states are stored whole
+    ) -> RunnableConfig:
+        """Store a checkpoint, and return the config that names it."""
+        thread, namespace = _place_of(config)
+        entry = CheckpointEntry(
+            thread=thread,
+            namespace=namespace,
+            id=checkpoint["id"],
+            parent=get_checkpoint_id(config),
+            metadata=self._dump(get_checkpoint_metadata(config, metadata)),
+        )
+        await self._loop.run(self._threads.put_checkpoint(entry, self._dump(checkpoint)))
+        return _config_of(entry, entry.id)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote in the step of a checkpoint; a write that is stored already stays as it is."""
+        thread, namespace = _place_of(config)
+        checkpoint_id = get_checkpoint_id(config)
+        if checkpoint_id is None:
+            raise InvalidInput(field="config", problem="names no checkpoint_id, which the writes belong to")
+        stored_writes = [
+            StoredWrite(
+                task=task_id,
+                path=task_path,
+                index=WRITES_IDX_MAP.get(channel, index),
+                channel=channel,
+                value=self._dump(value),
+            )
+            for index, (channel, value) in enumerate(writes)
+        ]
+        await self._loop.run(self._threads.put_writes(thread, namespace, checkpoint_id, stored_writes))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Erase every checkpoint of a thread, with its writes."""
+        await self._loop.run(self._threads.erase_thread(str(thread_id)))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Erase the checkpoints that these runs stored in any thread of the space, with their writes."""
+        await self._loop.run(self._erase_runs(frozenset(run_ids)))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread, with their writes, to another thread."""
+        await self._loop.run(self._threads.copy_thread(str(source_thread_id), str(target_thread_id)))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Erase all checkpoints of threads ("delete"), or all but the newest of each namespace ("keep_latest").
+
+        Earlier checkpoints that the channels of a newest one are rebuilt from stay, too.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise InvalidInput(field="strategy", problem='must be "keep_latest" or "delete"')
+        for thread_id in map(str, thread_ids):
+            if strategy == "delete":
+                await self._loop.run(self._threads.erase_thread(thread_id))
+            else:
+                await self._loop.run(self._prune_thread(thread_id))
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return what `aget_tuple` does."""
+        return self._loop.wait(self.aget_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield what `alist` does."""
+        for entry in self._loop.wait(self._list_entries(config, filter, before, limit)):
+            checkpoint = self._loop.wait(self._load_tuple(entry))
+            if checkpoint is not None:
+                yield checkpoint
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Do what `aput` does."""
+        return self._loop.wait(self.aput(config, checkpoint, metadata, new_versions))
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Do what `aput_writes` does."""
+        self._loop.wait(self.aput_writes(config, writes, task_id, task_path))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Do what `adelete_thread` does."""
+        self._loop.wait(self.adelete_thread(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Do what `adelete_for_runs` does."""
+        self._loop.wait(self.adelete_for_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Do what `acopy_thread` does."""
+        self._loop.wait(self.acopy_thread(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Do what `aprune` does."""
+        self._loop.wait(self.aprune(thread_ids, strategy=strategy))
+
+    async def _find_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        entry = await self._threads.find_entry(*_place_of(config), get_checkpoint_id(config))
+        return await self._load_tuple(entry) if entry is not None else None
+
+    async def _list_entries(
+        self,
+        config: RunnableConfig | None,
+        metadata: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Sequence[CheckpointEntry]:
+        """Return the entries that pass the filters of `list`, newest first."""
+        place = config.get("configurable", {}) if config is not None else {}
+        thread_id, namespace = place.get("thread_id"), place.get("checkpoint_ns")
+        entries = await self._threads.list_entries(None if thread_id is None else str(thread_id), namespace)
+        first_id = get_checkpoint_id(config) if config is not None else None
+        limit_id = get_checkpoint_id(before) if before is not None else None
+        passing = (
+            entry
+            for entry in entries
+            if first_id in {None, entry.id}
+            and (limit_id is None or entry.id < limit_id)
+            and (not metadata or metadata.items() <= self._load(entry.metadata).items())
+        )
+        return sorted(passing, key=lambda entry: entry.id, reverse=True)[:limit]
+
+    async def _load_tuple(self, entry: CheckpointEntry) -> CheckpointTuple | None:
+        """Return a checkpoint with its writes; None if it is erased meanwhile."""
+        state, writes = await self._threads.read_state(entry)
+        if state is None:
+            return None
+        pending = sorted(writes, key=lambda write: writes_sort_key(write.path, write.task, write.index))
+        return CheckpointTuple(
+            config=_config_of(entry, entry.id),
+            checkpoint=self._load(state),
+            metadata=self._load(entry.metadata),
+            parent_config=_config_of(entry, entry.parent) if entry.parent else None,
+            pending_writes=[(write.task, write.channel, self._load(write.value)) for write in pending],
+        )
+
+    async def _erase_runs(self, runs: frozenset[str]) -> None:
+        entries = await self._threads.list_entries(None, None) if runs else []
+        await self._threads.erase_entries(
+            [entry for entry in entries if self._load(entry.metadata).get("run_id") in runs]
+        )
+
+    async def _prune_thread(self, thread: str) -> None:
+        entries = await self._threads.list_entries(thread, None)
+        by_place = {(entry.namespace, entry.id): entry for entry in entries}
+        newest = {entry.namespace: entry for entry in sorted(entries, key=lambda entry: entry.id)}
+        remaining: set[tuple[str, str]] = set()
+        for entry in newest.values():
+            remaining.add((entry.namespace, entry.id))
+            # Channels that were not stored whole since: they are rebuilt from the writes of earlier steps.
+            channels = set(self._load(entry.metadata).get("counters_since_delta_snapshot") or ())
+            parent = by_place.get((entry.namespace, entry.parent or ""))
+            while channels and parent is not None:
+                remaining.add((parent.namespace, parent.id))
+                state, _ = await self._threads.read_state(parent)
+                channels -= self._load(state)["channel_values"].keys() if state is not None else set()
+                parent = by_place.get((parent.namespace, parent.parent or ""))
+        await self._threads.erase_entries([by_place[place] for place in by_place.keys() - remaining])
+
+    def _dump(self, value: object) -> TypedBytes:
+        return TypedBytes(*self.serde.dumps_typed(value))
+
+    def _load(self, stored: TypedBytes) -> Any:
+        return self.serde.loads_typed(stored)
+
+
+def _place_of(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread and the namespace in it. Raises ScopeMissing without a thread."""
+    place = config.get("configurable", {})
+    if place.get("thread_id") is None:
+        raise ScopeMissing(operation="checkpoints", way_out='pass config={"configurable": {"thread_id": "..."}}')
+    return str(place["thread_id"]), place.get("checkpoint_ns", "")
+
+
+def _config_of(entry: CheckpointEntry, checkpoint_id: str) -> RunnableConfig:
+    place = {"thread_id": entry.thread, "checkpoint_ns": entry.namespace, "checkpoint_id": checkpoint_id}
+    return {"configurable": place}

@@ -1,0 +1,211 @@
+"""A session of the OpenAI Agents SDK over a memory: its items as they are, and what was said in them as evidence.
+
+Items are in the runtime's own records of the conversation, so erasing a message of it erases them, too. The head has
+the number of the next item; no number is used twice, so a late removal takes no other item away. Texts of the user and
+the assistant are a turn of the conversation, stored in the same commit as the items.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from agents import RunContextWrapper, SessionSettings, TResponseInputItem
+from agents.memory import SessionABC
+
+from elytron.runtime_records import RecordDraft, RecordName, records_of
+from elytron_core import limits
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.errors import InvalidInput, PreconditionFailed
+from elytron_core.evidence import EvidenceRole
+from elytron_core.lru_cache import LruCache
+from elytron_core.planes.records import Record, copies_of_conversation
+from elytron_core.planes.transcript import Message, TurnSource
+from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
+from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
+
+_HEAD: Final = "agents-session"
+_ITEM: Final = "agents-item-"
+_GROUP_ITEMS: Final = 32
+"""Items of one commit."""
+_RACES: Final = 64
+"""Writers of one session that may be first, one after the other, before a call gives up."""
+_CLEARED: Final = 10_000
+"""Texts that a session cleared and that are recognised when compaction stores them again."""
+_ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
+
+
+class ElytronSession(SessionABC):
+    """The items of one conversation, and with `remembers` its texts as memory, in one space.
+
+    `session_id` is the memory's conversation. Raises ScopeMissing without a space, and Unsupported for a memory on a
+    server.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        memory: OpenMemory,
+        /,
+        *,
+        space: str | None = None,
+        session_settings: SessionSettings | None = None,
+        remembers: bool = True,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = session_settings
+        self._loop = MemoryLoop(memory)
+        self._scope = self._loop.scope_of("ElytronSession", space, conversation=session_id)
+        self._records = records_of(self._loop.face, scope=self._scope)
+        self._place = copies_of_conversation(session_id)
+        self._remembers = remembers
+        self._head: Record | None = None
+        """The head after the last commit of this session, which tells the number of the next item."""
+        self._cleared: LruCache[tuple[EvidenceRole, str], None] = LruCache(_CLEARED)
+        """Texts of items that were cleared: what compaction stores again was said once."""
+
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> list[TResponseInputItem]:
+        """Return the items in order, with `limit`, or that of the session's settings, the latest ones only."""
+        del wrapper
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        items = await self._loop.run(self._read_items())
+        # SQLite's meaning of LIMIT, which programs were written for: a negative number is none.
+        return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
+        """Store items behind the others, and what was said in them as a turn."""
+        del wrapper
+        bodies = [_item_body(item) for item in items]
+        for start in range(0, len(items), _GROUP_ITEMS):
+            await self._loop.run(self._store_items(bodies[start : start + _GROUP_ITEMS]))
+
+    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
+        """Remove the latest item and return it. Memory keeps what was said in it."""
+        del wrapper
+        return await self._loop.run(self._pop_item())
+
+    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
+        """Remove all items. Memory keeps what was said in them."""
+        del wrapper
+        await self._loop.run(self._clear_items())
+
+    async def _read_items(self) -> list[TResponseInputItem]:
+        return [_item_of(records) for _, records in sorted((await self._records_of_items()).items())]
+
+    async def _records_of_items(self) -> dict[int, dict[int, Record]]:
+        """Return the records of each item by their numbers, of the items by theirs."""
+        parts: dict[int, dict[int, Record]] = {}
+        async for record in self._records.within(self._place):
+            if record.key.startswith(_ITEM):
+                key, part = part_number(record)
+                parts.setdefault(int(key.removeprefix(_ITEM)), {})[part] = record
+        return {number: records for number, records in parts.items() if not fields_of(records[0]).get("popped")}
+
+    async def _store_items(self, bodies: Sequence[str]) -> None:
+        """Store items with their turn in one commit."""
+        messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
+        for attempt in range(_RACES):
+            # As this session left it, mostly: another writer's is read after the commit is refused.
+            head = self._head if self._head is not None else await self._records.get(self._place, _HEAD)
+            self._head, first = None, _next_number(head)
+            drafts = [
+                replace(draft, expected_version=0)
+                for number, body in enumerate(bodies, first)
+                for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
+            ]
+            drafts.append(self._head_draft(head, first + len(bodies)))
+            try:
+                *_, self._head = await self._commit(messages, drafts)
+            except PreconditionFailed:
+                # Another writer's items came first.
+                if attempt == _RACES - 1:
+                    raise
+                continue
+            return
+
+    def _new_message(self, item: object) -> Message | None:
+        """Return what is said in an item and is evidence; None for what was cleared and is stored again."""
+        message = _message_of(item) if self._remembers else None
+        was_cleared = message is not None and self._cleared.pop((message.role, message.text), False) is None
+        return None if was_cleared else message
+
+    async def _commit(self, messages: Sequence[Message], drafts: Sequence[RecordDraft]) -> Sequence[Record]:
+        """Store drafts, and messages as a turn, in one commit; return the records of the drafts."""
+        if not messages:
+            return await self._records.put_all(drafts)
+        is_answered = messages[-1].role is EvidenceRole.ASSISTANT
+        delta = CanonicalTurnDelta(
+            turn_id=uuid4().hex,
+            input_messages=tuple(messages[:-1] if is_answered else messages),
+            assistant_message=messages[-1] if is_answered else None,
+            source=TurnSource(ingress="openai-agents"),
+        )
+        names: list[RecordName] = [(draft.namespace, draft.key) for draft in drafts]
+        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta)
+        _, records = await self._records.finalize_turn(request, names, lambda _turn, _messages: drafts)
+        return records
+
+    async def _pop_item(self) -> TResponseInputItem | None:
+        for _ in range(_RACES):
+            items = await self._records_of_items()
+            if not items:
+                return None
+            records = items[max(items)]
+            mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
+            try:
+                await self._records.put_all([mark])
+            except PreconditionFailed:
+                # Another one popped it.
+                continue
+            await self._records.erase(records.values())
+            return _item_of(records)
+        raise PreconditionFailed
+
+    async def _clear_items(self) -> None:
+        items = (await self._records_of_items()).values()
+        for message in map(_message_of, map(_item_of, items)):
+            if message is not None:
+                self._cleared[message.role, message.text] = None
+        await self._records.erase([record for records in items for record in records.values()])
+
+    def _head_draft(self, head: Record | None, number: int) -> RecordDraft:
+        version = head.version if head is not None else 0
+        return RecordDraft(self._place, _HEAD, {"next": number}, expected_version=version)
+
+
+def _next_number(head: Record | None) -> int:
+    """Return the number of the next item."""
+    return fields_of(head)["next"] if head is not None else 0
+
+
+def _item_of(records: Mapping[int, Record]) -> TResponseInputItem:
+    """Return an item as it was stored."""
+    return json.loads(joined_data({part: fields_of(record) for part, record in records.items()}))
+
+
+def _item_body(item: TResponseInputItem) -> str:
+    """Return an item as JSON. Raises InvalidInput for what JSON cannot hold."""
+    try:
+        return json.dumps(item, allow_nan=False, default=lambda part: part.model_dump(mode="json"))
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        raise InvalidInput(field="items", problem="contain a value that JSON cannot hold") from None
+
+
+def _message_of(item: object) -> Message | None:
+    """Return what the user or the assistant said in an item; None for other items, and for too long a text."""
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
+    role, content = _ROLES.get(fields.get("role", "")), fields.get("content")
+    parts: list[Any] = cast("list[Any]", content) if isinstance(content, list) else [{"text": content}]
+    texts = [cast("Mapping[str, Any]", part).get("text") for part in parts if isinstance(part, Mapping)]
+    # Half of a character is replaced: evidence is stored as UTF-8.
+    text = "\n".join(text for text in texts if isinstance(text, str)).encode("utf-8", "replace").decode()
+    if role is None or not text.strip() or len(text) > limits.MESSAGE_CHARS:
+        return None
+    return Message(role=role, text=text)
