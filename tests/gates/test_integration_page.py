@@ -3,8 +3,8 @@
     elytron integrations --check --json >checked.json
     python -m tests.gates.test_integration_page checked.json
 
-write it again, of the reports of all environments. With `--compare`, the second exits with 1 if the page says otherwise,
-a test failed, or an adapter ran in no environment.
+write it again, of the reports of all environments. With `--compare`, the second exits with 1 if the page says
+otherwise, a test failed, or an adapter ran in no environment.
 """
 
 import json
