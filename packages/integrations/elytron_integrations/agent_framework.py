@@ -12,7 +12,7 @@ from elytron_core.errors import ScopeMissing
 from elytron_core.evidence import ROLE_WORDS, EvidenceRole
 from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name
 from elytron_integrations.integration_table import require_framework
-from elytron_integrations.run_memory import BLOCK_CHARS, RunMemory, spoken_message
+from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import narrowed_scope, user_memory
 
 require_framework(__name__)
@@ -47,7 +47,7 @@ class ElytronContextProvider(ContextProvider):
     ) -> None:
         super().__init__(source_id)
         owner = user_memory(memory, space, operation="the context provider")
-        self._run = RunMemory(owner, framework=_FRAMEWORK, max_chars=max_chars)
+        self._run = AgentRunMemory(owner, framework=_FRAMEWORK, max_chars=max_chars)
         self._stores = stores
 
     @override

@@ -10,7 +10,7 @@ from elytron.api import MemoryFace
 from elytron_core.evidence import ROLE_WORDS, EvidenceRole
 from elytron_core.policy.projection.fence import FenceTag
 from elytron_integrations.integration_table import require_framework
-from elytron_integrations.run_memory import BLOCK_CHARS, RunMemory, spoken_message
+from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
 
 require_framework(__name__)
@@ -30,14 +30,14 @@ class ElytronMemoryBlock(BaseMemoryBlock[str]):
     """
 
     name: str = "elytron"
-    _run: RunMemory = PrivateAttr()
+    _run: AgentRunMemory = PrivateAttr()
 
     def __init__(
         self, memory: MemoryFace, *, space: str | None = None, max_chars: int = BLOCK_CHARS, **fields: Any
     ) -> None:
         super().__init__(**fields)
         owner = user_memory(memory, space, operation="the memory block")
-        self._run = RunMemory(owner, framework="llamaindex", max_chars=max_chars)
+        self._run = AgentRunMemory(owner, framework="llamaindex", max_chars=max_chars)
 
     @override
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -47,8 +47,8 @@ class ElytronMemoryBlock(BaseMemoryBlock[str]):
     @override
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for session, members in _by_session(messages).items():
-            spoken = [(spoken_message(_role_of(each), each.content or ""), None) for each in members]
-            await self._run.add(spoken, conversation=session)
+            messages_with_ids = [(spoken_message(_role_of(each), each.content or ""), None) for each in members]
+            await self._run.add(messages_with_ids, conversation=session)
 
 
 def _role_of(message: ChatMessage) -> EvidenceRole:

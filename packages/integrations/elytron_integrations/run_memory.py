@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 BLOCK_CHARS: Final = core_limits.PROJECTION_CHARS_DEFAULT
 
 
-class RunMemory:
+class AgentRunMemory:
     """The memory of one user around the runs of a framework, whose name is the channel of its conversations.
 
     A memory that fails or is late never fails a run: it is logged, and the run goes on without it.
@@ -46,10 +46,10 @@ class RunMemory:
 
     async def store(self, messages: Sequence[Message], /, *, turn_id: str, conversation: str | None) -> None:
         """Store the messages of a run as one turn, once under its id; those without words are left out."""
-        spoken = tuple(message for message in messages if not similarity.is_blank(message.text))
-        if not any(message.role is EvidenceRole.USER for message in spoken):
+        worded_messages = tuple(message for message in messages if not similarity.is_blank(message.text))
+        if not any(message.role is EvidenceRole.USER for message in worded_messages):
             return
-        draft = TurnDraft(messages=spoken, host_id=host_name(turn_id), source=self._source)
+        draft = TurnDraft(messages=worded_messages, host_id=host_name(turn_id), source=self._source)
         memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
         try:
             await TurnDeadline.after(MEMORY_WAIT_S).run_within(lambda: memory.after((draft,)))

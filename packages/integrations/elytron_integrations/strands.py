@@ -13,7 +13,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations.conversation_items import joined_text
 from elytron_integrations.integration_table import require_framework
-from elytron_integrations.run_memory import RunMemory, spoken_message
+from elytron_integrations.run_memory import AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
 
 require_framework(__name__)
@@ -42,7 +42,7 @@ class ElytronMemoryStore(MemoryStore):
         extraction: ExtractionConfig | bool | None = None,
     ) -> None:
         self._memory = user_memory(memory, space, operation="the memory store")
-        self._run = RunMemory(self._memory, framework="strands")
+        self._run = AgentRunMemory(self._memory, framework="strands")
         self._run_id = uuid4().hex
         self.name = name
         self.description = description
@@ -77,12 +77,12 @@ class ElytronMemoryStore(MemoryStore):
         numbers: Sequence[int | None] = (context.sequence_numbers if context is not None else None) or [None] * len(
             messages
         )
-        spoken = [
+        messages_with_ids = [
             (_spoken_of(message), f"{self._run_id}:{number}" if number is not None else None)
             for message, number in zip(messages, numbers, strict=True)
         ]
-        await self._run.add(spoken, conversation=f"run-{self._run_id}")
-        return len(spoken)
+        await self._run.add(messages_with_ids, conversation=f"run-{self._run_id}")
+        return len(messages_with_ids)
 
 
 def _spoken_of(message: Message) -> Any:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from elytron.api import MemoryFace
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations.conversation_items import joined_text
-from elytron_integrations.run_memory import BLOCK_CHARS, RunMemory, spoken_message
+from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
 
 SpaceOfRun = Callable[[RunContext[Any]], str]
@@ -31,7 +31,7 @@ class ElytronMemory(AbstractCapability[Any]):
     memory: MemoryFace
     space: str | SpaceOfRun | None = None
     max_chars: int = BLOCK_CHARS
-    _run: RunMemory | None = field(default=None, repr=False)
+    _run: AgentRunMemory | None = field(default=None, repr=False)
     _block: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -45,7 +45,7 @@ class ElytronMemory(AbstractCapability[Any]):
         """Return the capability of one run. Raises ScopeMissing if nothing names whose memory it uses."""
         space = self.space(ctx) if callable(self.space) else self.space
         memory = user_memory(self.memory, space, operation="the capability ElytronMemory")
-        run = RunMemory(memory, framework="pydantic-ai", max_chars=self.max_chars)
+        run = AgentRunMemory(memory, framework="pydantic-ai", max_chars=self.max_chars)
         return replace(self, _run=run, _block=None)
 
     @override
