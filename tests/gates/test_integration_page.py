@@ -100,5 +100,6 @@ def test_an_adapter_has_an_extra_a_page_an_example_and_tests(module: str) -> Non
 if __name__ == "__main__":
     new_page = integrations_page(checked_counts(*(Path(name) for name in sys.argv[1:] if name != "--compare")))
     if "--compare" in sys.argv:
-        sys.exit(new_page != PAGE.read_text("utf-8"))
+        is_equal = new_page == PAGE.read_text("utf-8")
+        sys.exit(0 if is_equal else f"{PAGE.relative_to(ROOT)} is out of date: write it again without --compare")
     PAGE.write_text(new_page, encoding="utf-8")

@@ -137,3 +137,20 @@ async def test_the_records_of_exact_namespaces_leave_out_those_below_and_beside(
         await records.put_all([RecordDraft(place, "k", str(place)) for place in places])
         within = [record.namespace async for record in records.within(places[1], places[3], ("elytron:none",))]
         assert within == [places[1], places[3]]
+
+
+async def test_a_turn_is_committed_with_records_or_not_at_all() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        said = elytron.Message(text="Our cat is called Bento.")
+        for turn, expected in (("one", 0), ("two", 0)):
+            delta = elytron.CanonicalTurnDelta(turn_id=turn, input_messages=(said,))
+            request = elytron.MemoryTranscriptCommitRequest(scope=memory.scope, delta=delta)
+            draft = RecordDraft(OWN, "main", {"turn": turn}, expected_version=expected)
+            if turn == "one":
+                assert [record.value for record in await records.commit_turn(request, (draft,))] == [{"turn": "one"}]
+            else:
+                with pytest.raises(PreconditionFailed):
+                    await records.commit_turn(request, (draft,))
+        assert await stored(records) == {"main": {"turn": "one"}}
+        assert len((await memory.list()).items) == 1

@@ -22,7 +22,11 @@ from elytron.writes.records import (
 )
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.records import RecordPutRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitReport,
+    MemoryTranscriptCommitRequest,
+)
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.ids import TurnId
 from elytron_core.model import invalid_input
@@ -124,6 +128,27 @@ class RuntimeRecords:
 
         report = await admit_texts(finalize)(self._ctx, request)
         return report, beside.records
+
+    async def commit_turn(
+        self, request: MemoryTranscriptCommitRequest, drafts: Sequence[RecordDraft], /
+    ) -> tuple[Record, ...]:
+        """Commit a turn as evidence, and `drafts` in the same commit: all or nothing. Returns their records.
+
+        Raises what `commit_transcript` and `put_all` do.
+        """
+        from elytron.ops.transcript import commit_turn
+
+        names = [(draft.namespace, draft.key) for draft in drafts]
+        beside = _RecordsOfTurn(self._ctx, names, lambda _turn, _messages: drafts, self._request)
+
+        async def commit(
+            ctx: OperationContext, admitted: MemoryTranscriptCommitRequest, /
+        ) -> MemoryTranscriptCommitReport:
+            beside.delta = admitted.delta
+            return await commit_turn(ctx, admitted, companions=(beside,))
+
+        await admit_texts(commit)(self._ctx, request)
+        return beside.records
 
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
         """Return the record of this name; None if there is none, or its time is over."""

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from elytron.runtime_records import RecordDraft, RuntimeRecords
+from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords
 from elytron_core.errors import PreconditionFailed
+from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 
 _RACES: Final = 64
 """Writers of one thread that may be first, one after the other, before a put gives up."""
+_HEADS_CACHED: Final = 1_000
 _HEADS: Final = "elytron:langgraph:heads"
 _ENTRIES: Final = "elytron:langgraph:entries"
 _STATES: Final = "elytron:langgraph:states"
@@ -58,6 +60,8 @@ class ThreadRecords:
 
     def __init__(self, records: RuntimeRecords, /) -> None:
         self._records = records
+        self._heads: LruCache[RecordName, Record] = LruCache(_HEADS_CACHED)
+        """Heads as this object stored them. One that another writer changed is read after a commit is refused."""
 
     async def find_entry(self, thread: str, namespace: str, checkpoint: str | None) -> CheckpointEntry | None:
         """Return the entry of a checkpoint, or of the newest one."""
@@ -87,7 +91,7 @@ class ThreadRecords:
     async def put_checkpoint(self, entry: CheckpointEntry, state: TypedBytes) -> None:
         """Store a checkpoint, as the head too if none is newer."""
         fields = _entry_fields(entry)
-        head_place, head_key = _head_name(entry.thread, entry.namespace)
+        name = _head_name(entry.thread, entry.namespace)
         drafts = [
             RecordDraft(*_entry_name(entry.thread, entry.namespace, entry.id), fields, is_opaque=True),
             *part_drafts(
@@ -95,32 +99,42 @@ class ThreadRecords:
             ),
         ]
         for attempt in range(_RACES):
-            head = await self._records.get(head_place, head_key)
+            head = self._heads.pop(name, None) or await self._records.get(*name)
             is_newest = head is None or _entry_of(head).id <= entry.id
             version = head.version if head is not None else 0
-            head_draft = RecordDraft(head_place, head_key, fields, expected_version=version, is_opaque=True)
+            head_draft = RecordDraft(*name, fields, expected_version=version, is_opaque=True)
             try:
-                await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
+                *_, last = await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
             except PreconditionFailed:
                 # Another writer's checkpoint became the head.
                 if attempt == _RACES - 1:
                     raise
                 continue
+            if is_newest:
+                self._heads[name] = last
             return
 
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
         """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
         place = _state_place(thread, namespace, checkpoint)
         by_key = {f"write.{_text_digest(write.task)}.{write.index}": write for write in writes}
-        stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
-        drafts = [
+        drafts = {key: part_drafts(place, key, _write_fields(write), write.value.data) for key, write in by_key.items()}
+        new = [replace(draft, expected_version=0) for parts in drafts.values() for draft in parts]
+        try:
+            # Writes are mostly new, and then nothing is read first.
+            if new:
+                await self._records.put_all(new)
+            return
+        except PreconditionFailed:
+            stored = await self._records.get_all([(place, f"{key}.0") for key in by_key])
+        rest = [
             draft
             for (key, write), record in zip(by_key.items(), stored, strict=True)
             if record is None or write.index < 0
-            for draft in part_drafts(place, key, _write_fields(write), write.value.data)
+            for draft in drafts[key]
         ]
-        if drafts:
-            await self._records.put_all(drafts)
+        if rest:
+            await self._records.put_all(rest)
 
     async def erase_thread(self, thread: str) -> None:
         """Erase all checkpoints of a thread, and all writes, also those of a checkpoint that was never stored."""

@@ -14,10 +14,9 @@ from uuid import uuid4
 from agents import RunContextWrapper, SessionSettings, TResponseInputItem
 from agents.memory import SessionABC
 
-from elytron.runtime_records import RecordDraft, RecordName, records_of
+from elytron.runtime_records import RecordDraft, records_of
 from elytron_core import limits
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.contracts.transcript import CanonicalTurnDelta, MemoryTranscriptCommitRequest
 from elytron_core.errors import InvalidInput, PreconditionFailed
 from elytron_core.evidence import EvidenceRole
 from elytron_core.lru_cache import LruCache
@@ -147,10 +146,7 @@ class ElytronSession(SessionABC):
             assistant_message=messages[-1] if is_answered else None,
             source=TurnSource(ingress="openai-agents"),
         )
-        names: list[RecordName] = [(draft.namespace, draft.key) for draft in drafts]
-        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta)
-        _, records = await self._records.finalize_turn(request, names, lambda _turn, _messages: drafts)
-        return records
+        return await self._records.commit_turn(MemoryTranscriptCommitRequest(scope=self._scope, delta=delta), drafts)
 
     async def _pop_item(self) -> TResponseInputItem | None:
         for _ in range(_RACES):
