@@ -12,7 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from frameworks import FOLDERS, adapter_modules, adapter_pages
+from frameworks import FOLDERS, adapter_modules, adapter_pages, adapter_programs
 
 ROOT = Path(__file__).parent.parent
 _FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -30,19 +30,21 @@ def module(page: Path) -> str:
     return "\n".join([*lines, "    ...", "# pyright: basic"]) + "\n"
 
 
-def main(folder: Path, *, needs_frameworks: bool) -> None:
-    of_adapters = adapter_pages()
+def main(folder: Path, environment: str | None = None) -> None:
+    of_adapters = adapter_pages(environment)
     of_others = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for page in of_adapters if needs_frameworks else [page for page in of_others if page not in of_adapters]:
+    for page in of_adapters if environment else [page for page in of_others if page not in of_adapters]:
         if _FENCE.search(page.read_text(encoding="utf-8")):
             name = "_".join(page.relative_to(ROOT).with_suffix("").parts)
             folder.joinpath(f"{name}.py").write_text(module(page), encoding="utf-8")
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pyright"]
     up = Path(os.path.relpath(ROOT, folder))
-    modules = [path.relative_to(ROOT).as_posix() for path in adapter_modules()]
-    if needs_frameworks:
-        config["include"], config["venv"] = modules, ".frameworks-venv"
-    config["exclude"] = [] if needs_frameworks else [(up / name).as_posix() for name in (*FOLDERS, *modules)]
+    modules = [path.relative_to(ROOT).as_posix() for path in adapter_modules(environment)]
+    if environment:
+        programs = [path.relative_to(ROOT).as_posix() for path in adapter_programs(environment)]
+        config["include"], config["venv"] = [*programs, *modules], f".{environment}-venv"
+        config["extraPaths"] = [*config["extraPaths"], "examples/frameworks"]
+    config["exclude"] = [] if environment else [(up / name).as_posix() for name in (*FOLDERS, *modules)]
     config["exclude"] += ["**/node_modules", "**/__pycache__", "**/.*"]
     config["include"] = [".", *((up / name).as_posix() for name in config["include"])]
     config["extraPaths"] = [(up / name).as_posix() for name in (".", *config["extraPaths"])]
@@ -51,4 +53,4 @@ def main(folder: Path, *, needs_frameworks: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), needs_frameworks="--frameworks" in sys.argv)
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -8,7 +8,7 @@ from claude_agent_sdk import SessionKey, list_sessions_from_store
 import elytron
 from elytron_integrations.claude_agent import ElytronSessionStore
 
-KEY: SessionKey = {"project_key": "-home-ada-boat", "session_id": "5f0c6b8e-6a3c-4a6e-9d53-0a2b7f6f3c11"}
+KEY: SessionKey = {"project_key": "-boat", "session_id": "5f0c6b8e-6a3c-4a6e-9d53-0a2b7f6f3c11"}
 
 
 def entry(role: str, text: str, uuid: str) -> Any:
@@ -20,7 +20,7 @@ async def main() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         store = ElytronSessionStore(memory)  # for ClaudeAgentOptions(session_store=store)
         await store.append(KEY, [entry("user", "Name the boat Petrel.", "u1"), entry("assistant", "Done.", "u2")])
-        print(*(session.summary for session in await list_sessions_from_store(store, directory="/home/ada/boat")))
+        print(*(session.summary for session in await list_sessions_from_store(store, directory="/boat")))
         print((await memory.recall("what is the boat called?"))[0].text)
 
 

@@ -25,7 +25,8 @@ async def main() -> None:
         conversation = await store.load("harbour") or Conversation(conversation_id="harbour")
         result = await agent.run("What is my boat called?", conversation=conversation)
         await store.save(result)
-        print(result.output, len((await store.load_entries("harbour")) or ()), "messages")
+        print(result.output)
+        print(len((await store.load_entries("harbour")) or ()), "messages")
 
 
 asyncio.run(main())

@@ -8,9 +8,19 @@ import pytest
 from tests.gates.test_docs import DocProgram, programs, run_program
 from tests.gates.tree import files
 
+from elytron_integrations.integration_table import INTEGRATIONS
+
 HELPER = "scripted_model.py"
 """Stands for a model in examples."""
-EXAMPLES = {path.name: path for path in files("examples/frameworks", suffix=".py") if path.name != HELPER}
+ROWS = [row for row in INTEGRATIONS if row.installed_version is not None]
+"""The adapters whose frameworks this environment has; each is in one of those of `.ci/long`."""
+EXAMPLES = {
+    path.name: path
+    for path in files("examples/frameworks", suffix=".py")
+    if path.name != HELPER and any(row.module in path.read_text("utf-8") for row in ROWS)
+}
+PAGES = {f"docs/{row.page}" for row in ROWS}
+PROGRAMS = [program for program in programs(of_frameworks=True) if program.page in PAGES]
 EXAMPLE_LINES = 25
 
 
@@ -29,7 +39,7 @@ def test_an_example_has_at_most_25_lines(name: str) -> None:
     assert len([line for line in EXAMPLES[name].read_text("utf-8").splitlines() if line]) <= EXAMPLE_LINES
 
 
-@pytest.mark.parametrize("program", list(programs(of_frameworks=True)), ids=str)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_the_python_of_a_page_runs_alone(program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_program(program)

@@ -3,7 +3,8 @@
     elytron integrations --check --json >checked.json
     python -m tests.gates.test_integration_page checked.json
 
-write it again; with `--compare`, the second exits with 1 if the page says otherwise.
+write it again, of the reports of all environments. With `--compare`, the second exits with 1 if the page says
+otherwise, a test failed, or an adapter ran in no environment.
 """
 
 import json
@@ -60,10 +61,20 @@ def counts_on_page() -> dict[str, int]:
     return {module: int(count) for module, count in _ROW.findall(PAGE.read_text("utf-8"))}
 
 
-def checked_counts(report: Path) -> dict[str, int]:
-    """Return the counts of passed tests in the JSON of `elytron integrations --check`."""
-    statuses = json.loads(report.read_text("utf-8"))["integrations"]
-    return {status["module"]: status["passed_tests"] for status in statuses}
+def checked_counts(*reports: Path) -> dict[str, int]:
+    """Return the counts of passed tests in the JSON of `elytron integrations --check`, run in each environment.
+
+    Exits if a test failed, or an adapter was not run anywhere.
+    """
+    statuses = [status for report in reports for status in json.loads(report.read_text("utf-8"))["integrations"]]
+    ran = [status for status in statuses if status.get("passed_tests") is not None]
+    if failed := sorted(
+        {status["module"] for status in ran if status.get("failed_tests") or not status["passed_tests"]}
+    ):
+        sys.exit(f"these adapters do not conform: {failed}")
+    if missing := sorted(ROWS.keys() - {status["module"] for status in ran}):
+        sys.exit(f"these adapters were not run: {missing}")
+    return {status["module"]: status["passed_tests"] for status in ran}
 
 
 def test_the_page_is_that_of_the_table() -> None:
@@ -87,7 +98,7 @@ def test_an_adapter_has_an_extra_a_page_an_example_and_tests(module: str) -> Non
 
 
 if __name__ == "__main__":
-    new_page = integrations_page(checked_counts(Path(sys.argv[1])))
+    new_page = integrations_page(checked_counts(*(Path(name) for name in sys.argv[1:] if name != "--compare")))
     if "--compare" in sys.argv:
         is_equal = new_page == PAGE.read_text("utf-8")
         sys.exit(0 if is_equal else f"{PAGE.relative_to(ROOT)} is out of date: write it again without --compare")

@@ -8,8 +8,9 @@ import pytest
 import elytron
 from elytron.api import MemoryFace
 from elytron_core import limits
+from elytron_core.errors import StoreClosed
 from elytron_core.evidence import EvidenceRole
-from elytron_integrations.run_memory import RunMemory, spoken_message
+from elytron_integrations.run_memory import AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
 
 pytestmark = pytest.mark.anyio
@@ -24,17 +25,24 @@ async def memory() -> AsyncIterator[MemoryFace]:
 
 
 @pytest.fixture
-def run(memory: MemoryFace) -> RunMemory:
-    return RunMemory(user_memory(memory, operation="a test"), framework="framework")
+def run(memory: MemoryFace) -> AgentRunMemory:
+    return AgentRunMemory(user_memory(memory, operation="a test"), framework="framework")
 
 
-async def test_a_block_has_what_is_known_and_nothing_for_nothing(run: RunMemory, memory: MemoryFace) -> None:
+async def test_a_block_has_what_is_known_and_nothing_for_nothing(run: AgentRunMemory, memory: MemoryFace) -> None:
     assert await run.block("What is my boat called?") == ""
     await memory.add("My boat is called Petrel.")
     assert "My boat is called Petrel." in await run.block("What is my boat called?")
 
 
-async def test_a_turn_is_stored_once_in_its_conversation(run: RunMemory, memory: MemoryFace) -> None:
+async def test_a_conversation_that_the_model_is_shown_is_not_recalled(run: AgentRunMemory) -> None:
+    said = spoken_message(EvidenceRole.USER, "My boat is called Petrel.")
+    await run.store((said,), turn_id="run", conversation="harbour")
+    assert await run.block("What is my boat called?", conversation="harbour") == ""
+    assert "Petrel" in await run.block("What is my boat called?", conversation="office")
+
+
+async def test_a_turn_is_stored_once_in_its_conversation(run: AgentRunMemory, memory: MemoryFace) -> None:
     for _ in range(2):
         await run.store((ASKED, ANSWERED), turn_id="run 1\n", conversation="c")
     await run.store((ASKED,), turn_id="run 2", conversation=None)
@@ -46,9 +54,19 @@ async def test_a_turn_is_stored_once_in_its_conversation(run: RunMemory, memory:
     ]
 
 
-async def test_a_turn_without_words_of_a_person_is_not_stored(run: RunMemory, memory: MemoryFace) -> None:
+async def test_a_turn_without_words_of_a_person_is_not_stored(run: AgentRunMemory, memory: MemoryFace) -> None:
     await run.store((spoken_message(EvidenceRole.USER, " "), ANSWERED), turn_id="run", conversation="c")
     assert (await memory.list()).items == ()
+
+
+async def test_messages_are_added_one_by_one_and_once_under_their_ids(run: AgentRunMemory, memory: MemoryFace) -> None:
+    blank = spoken_message(EvidenceRole.TOOL, "")
+    for _ in range(2):
+        await run.add([(ASKED, "m1"), (blank, "m2"), (ANSWERED, None)], conversation="c")
+    assert [item.text for item in (await memory.list()).items] == [ASKED.text, ANSWERED.text, ANSWERED.text]
+    await memory.close()
+    with pytest.raises(StoreClosed):
+        await run.add([(ASKED, None)], conversation=None)
 
 
 async def test_a_message_is_cut_to_what_memory_takes() -> None:
@@ -56,7 +74,7 @@ async def test_a_message_is_cut_to_what_memory_takes() -> None:
 
 
 async def test_a_closed_memory_is_logged_and_adds_nothing(
-    run: RunMemory, memory: MemoryFace, caplog: pytest.LogCaptureFixture
+    run: AgentRunMemory, memory: MemoryFace, caplog: pytest.LogCaptureFixture
 ) -> None:
     await memory.close()
     with caplog.at_level(logging.WARNING):

@@ -1,16 +1,16 @@
 """Memory around the runs of a framework's agent: a block before its model answers, the turn stored afterwards."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import ElytronError
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message, TurnSource
 from elytron_core.policy.projection.fence import wrap_block
+from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_integrations.conversation_items import host_name
 from elytron_integrations.user_memory import UserMemory, narrowed_scope
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 BLOCK_CHARS: Final = core_limits.PROJECTION_CHARS_DEFAULT
 
 
-class RunMemory:
+class AgentRunMemory:
     """The memory of one user around the runs of a framework, whose name is the channel of its conversations.
 
     A memory that fails or is late never fails a run: it is logged, and the run goes on without it.
@@ -32,32 +32,51 @@ class RunMemory:
         self._framework = framework
         self._max_chars = max_chars
 
-    async def block(self, query: str, /, *, shown: Iterable[str] = ()) -> str:
-        """Return what memory knows for `query` as fenced reference, without messages that the model is shown."""
-        texts = frozenset(similarity.plain_text(text) for text in (query, *shown))
-        memory = TurnMemory(self._memory.operate, self._memory.scope, filters=RecallFilters())
-        budget = TurnBudget(self._max_chars, wait_s=MEMORY_WAIT_S)
-        context = await memory.before(TurnMessages(current=query, texts=texts), budget)
+    async def block(self, query: str, /, *, conversation: str | None = None) -> str:
+        """Return what memory knows for `query` as fenced reference.
+
+        `conversation` is the one that the model is shown anyway: nothing of it is recalled.
+        """
+        memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
+        messages = TurnMessages(current=query, has_conversation=conversation is not None)
+        context = await memory.before(messages, TurnBudget(self._max_chars, wait_s=MEMORY_WAIT_S))
         if context.failure is not None:
             _log_failure(context.failure)
         return wrap_block(context.block) if context.block else ""
 
     async def store(self, messages: Sequence[Message], /, *, turn_id: str, conversation: str | None) -> None:
         """Store the messages of a run as one turn, once under its id; those without words are left out."""
-        spoken = tuple(message for message in messages if not similarity.is_blank(message.text))
-        if not any(message.role is EvidenceRole.USER for message in spoken):
+        worded_messages = tuple(message for message in messages if not similarity.is_blank(message.text))
+        if not any(message.role is EvidenceRole.USER for message in worded_messages):
             return
-        parts = {"channel": self._framework}
-        if conversation is not None:
-            parts["conversation"] = host_name(conversation)
-        scope = narrowed_scope(self._memory.scope, **parts)
-        source = TurnSource(ingress="framework", protocol=self._framework)
-        draft = TurnDraft(messages=spoken, host_id=host_name(turn_id), source=source)
-        memory = TurnMemory(self._memory.operate, scope)
+        draft = TurnDraft(messages=worded_messages, host_id=host_name(turn_id), source=self._source)
+        memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
         try:
             await TurnDeadline.after(MEMORY_WAIT_S).run_within(lambda: memory.after((draft,)))
         except (ElytronError, TimeoutError) as error:
             _log_failure(error)
+
+    async def add(self, messages: Sequence[tuple[Message, str | None]], /, *, conversation: str | None) -> None:
+        """Store messages, each as a turn, once under its id if it has one; those without words are left out.
+
+        Raises what a write raises: the framework keeps what was not stored.
+        """
+        drafts = [
+            TurnDraft(messages=(message,), host_id=host_name(name) if name else None, source=self._source)
+            for message, name in messages
+            if not similarity.is_blank(message.text)
+        ]
+        memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
+        for start in range(0, len(drafts), core_limits.TURNS_PER_COMMIT):
+            await memory.after(drafts[start : start + core_limits.TURNS_PER_COMMIT])
+
+    @property
+    def _source(self) -> TurnSource:
+        return TurnSource(ingress="framework", protocol=self._framework)
+
+    def _conversation_scope(self, conversation: str | None) -> Scope:
+        parts = {"conversation": host_name(conversation)} if conversation is not None else {}
+        return narrowed_scope(self._memory.scope, channel=self._framework, **parts)
 
 
 def spoken_message(role: EvidenceRole, text: str, /, *, speaker: str | None = None) -> Message:

@@ -16,7 +16,7 @@ from elytron_core.errors import ScopeMissing
 from elytron_integrations.claude_agent import ElytronSessionStore
 
 pytestmark = pytest.mark.anyio
-KEY: SessionKey = {"project_key": "-home-ada-boat", "session_id": "s1"}
+KEY: SessionKey = {"project_key": "-boat", "session_id": "s1"}
 SUBAGENT: SessionKey = {**KEY, "subpath": "subagents/agent-1"}
 
 

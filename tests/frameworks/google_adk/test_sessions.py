@@ -21,7 +21,7 @@ from elytron.runtime_records import records_of
 from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing
 from elytron_core.planes.records import Record
 from elytron_integrations import conversation_items
-from elytron_integrations.google_adk import ElytronSessionService, sessions
+from elytron_integrations.google_adk import ElytronSessionService, stored_sessions
 
 pytestmark = pytest.mark.anyio
 ADA: dict[str, Any] = {"app_name": "harbour", "user_id": "ada"}
@@ -201,10 +201,10 @@ async def test_a_change_of_state_gives_up_after_many_writers(
         raise PreconditionFailed
 
     monkeypatch.setattr(conversation_items, "CHANGE_ATTEMPTS", 2)
-    monkeypatch.setattr(sessions.RuntimeRecords, "finalize_turn", refuse)
+    monkeypatch.setattr(stored_sessions.RuntimeRecords, "finalize_turn", refuse)
     with pytest.raises(PreconditionFailed):
         await own_service.append_event(session, event_of("Hi."))
-    monkeypatch.setattr(sessions.RuntimeRecords, "put", refuse)
+    monkeypatch.setattr(stored_sessions.RuntimeRecords, "put", refuse)
     with pytest.raises(AlreadyExistsError):
         await own_service.create_session(**ADA)
     with pytest.raises(PreconditionFailed):

@@ -1,10 +1,10 @@
 """Google's Agent Development Kit: stored sessions, and a memory service over what was said in them."""
 
-from elytron_integrations.integration_table import require_framework
+from elytron_integrations.integration_table import require_framework as _require_framework
 
-require_framework(__name__)
+_require_framework(__name__)
 
 from elytron_integrations.google_adk.memories import ElytronMemoryService  # noqa: E402
-from elytron_integrations.google_adk.sessions import ElytronSessionService  # noqa: E402
+from elytron_integrations.google_adk.stored_sessions import ElytronSessionService  # noqa: E402
 
 __all__ = ["ElytronMemoryService", "ElytronSessionService"]

@@ -27,6 +27,7 @@ from elytron_core import limits
 from elytron_core.clock import as_datetime
 from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, NotFound, Unsupported
+from elytron_core.planes.records import RECORD_TEXT_CHARS
 from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
 
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
@@ -159,7 +160,7 @@ def _search_text(value: Mapping[str, Any], index: Literal[False] | list[str] | N
     lines = (
         _named_lines(value, "") if index is None else (text for path in index for text in get_text_at_path(value, path))
     )
-    return "\n".join(lines)[: limits.RECORD_TEXT_CHARS] or _UNSEARCHED
+    return "\n".join(lines)[: RECORD_TEXT_CHARS] or _UNSEARCHED
 
 
 def _named_lines(part: object, name: str) -> Iterator[str]:

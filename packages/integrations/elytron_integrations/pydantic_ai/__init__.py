@@ -1,8 +1,8 @@
 """Pydantic AI: stored conversations, and memory around the runs of an agent."""
 
-from elytron_integrations.integration_table import require_framework
+from elytron_integrations.integration_table import require_framework as _require_framework
 
-require_framework(__name__)
+_require_framework(__name__)
 
 from elytron_integrations.pydantic_ai.capability import ElytronMemory  # noqa: E402
 from elytron_integrations.pydantic_ai.conversations import ElytronConversationStore  # noqa: E402

@@ -13,7 +13,7 @@ from typing_extensions import override
 from elytron.api import MemoryFace
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations.conversation_items import joined_text
-from elytron_integrations.run_memory import BLOCK_CHARS, RunMemory, spoken_message
+from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
 
 SpaceOfRun = Callable[[RunContext[Any]], str]
@@ -31,7 +31,7 @@ class ElytronMemory(AbstractCapability[Any]):
     memory: MemoryFace
     space: str | SpaceOfRun | None = None
     max_chars: int = BLOCK_CHARS
-    _run: RunMemory | None = field(default=None, repr=False)
+    _run: AgentRunMemory | None = field(default=None, repr=False)
     _block: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -45,7 +45,7 @@ class ElytronMemory(AbstractCapability[Any]):
         """Return the capability of one run. Raises ScopeMissing if nothing names whose memory it uses."""
         space = self.space(ctx) if callable(self.space) else self.space
         memory = user_memory(self.memory, space, operation="the capability ElytronMemory")
-        run = RunMemory(memory, framework="pydantic-ai", max_chars=self.max_chars)
+        run = AgentRunMemory(memory, framework="pydantic-ai", max_chars=self.max_chars)
         return replace(self, _run=run, _block=None)
 
     @override
@@ -58,8 +58,7 @@ class ElytronMemory(AbstractCapability[Any]):
             return request_context
         if self._block is None:
             # Once for a run: requests after its tools repeat the same bytes, which a provider has cached.
-            shown = [text for message in request_context.messages for text in _user_texts(message)]
-            self._block = await self._run.block(joined_text(_user_texts(prompt)), shown=shown)
+            self._block = await self._run.block(joined_text(_user_texts(prompt)), conversation=ctx.conversation_id)
         if not self._block:
             return request_context
         shown_prompt = replace(prompt, parts=[UserPromptPart(content=self._block), *prompt.parts])

@@ -61,8 +61,8 @@ class ElytronConversationStore(ConversationStore):
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """Return the records of this scope, or all, latest first."""
         records = [record async for head in self._records.below(_HEADS) if (record := _record_of(head)) is not None]
-        chosen = [record for record in records if scope is None or record.scope == scope]
-        return sorted(chosen, key=lambda record: record.updated_at, reverse=True)[:limit]
+        records_in_scope = [record for record in records if scope is None or record.scope == scope]
+        return sorted(records_in_scope, key=lambda record: record.updated_at, reverse=True)[:limit]
 
     @override
     async def write_record(
