@@ -160,7 +160,7 @@ def _search_text(value: Mapping[str, Any], index: Literal[False] | list[str] | N
     lines = (
         _named_lines(value, "") if index is None else (text for path in index for text in get_text_at_path(value, path))
     )
-    return "\n".join(lines)[: RECORD_TEXT_CHARS] or _UNSEARCHED
+    return "\n".join(lines)[:RECORD_TEXT_CHARS] or _UNSEARCHED
 
 
 def _named_lines(part: object, name: str) -> Iterator[str]:
