@@ -1,14 +1,27 @@
 """Which version of a record follows which, and which earlier ones are kept, to the last byte."""
 
-from functools import partial
-
 import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.planes.facts import FactPrivacy
-from elytron_core.planes.records import Record, RecordVersion, delete_record, put_record, record_history, shown_again
+from elytron_core.planes.records import (
+    Record,
+    RecordVersion,
+    delete_record,
+    new_record,
+    put_record,
+    record_history,
+    shown_again,
+)
 
-put = partial(put_record, namespace=("notes",), key="theme", text="", privacy=FactPrivacy.SHARED, expires_at=None)
+
+def put(current: Record | None, *, value: str, at: Instant, expires_at: Instant | None = None) -> Record:
+    """Return the record `current` after a put of `value`."""
+    privacy = FactPrivacy.SHARED
+    record = new_record(
+        namespace=("notes",), key="theme", value=value, text="", privacy=privacy, expires_at=expires_at, at=at
+    )
+    return put_record(current, record)
 
 
 def of(*values: str) -> Record:
