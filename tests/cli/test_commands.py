@@ -393,8 +393,7 @@ def test_every_command_has_help(elytron: CommandLine, name: str) -> None:
 
 
 def test_the_help_lists_every_command(elytron: CommandLine) -> None:
-    shown = elytron("--help").stdout
-    assert all(f" {name} " in shown for name in COMMANDS)
+    assert COMMANDS.keys() <= set(elytron("--help").stdout.split())
 
 
 def test_what_is_hidden_is_listed_where_it_is_asked_for(elytron: CommandLine) -> None:

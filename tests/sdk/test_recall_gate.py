@@ -25,14 +25,15 @@ from elytron_core.policy.ranking.injection import FIRST_LINES
 
 PACKAGES = ROOT / "packages"
 ASKED = {
-    "adapter/elytron/api/flat_calls.py",
     "cli/elytron_cli/commands/agents/tools.py",
     "cli/elytron_cli/commands/memories.py",
     "cli/elytron_cli/commands/servers/client.py",
     "evaluation/elytron_evaluation/recall_demo.py",
+    "evaluation/elytron_evaluation/recall_questions.py",
     "gateway/elytron_gateway/upstream/port.py",
     "replay/elytron_replay/evolve.py",
     "sdk/elytron/api/everyday.py",
+    "sdk/elytron/api/flat_calls.py",
 }
 """Modules whose recalls were asked for: by a caller, an operator, a tool of a model, or a test of recall."""
 SAID = (

@@ -29,7 +29,8 @@ def test_every_operation_has_its_blocking_twin() -> None:
     assert calls(elytron.SyncMemoryRuntime) - {"run"} == asynchronous
     for name in asynchronous - {"close", "operate"}:
         blocking = getattr(elytron.SyncMemoryRuntime, name)
-        assert inspect.signature(blocking) == inspect.signature(getattr(elytron.MemoryRuntime, name))
+        if name != "tools":  # whose calls wait or are awaited, as those of their memory
+            assert inspect.signature(blocking) == inspect.signature(getattr(elytron.MemoryRuntime, name))
         assert blocking.__doc__
 
 

@@ -147,5 +147,6 @@ async def test_a_node_that_names_other_blobs_or_none_is_refused(postgres: Postgr
             await open_store(f"{url}?sealed=no{wrong}", clock=CLOCK)
     with psycopg.connect(url) as connection:
         assert connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
         ).fetchone() == (1,)

@@ -14,13 +14,13 @@ from starlette.applications import Starlette
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_adapter import access_keys
 from elytron_adapter.access_keys import AccessKeys, AnyAuthenticator, DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_adapter.surface import Family
 from elytron_cli.server.extras import OptionalSurfaces
-from elytron_core import limits
 from elytron_http_shell import create_app
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_app
 
@@ -72,7 +72,7 @@ async def opened_nodes(folder: Path, store: str = "memory:", **options: Any) -> 
 
 def known_at_once() -> Any:
     """Have nodes look up keys at each call; usually each believes one for a second."""
-    return patch.object(limits, "ACCESS_CACHE_MS", 0)
+    return patch.object(access_keys, "ACCESS_CACHE_MS", 0)
 
 
 @asynccontextmanager

@@ -84,6 +84,11 @@ def _status_of(row: FrameworkIntegration) -> IntegrationStatus:
     )
 
 
+def _own_environment() -> dict[str, str]:
+    """Return the environment without what a surrounding run of pytest or of coverage has set for its own processes."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SLIPCOVER_"))}
+
+
 def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
     """Return how many tests passed, and how many did not; a run that ended otherwise counts as one that failed."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider")
@@ -91,7 +96,7 @@ def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
         process = subprocess.run(  # noqa: S603 - this very interpreter
             [sys.executable, "-P", "-m", "pytest", *options, f"--basetemp={folder}", tests],
             cwd=root,
-            env={**os.environ, "PYTEST_ADDOPTS": ""},
+            env=_own_environment(),
             capture_output=True,
             encoding="utf-8",
             timeout=RUN_WAIT_S,

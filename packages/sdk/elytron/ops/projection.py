@@ -244,10 +244,11 @@ def _is_shown(hit: RecallHit, scope: Scope, request: MemoryProjectionRequest) ->
 
 
 def _first_places(hits: Iterable[RecallHit]) -> Iterable[int]:
-    """Return the places of hits that say what none before them says in the same words."""
-    places: dict[str, int] = {}
+    """Return the places of hits that no hit of their plane and role before them repeats word for word."""
+    places: dict[object, int] = {}
     for place, hit in enumerate(hits):
-        places.setdefault(plain_text(hit.text), place)
+        # The same words of another role, or as a fact, are other evidence.
+        places.setdefault((hit.plane, hit.role, plain_text(hit.text)), place)
     return places.values()
 
 
