@@ -94,14 +94,14 @@ class GatherRecorder:
         """Return the numbers of each projection with a gate."""
         return tuple(
             TierNumbers(
-                hits.outcome is RecallOutcome.DOUBTFUL,
-                max((row.chance for row in hits.gate.planes if row.is_open), default=0.0),
-                hits.first,
-                max((row.context for row in hits.gate.planes if row.is_open), default=0.0),
+                hits.verdict.outcome is RecallOutcome.DOUBTFUL,
+                max((row.chance for row in hits.verdict.gate.planes if row.is_open), default=0.0),
+                hits.verdict.first,
+                max((row.context for row in hits.verdict.gate.planes if row.is_open), default=0.0),
                 tuple(hit.text for hit in hits.hits),
             )
             for hits in self.gathered
-            if hits.gate is not None
+            if hits.verdict.gate is not None
         )
 
 

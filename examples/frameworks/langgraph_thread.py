@@ -1,5 +1,7 @@
 """A LangGraph graph that goes on after a restart, and that looks up what all of its threads know."""
 
+# pyright: reportUnknownMemberType=false
+
 import operator
 from tempfile import TemporaryDirectory
 from typing import Annotated, TypedDict

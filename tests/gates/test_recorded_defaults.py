@@ -13,7 +13,7 @@ import json
 import types
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import click
 from pydantic import BaseModel
@@ -111,7 +111,7 @@ def of_limits() -> Iterator[tuple[str, str]]:
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a number, or several."""
-    return all(map(is_number, value)) if type(value) is tuple else type(value) in {int, float}
+    return all(map(is_number, cast("tuple[Any, ...]", value))) if type(value) is tuple else type(value) in {int, float}
 
 
 def found_defaults() -> dict[str, str]:

@@ -1,5 +1,8 @@
 """LangGraph's own conformance tests of checkpointers, each of them a test here, with the extended capabilities."""
 
+# Types of the framework are in part unknown, or unions that a test knows better.
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any

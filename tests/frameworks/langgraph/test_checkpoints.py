@@ -1,5 +1,9 @@
 """The checkpointer in graphs: what a run leaves is continued, forked, pruned and erased, and stays in its space."""
 
+# Types of the framework are in part unknown, or unions that a test knows better.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportTypedDictNotRequiredAccess=false, reportIndexIssue=false
+
 import asyncio
 import operator
 from collections.abc import Sequence

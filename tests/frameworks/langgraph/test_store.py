@@ -1,5 +1,10 @@
 """The store in the cases of LangGraph's own Postgres store, and where a memory differs from that."""
 
+# Types of the framework are in part unknown, or unions that a test knows better.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalIterable=false, reportAttributeAccessIssue=false
+# pyright: reportOperatorIssue=false, reportGeneralTypeIssues=false, reportIndexIssue=false
+
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any

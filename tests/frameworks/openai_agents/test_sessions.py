@@ -1,5 +1,9 @@
 """A session of the Agents SDK: items as they were, in order, continued after a restart, and what was said in memory."""
 
+# Types of the framework are in part unknown, or unions that a test knows better.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportArgumentType=false
+
 import asyncio
 import json
 from pathlib import Path
