@@ -3613,7 +3613,7 @@ export interface components {
             namespace?: components["schemas"]["Name"][];
         };
         /** @enum {string} */
-        RecallGate: "auto" | "off";
+        RecallGate: "auto" | "strict" | "off";
         RecallGateReport: {
             is_open: boolean;
             planes: {
