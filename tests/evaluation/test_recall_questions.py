@@ -15,11 +15,12 @@ from elytron_evaluation.recall_page import evaluation_page
 from elytron_evaluation.recall_questions import (
     EvaluationReport,
     EvidenceAbsence,
+    QuestionFile,
     RecallConfiguration,
     RecallEvaluation,
     compare_evaluations,
     evaluate_recall,
-    read_questions,
+    parse_questions,
 )
 
 pytestmark = pytest.mark.anyio
@@ -38,13 +39,17 @@ def file_of(folder: Path, *lines: object) -> Path:
     return path
 
 
+def questions_of(path: Path) -> QuestionFile:
+    return parse_questions(path.read_bytes(), name=path.name)
+
+
 async def filled_memory(*texts: str) -> tuple[MemoryRuntime, list[str]]:
     memory = await elytron.open("memory:", space="ada")
     return memory, [(await memory.add(text)).ids[0] for text in texts or FACTS]
 
 
 async def evaluation_of(memory: MemoryRuntime, folder: Path, *lines: object, **values: Any) -> RecallEvaluation:
-    questions = read_questions(file_of(folder, *lines))
+    questions = questions_of(file_of(folder, *lines))
     return await evaluate_recall(memory, questions.questions, RecallConfiguration(**values))
 
 
@@ -116,7 +121,7 @@ async def test_two_configurations_are_compared_by_question(tmp_path: Path) -> No
 
 
 def test_lines_that_are_no_questions_are_reported_and_do_not_stop_the_rest(tmp_path: Path) -> None:
-    file = read_questions(
+    file = questions_of(
         file_of(
             tmp_path,
             '{"question": "torn',
@@ -137,7 +142,7 @@ def test_lines_that_are_no_questions_are_reported_and_do_not_stop_the_rest(tmp_p
 @pytest.mark.parametrize(("lines", "problem"), [((), "has no question"), (("{}",), "line 1: question is not a text")])
 def test_a_file_without_questions_is_refused(tmp_path: Path, lines: tuple[str, ...], problem: str) -> None:
     with pytest.raises(UnreadableFile, match=problem):
-        read_questions(file_of(tmp_path, *lines))
+        questions_of(file_of(tmp_path, *lines))
 
 
 class _Tags(HTMLParser):
@@ -155,7 +160,7 @@ async def test_the_page_escapes_texts_and_loads_nothing(tmp_path: Path) -> None:
     memory, _ = await filled_memory()
     hostile = "<script>alert(1)</script><img src=x>"
     path = file_of(tmp_path, {"question": hostile, "evidence": [hostile]}, "broken <b>")
-    file = read_questions(path)
+    file = questions_of(path)
     first = await evaluate_recall(memory, file.questions, RecallConfiguration())
     comparison = compare_evaluations(first, first)
     page = evaluation_page(EvaluationReport(file=file, evaluation=first, comparison=comparison))

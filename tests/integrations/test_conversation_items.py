@@ -74,10 +74,12 @@ async def test_more_items_than_one_commit_takes_are_read_in_order(items: Convers
     assert await values_of(items) == list(range(1_003))
 
 
-async def test_an_item_is_stored_once_under_its_id(items: ConversationItems) -> None:
+async def test_an_item_is_stored_once_under_its_id(items: ConversationItems, caplog: pytest.LogCaptureFixture) -> None:
     await items.append([item_of({"n": 1}, host_id="first"), item_of({"n": 2}, host_id="second\n")])
     await items.append([item_of({"n": 1}, host_id="first"), item_of({"n": 7}, host_id="second\n"), item_of({"n": 3})])
     assert await values_of(items) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name.startswith("elytron_integrations")]
+    assert warning == "an item of framework was sent again with other content: the stored one was left unchanged"
 
 
 async def test_the_words_of_an_item_are_recalled_with_who_said_them(

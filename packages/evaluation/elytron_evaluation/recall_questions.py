@@ -4,7 +4,6 @@ import statistics
 import unicodedata
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final, Protocol, TypeVar, cast
 
 from pydantic import Field, ValidationError
@@ -197,19 +196,12 @@ class RecallCaller(Protocol):
         ...
 
 
-def read_questions(path: Path, /) -> QuestionFile:
-    """Return the questions of a file of JSON lines; lines that are none are reported.
+def parse_questions(data: bytes, /, *, name: str) -> QuestionFile:
+    """Return the questions in JSON lines, the content of the file `name`; lines that are none are reported.
 
     Raises:
-        UnreadableFile: the file cannot be read, is too large, or has no question.
+        UnreadableFile: there is no question, or there are too many.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise UnreadableFile.unopened(path.name, error) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_FILE_BYTES:,} bytes")
     questions: list[RecallQuestion] = []
     skipped: list[SkippedLine] = []
     ignored: dict[str, int] = {}
@@ -221,10 +213,10 @@ def read_questions(path: Path, /) -> QuestionFile:
         except InvalidInput as error:
             skipped.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
     if len(questions) > MAX_QUESTIONS:
-        raise UnreadableFile(name=path.name, problem=f"has more than {MAX_QUESTIONS:,} questions")
+        raise UnreadableFile(name=name, problem=f"has more than {MAX_QUESTIONS:,} questions")
     if not questions:
         why = f"; line {skipped[0].line}: {skipped[0].problem}" if skipped else ""
-        raise UnreadableFile(name=path.name, problem=f'has no question: write lines like {{"question": "..."}}{why}')
+        raise UnreadableFile(name=name, problem=f'has no question: write lines like {{"question": "..."}}{why}')
     return QuestionFile(questions=tuple(questions), skipped=tuple(skipped), ignored_fields=ignored)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +33,7 @@ from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
 
+logger = logging.getLogger(__name__)
 ITEM_BYTES: Final = limits.JSON_BYTES
 """Size of the largest item that is stored."""
 CHANGE_ATTEMPTS: Final = 64
@@ -129,9 +131,13 @@ class ConversationItems:
             )
         except TurnConflict:
             # One of them is stored with other content: it stays as it was, and the others are stored.
-            if len(drafts) > 1:
-                for draft in drafts:
-                    await self._write((draft,))
+            if len(drafts) == 1:
+                logger.warning(
+                    "an item of %s was sent again with other content: the stored one was left unchanged", self._issuer
+                )
+                return
+            for draft in drafts:
+                await self._write((draft,))
 
     async def _turns(self) -> AsyncIterator[RedactedTranscriptTurn]:
         cursor: str | None = None

@@ -69,8 +69,8 @@ def spoken_text(text: str, /) -> str:
         raise click.UsageError("standard input is not UTF-8") from None
 
 
-def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
-    """Return the text of a file of at most `limit` bytes. Raises UnreadableFile."""
+def read_bytes(path: Path, /, *, limit: int = limits.JSON_BYTES) -> bytes:
+    """Return the content of a file of at most `limit` bytes. Raises UnreadableFile."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -78,6 +78,12 @@ def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
         raise UnreadableFile.unopened(path.name, error) from error
     if len(data) > limit:
         raise UnreadableFile(name=path.name, problem=f"is larger than {limit} bytes")
+    return data
+
+
+def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
+    """Return the text of a file of at most `limit` bytes. Raises UnreadableFile."""
+    data = read_bytes(path, limit=limit)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

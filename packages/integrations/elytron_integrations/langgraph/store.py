@@ -190,7 +190,9 @@ def _filter_conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[
             yield from _filter_conditions(inner, f"{field}.")
         for word in operators:
             if word not in _OPERATORS:
-                raise InvalidInput(field=f"filter.{field}", problem=f"has an operator that is none of {_OPERATORS}")
+                raise InvalidInput(
+                    field=f"filter.{field}", problem=f"has an unknown operator: use one of {', '.join(_OPERATORS)}"
+                )
             yield {field: {word.removeprefix("$"): _compared_value(inner[word], field)}}
 
 

@@ -11,7 +11,7 @@ import click
 
 from elytron_cli.config import FoundSetting, RunSettings
 from elytron_cli.input.options import choice_option, common_options, force_option, limit_option, page_command
-from elytron_cli.input.values import require_free, valid_value, write_file
+from elytron_cli.input.values import read_bytes, require_free, valid_value, write_file
 from elytron_cli.session import open_session, run_output, run_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import safe_line
@@ -62,10 +62,11 @@ def recall_command(
     """
     from elytron_evaluation.recall_page import evaluation_page
     from elytron_evaluation.recall_questions import (
+        MAX_FILE_BYTES,
         EvaluationReport,
         RecallConfiguration,
         compare_evaluations,
-        read_questions,
+        parse_questions,
     )
 
     if page is not None:
@@ -74,7 +75,7 @@ def recall_command(
     embedder = settings.embedder.value if settings.embedder is not None else None
     first = valid_value(RecallConfiguration, limit=limit, max_chars=max_chars, gate=gate, embedder=embedder)
     second = valid_value(RecallConfiguration, **(first.model_dump() | _read_changes(changes))) if changes else None
-    questions = read_questions(file)
+    questions = parse_questions(read_bytes(file, limit=MAX_FILE_BYTES), name=file.name)
     ask = partial(_ask_all, settings, questions.questions)
     evaluation = asyncio.run(ask(first))
     comparison = compare_evaluations(evaluation, asyncio.run(ask(second))) if second is not None else None
