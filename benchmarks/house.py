@@ -6,12 +6,14 @@ Counted over `packages/`, without conformance suites: modules without the packag
 lines of import statements, module-level functions and classes whose name is one word, and module-level functions whose
 name stands in several modules. With `--roads` it also runs each behaviour once more after two warm-ups, in a store in
 memory, and counts modules crossed, calls of the product's own functions, reads of the store (`get` and `scan`) and
-commits. The agent's turn is one of two steps with one call of a tool that reads, and one without tools.
+commits. The proxied request is a streamed chat completion, up to the commit of what was said. The agent's turn is one
+of two steps with one call of a tool that reads, and one without tools.
 """
 
 import argparse
 import ast
 import asyncio
+import itertools
 import re
 import sys
 from collections import Counter
@@ -21,7 +23,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+import httpx
+
 import elytron
+from elytron_adapter.access_keys import DevelopmentCallers
+from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_agent import Agent, CallKey, Tool
 from elytron_core.ports.chat import (
     FinishReason,
@@ -33,6 +39,7 @@ from elytron_core.ports.chat import (
     ToolCall,
     ToolResult,
 )
+from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings
 
 ROOT = Path(__file__).resolve().parents[1] / "packages"
 AIMS = {
@@ -43,6 +50,7 @@ AIMS = {
     "names that recur, %": "at most 12",
     "functions with a bare participle, %": "at most 2",
     "ways of declaring a route": "one",
+    "modules that spell the fence": "one",
 }
 PARTS = {
     "  tools for developers": ("replay", "evaluation", "sdk/elytron/models"),
@@ -55,6 +63,7 @@ ROAD_AIMS = {
     "write": "at most 22 modules",
     "recall": "at most 45 modules, 900 calls",
     "project": "at most 45 modules, 900 calls, 6 reads",
+    "proxied": "",
     "agent": "at most 80 modules, 3000 calls, 3 commits",
     "agent, no tool": "at most 80 modules, 12 reads, 3 commits",
 }
@@ -214,7 +223,13 @@ def house_figures() -> dict[str, float]:
         "functions with a bare participle, %": round(100 * participles / every, 1),
         "class names that stand twice": sum(count > 1 for count in Counter(classes).values()),
         "ways of declaring a route": len(count_route_ways()),
+        "modules that spell the fence": len(fence_modules()),
     }
+
+
+def fence_modules() -> list[Path]:
+    """Return the modules that build or recognise the fence around recalled text."""
+    return [path.relative_to(ROOT) for path in source_files() if "<memory-" in path.read_text(encoding="utf-8")]
 
 
 async def count_road(behaviour: Callable[[], Awaitable[object]], /) -> RoadCount:
@@ -276,15 +291,57 @@ async def open_memory() -> AsyncGenerator[elytron.MemoryRuntime]:
         yield memory
 
 
+MODEL_ANSWER = b"""data: {"choices": [{"index": 0, "delta": {"content": "In Lisbon."}}]}
+
+data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+data: [DONE]
+
+"""
+ANSWER_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+
+
+async def answer_model_call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one request for a chat completion, as a model server does."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+    await reader.readexactly(int(length[1]) if length is not None else 0)
+    writer.write(ANSWER_HEAD + MODEL_ANSWER)
+    await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def open_proxy(memory: elytron.MemoryRuntime, /) -> AsyncGenerator[Callable[[], Awaitable[object]]]:
+    """Yield what sends a request through a proxy of `memory`, and waits until it is stored."""
+    server = await asyncio.start_server(answer_model_call, "127.0.0.1", 0)
+    upstream = "http://127.0.0.1:{1}".format(*server.sockets[0].getsockname())
+    admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    app = ProxyApp(admission, ProxySettings(upstreams=(ModelUpstream(upstream),), space="ada"))
+    numbers = itertools.count()
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+
+    async def send_request() -> None:
+        # One that repeats the last one would be taken for a retry, and store nothing.
+        message = {"role": "user", "content": f"where does Ada live, for form {next(numbers)}?"}
+        answer = await client.post("/v1/chat/completions", json={"model": "m", "stream": True, "messages": [message]})
+        assert answer.status_code == 200, answer.text
+        await app.idle()
+
+    async with server, app.running(), client:
+        yield send_request
+
+
 async def road_counts() -> dict[str, RoadCount]:
     """Return what each behaviour crosses."""
-    async with open_memory() as memory:
+    async with open_memory() as memory, open_proxy(memory) as send_request:
         tool = Tool("look", "Look at the harbour.", {"type": "object"}, look, read_only=True)
         looking, plain = Agent(memory, LookingModel(), (tool,)), Agent(memory, LookingModel(), name="plain")
         return {
             "write": await count_road(lambda: memory.add("Ada had tea at the pier", conversation="c")),
             "recall": await count_road(lambda: memory.recall("where does Ada live?")),
             "project": await count_road(lambda: memory.project("where does Ada live?")),
+            "proxied": await count_road(send_request),
             "agent": await count_road(lambda: looking.say("Where do I live?")),
             "agent, no tool": await count_road(lambda: plain.say("Where do I live?")),
         }

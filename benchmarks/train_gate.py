@@ -32,7 +32,7 @@ from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import APART, UNANSWERED, Told, Turn, locomo, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.train_questions import FOREIGN, QUESTIONS, WRITTEN
-from elytron.recall import order
+from elytron.recall import order, retrieval
 from elytron.recall.order import gate_signs
 from elytron_core.limits import PROJECTED_SCORE
 from elytron_core.policy.ranking.injection import GateSigns, GateWeights, clipped_margin, gate_features
@@ -128,11 +128,12 @@ async def searched(sets: Sets, embedder: Embedder | None) -> list[Searched]:
     seen: list[FoundCandidates] = []
     shipped = order.answer_estimate
 
-    def estimate(found: FoundCandidates, /) -> float:
-        seen.append(found)
-        return shipped(found)
+    def estimate(searches: Iterable[FoundCandidates], /) -> float:
+        candidates = list(searches)
+        seen.extend(candidates)
+        return shipped(candidates)
 
-    setattr(order, "answer_estimate", estimate)  # noqa: B010 - to look on, as nothing else may
+    setattr(retrieval, "answer_estimate", estimate)  # noqa: B010 - to observe, as nothing else may
     rows: list[Searched] = []
     chosen = random.Random(5)
     for group, of_set in sets.items():
@@ -150,7 +151,7 @@ async def searched(sets: Sets, embedder: Embedder | None) -> list[Searched]:
                 hits = await system.ask(told, text, 10)
                 gold = golds.get(text)
                 is_lost = bool(gold) and not any(hit.id in gold for hit in hits)
-                if seen and shipped(seen[0]) >= PROJECTED_SCORE and not is_lost:
+                if seen and shipped(seen[:1]) >= PROJECTED_SCORE and not is_lost:
                     label = "none" if gold is None else "answered" if gold else "near"
                     rows.append(Searched(group, text, label, gate_signs(seen[0])))
     return rows

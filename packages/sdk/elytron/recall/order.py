@@ -49,9 +49,16 @@ def answer_scores(candidates: FoundCandidates, /) -> list[float]:
     return [round(score, 6) for score in weights.hit_scores(signs_of(candidates), encoder=encoder_of(candidates))]
 
 
-def answer_estimate(candidates: FoundCandidates, /) -> float:
+def answer_estimate(searches: Iterable[FoundCandidates], /) -> float:
     """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
-    return weights.answer_chance(signs_of(candidates), encoder=encoder_of(candidates)) if candidates.candidates else 0.0
+    return max(
+        (
+            weights.answer_chance(signs_of(search), encoder=encoder_of(search))
+            for search in searches
+            if search.candidates
+        ),
+        default=0.0,
+    )
 
 
 def signs_of(candidates: FoundCandidates, /) -> AnswerSigns:
@@ -96,14 +103,20 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
     return outcome.first_hit_chance(first)
 
 
-def answer_estimates(
-    candidates_by_plane: Mapping[RecallPlane, FoundCandidates], hits: Sequence[RecallHit], query: str, /
+def hit_estimates(
+    candidates_by_plane: Mapping[RecallPlane, FoundCandidates],
+    hits: Sequence[RecallHit],
+    query: str,
+    estimate: float,
+    /,
 ) -> tuple[float, float]:
-    """Return the estimates that one of the best hits answers, and that the first one does."""
+    """Return the estimates that one of the best hits answers, and that the first one does.
+
+    `estimate` is what `answer_estimate` returned for the candidates.
+    """
     if not hits:
         return 0.0, 0.0
-    answered = max(hits[0].score, *map(answer_estimate, candidates_by_plane.values()))
-    return answered, first_hit_chance(candidates_by_plane[hits[0].plane], hits[0], query)
+    return max(hits[0].score, estimate), first_hit_chance(candidates_by_plane[hits[0].plane], hits[0], query)
 
 
 def _possible_ids(item: UnitCandidate) -> tuple[str, str]:

@@ -22,9 +22,9 @@ from elytron.recall.order import (
     PlacedMemory,
     RankedMemory,
     answer_estimate,
-    answer_estimates,
     answer_scores,
     gate_signs,
+    hit_estimates,
     in_one_order,
     in_own_order,
     placed_memory,
@@ -209,19 +209,20 @@ async def gather_hits(
     # Repeats are removed from a list, so any number may have to be read.
     fitting = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
     is_gated = hit_query.gate is not RecallGate.OFF
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route) if is_gated else None
+    estimate = answer_estimate(candidates.values())
+    numbers = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
     admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
     # Hits from within that replace those from outside count as well.
     visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
-    estimates = answer_estimates(candidates, hits, query)
+    estimates = hit_estimates(candidates, hits, query, estimate)
     is_doubtful = recall_outcome(*estimates) is RecallOutcome.DOUBTFUL
     if numbers is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
         numbers = injection.strict_numbers(numbers, estimates[1])
         hits = injection.injected_memories(hits, numbers)
-        estimates = answer_estimates(candidates, hits, query)
+        estimates = hit_estimates(candidates, hits, query, estimate)
     gate = None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
     reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
     return GatheredHits(
@@ -251,9 +252,11 @@ def _gate_numbers(
     ranked: Sequence[RankedMemory],
     candidates: Mapping[RecallPlane, FoundCandidates],
     route: weights.PlaneRoute,
+    *,
+    estimate: float,
 ) -> tuple[RecallGateNumbers, ...]:
     """Return the gate's decision about each plane; a fact that the query names by its slot may always be shown."""
-    best = max([*(item.score for item in ranked[:1]), *map(answer_estimate, candidates.values())], default=0.0)
+    best = max([estimate, *(item.score for item in ranked[:1])])
     return injection.gate_numbers(
         {plane: gate_signs(part) for plane, part in candidates.items()},
         _prompt_margin(ctx, query),
