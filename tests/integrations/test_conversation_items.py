@@ -9,12 +9,9 @@ import elytron
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
 from elytron_core.errors import (
-    InvalidInput,
     LimitExceeded,
     NotFound,
-    PermissionRefused,
     PreconditionFailed,
-    ScopeMissing,
 )
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations import conversation_items
@@ -25,7 +22,7 @@ from elytron_integrations.conversation_items import (
     joined_text,
     settle_change,
 )
-from elytron_integrations.user_memory import UserMemory, memory_of_caller, narrowed_scope, user_memory
+from elytron_integrations.user_memory import narrowed_scope, user_memory
 
 pytestmark = pytest.mark.anyio
 LARGE = {"image": "A" * 200_000, "words": ["ü"] * 10}
@@ -193,31 +190,3 @@ def test_an_id_that_is_no_name_is_stored_as_its_digest() -> None:
 
 def test_texts_are_joined_without_blank_ones() -> None:
     assert joined_text(["a", " ", None, 7, "b"]) == "a\nb"
-
-
-async def test_a_users_memory_refuses_requests_about_others(memory: MemoryFace) -> None:
-    grace = user_memory(memory, "grace", operation="a test")
-    await grace.add("I like tea.")
-    assert (await memory.list()).items == ()
-    assert [hit.text for hit in await grace.list()] == ["I like tea."]
-    with pytest.raises(PermissionRefused, match="not of the user"):
-        await grace.list(user_id="ada")
-    with pytest.raises(PermissionRefused, match="not about one space"):
-        await grace.spaces()
-
-
-async def test_a_caller_is_the_user_that_the_memory_was_opened_for(memory: MemoryFace) -> None:
-    assert memory_of_caller(memory, "ada").scope == memory.scope
-    with pytest.raises(InvalidInput, match="not the user that this memory was opened for"):
-        memory_of_caller(memory, "grace")
-    async with elytron.open("memory:") as everyone:
-        assert memory_of_caller(everyone, "grace").scope.space == "grace"
-        with pytest.raises(InvalidInput):
-            memory_of_caller(everyone, "\n")
-
-
-async def test_a_memory_without_a_space_needs_one() -> None:
-    async with elytron.open("memory:", space=None) as memory:
-        with pytest.raises(ScopeMissing, match="a test"):
-            user_memory(memory, operation="a test")
-        assert isinstance(user_memory(memory, "ada", operation="a test"), UserMemory)

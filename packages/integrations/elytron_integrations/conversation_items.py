@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue, ValidationError
@@ -34,6 +34,7 @@ from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
 
 logger = logging.getLogger(__name__)
+ResultT = TypeVar("ResultT")
 ITEM_BYTES: Final = limits.JSON_BYTES
 """Size of the largest item that is stored."""
 CHANGE_ATTEMPTS: Final = 64
@@ -72,8 +73,11 @@ def host_name(text: str, /) -> str:
     return text if is_name(text) else sha256_digest(text.encode("utf-8", "surrogatepass"))
 
 
-async def settle_change(change: Callable[[], Awaitable[None]], /) -> None:
-    """Make a change of records, again while other writers are faster. Raises PreconditionFailed after many times."""
+async def settle_change(change: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+    """Return what a change of records gives, made again while other writers are faster.
+
+    Raises PreconditionFailed after many times.
+    """
     for _ in range(CHANGE_ATTEMPTS - 1):
         try:
             return await change()

@@ -27,6 +27,8 @@ class FrameworkIntegration:
     provides: str
     conformance: str
     """The folder or module of its conformance tests, under tests/frameworks/."""
+    by_contract: bool = False
+    """True if the tests load only the modules of the framework's interface, without all that it needs to run."""
 
     @property
     def installed_version(self) -> str | None:
@@ -143,6 +145,18 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         page="how-to/frameworks/agent-framework.md",
         provides="a context provider and a history provider",
         conformance="agent_framework",
+    ),
+    FrameworkIntegration(
+        name="CrewAI",
+        extra="crewai",
+        distribution="crewai",
+        import_name="crewai",
+        tested_range=">=1.15.30,<1.16",
+        module="elytron_integrations.crewai",
+        page="how-to/frameworks/crewai.md",
+        provides="a storage backend of its memory",
+        conformance="crewai",
+        by_contract=True,
     ),
 )
 """Every adapter that needs a framework."""

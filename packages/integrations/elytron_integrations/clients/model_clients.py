@@ -11,16 +11,17 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from elytron.api import MemoryFace, calls
+from elytron.api import MemoryFace
 from elytron.runtime import BlockingMemory
 from elytron_core import limits as core_limits
 from elytron_core.contracts.recall import RecallFilters
-from elytron_core.errors import ElytronError, ScopeMissing, Unsupported
+from elytron_core.errors import ElytronError, Unsupported
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.transcript import TurnDelivery, TurnSource
 from elytron_core.policy.projection.fence import wrap_block
 from elytron_core.ports.chat import FinishReason
 from elytron_core.scope import Scope
+from elytron_integrations.user_memory import space_scope
 from elytron_models.dialect import fields_of, json_text
 from elytron_proxy import limits
 from elytron_proxy.dialects import DIALECTS, CallPrompt, PromptDialect, spoken_answer
@@ -61,9 +62,7 @@ def wrap(
     own: Any = getattr(client, "_client", None)
     if own is None or not hasattr(client, "copy"):
         raise Unsupported("wrap takes a client of the package openai or anthropic, such as openai.OpenAI()")
-    scope = calls.scope_of(memory.scope, user_id=space, conversation=conversation)
-    if scope is None:
-        raise ScopeMissing(operation="wrap", way_out="pass space=, or open the memory with space=")
+    scope = space_scope(memory.scope, space, operation="wrap", conversation=conversation)
     is_async = hasattr(own, "aclose")
     if isinstance(memory, BlockingMemory):
         if is_async:

@@ -15,10 +15,9 @@ from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords
 from elytron_core.errors import PreconditionFailed
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record
+from elytron_integrations.conversation_items import settle_change
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 
-_RACES: Final = 64
-"""Writers of one thread that may be first, one after the other, before a put gives up."""
 _HEADS_CACHED: Final = 1_000
 _HEADS: Final = "elytron:langgraph:heads"
 _ENTRIES: Final = "elytron:langgraph:entries"
@@ -98,21 +97,18 @@ class ThreadRecords:
                 _state_place(entry.thread, entry.namespace, entry.id), _STATE, {"form": state.form}, state.data
             ),
         ]
-        for attempt in range(_RACES):
+
+        async def put() -> None:
             head = self._heads.pop(name, None) or await self._records.get(*name)
             is_newest = head is None or _entry_of(head).id <= entry.id
             version = head.version if head is not None else 0
             head_draft = RecordDraft(*name, fields, expected_version=version, is_opaque=True)
-            try:
-                *_, last = await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
-            except PreconditionFailed:
-                # Another writer's checkpoint became the head.
-                if attempt == _RACES - 1:
-                    raise
-                continue
+            # Refused if another writer's checkpoint became the head.
+            *_, last = await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
             if is_newest:
                 self._heads[name] = last
-            return
+
+        await settle_change(put)
 
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
         """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""

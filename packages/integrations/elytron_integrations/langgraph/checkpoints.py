@@ -29,7 +29,7 @@ from elytron_integrations.langgraph.checkpoint_records import (
     ThreadRecords,
     TypedBytes,
 )
-from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
+from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 
 class ElytronSaver(BaseCheckpointSaver[int]):
@@ -50,7 +50,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
     ) -> None:
         super().__init__(serde=serde)
         self._loop = MemoryLoop(memory)
-        records = records_of(self._loop.face, scope=self._loop.scope_of("ElytronSaver", space))
+        records = records_of(self._loop.face, scope=space_scope(self._loop.face.scope, space, operation="ElytronSaver"))
         self._threads = ThreadRecords(records)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

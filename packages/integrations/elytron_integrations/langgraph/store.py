@@ -28,7 +28,7 @@ from elytron_core.clock import as_datetime
 from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, NotFound, Unsupported
 from elytron_core.planes.records import RECORD_TEXT_CHARS
-from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
+from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 _UNSEARCHED: Final = " "
@@ -49,7 +49,7 @@ class ElytronStore(BaseStore):
     def __init__(self, memory: OpenMemory, /, *, space: str | None = None) -> None:
         self._loop = MemoryLoop(memory)
         self._face = self._loop.face
-        self._space = self._loop.scope_of("ElytronStore", space).space
+        self._space = space_scope(self._face.scope, space, operation="ElytronStore").space
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do what `abatch` does."""

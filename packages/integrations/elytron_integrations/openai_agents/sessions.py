@@ -17,20 +17,19 @@ from agents.memory import SessionABC
 from elytron.runtime_records import RecordDraft, records_of
 from elytron_core import limits
 from elytron_core.contracts.transcript import CanonicalTurnDelta, MemoryTranscriptCommitRequest
-from elytron_core.errors import InvalidInput, PreconditionFailed
+from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record, copies_of_conversation
 from elytron_core.planes.transcript import Message, TurnSource
-from elytron_integrations.memory_loop import MemoryLoop, OpenMemory
+from elytron_integrations.conversation_items import settle_change
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
+from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 _HEAD: Final = "agents-session"
 _ITEM: Final = "agents-item-"
 _GROUP_ITEMS: Final = 32
 """Items of one commit."""
-_RACES: Final = 64
-"""Writers of one session that may be first, one after the other, before a call gives up."""
 _CLEARED: Final = 10_000
 """Texts that a session cleared and that are recognised when compaction stores them again."""
 _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
@@ -56,7 +55,7 @@ class ElytronSession(SessionABC):
         self.session_id = session_id
         self.session_settings = session_settings
         self._loop = MemoryLoop(memory)
-        self._scope = self._loop.scope_of("ElytronSession", space, conversation=session_id)
+        self._scope = space_scope(self._loop.face.scope, space, operation="ElytronSession", conversation=session_id)
         self._records = records_of(self._loop.face, scope=self._scope)
         self._place = copies_of_conversation(session_id)
         self._remembers = remembers
@@ -88,7 +87,7 @@ class ElytronSession(SessionABC):
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Remove the latest item and return it. Memory keeps what was said in it."""
         del wrapper
-        return await self._loop.run(self._pop_item())
+        return await self._loop.run(settle_change(self._pop_item))
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Remove all items. Memory keeps what was said in them."""
@@ -110,7 +109,8 @@ class ElytronSession(SessionABC):
     async def _store_items(self, bodies: Sequence[str]) -> None:
         """Store items with their turn in one commit."""
         messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
-        for attempt in range(_RACES):
+
+        async def store() -> None:
             # As this session left it, mostly: another writer's is read after the commit is refused.
             head = self._head if self._head is not None else await self._records.get(self._place, _HEAD)
             self._head, first = None, _next_number(head)
@@ -120,14 +120,9 @@ class ElytronSession(SessionABC):
                 for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
             ]
             drafts.append(self._head_draft(head, first + len(bodies)))
-            try:
-                *_, self._head = await self._commit(messages, drafts)
-            except PreconditionFailed:
-                # Another writer's items came first.
-                if attempt == _RACES - 1:
-                    raise
-                continue
-            return
+            *_, self._head = await self._commit(messages, drafts)
+
+        await settle_change(store)
 
     def _new_message(self, item: object) -> Message | None:
         """Return what is said in an item and is evidence; None for what was cleared and is stored again."""
@@ -149,20 +144,15 @@ class ElytronSession(SessionABC):
         return await self._records.commit_turn(MemoryTranscriptCommitRequest(scope=self._scope, delta=delta), drafts)
 
     async def _pop_item(self) -> TResponseInputItem | None:
-        for _ in range(_RACES):
-            items = await self._records_of_items()
-            if not items:
-                return None
-            records = items[max(items)]
-            mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
-            try:
-                await self._records.put_all([mark])
-            except PreconditionFailed:
-                # Another one popped it.
-                continue
-            await self._records.erase(records.values())
-            return _item_of(records)
-        raise PreconditionFailed
+        items = await self._records_of_items()
+        if not items:
+            return None
+        records = items[max(items)]
+        # Refused if another one popped it.
+        mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
+        await self._records.put_all([mark])
+        await self._records.erase(records.values())
+        return _item_of(records)
 
     async def _clear_items(self) -> None:
         items = (await self._records_of_items()).values()

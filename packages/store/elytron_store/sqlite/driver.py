@@ -256,6 +256,16 @@ ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
 
 
+class _NoFuture:
+    """The future of work that no caller awaits, without which aiosqlite 0.21 ends its thread."""
+
+    def get_loop(self) -> Self:
+        return self
+
+    def call_soon_threadsafe(self, *_result: object) -> None:
+        """Drop the result."""
+
+
 class StoreConnection(aiosqlite.Connection):
     """An aiosqlite connection that takes whole functions."""
 
@@ -278,7 +288,7 @@ class StoreConnection(aiosqlite.Connection):
             raise StoreClosed
         return raw
 
-    async def run(self, function: Callable[[Raw, *Ts], ResultT], /, *args: *Ts) -> ResultT:
+    async def call(self, function: Callable[[Raw, *Ts], ResultT], /, *args: *Ts) -> ResultT:
         """Return `function(raw, *args)`, run on the connection's thread after earlier work.
 
         A cancelled caller leaves at once; the function still runs. Raises StoreClosed.
@@ -286,11 +296,11 @@ class StoreConnection(aiosqlite.Connection):
         raw = self.require_raw()
 
         # A closure: aiosqlite logs what it runs, and the arguments are content.
-        def call() -> ResultT:
+        def work() -> ResultT:
             return function(raw, *args)
 
         execute = cast("Callable[[Callable[[], ResultT]], Awaitable[ResultT]]", getattr(self, "_execute"))  # noqa: B009 - untyped there
-        return await execute(call)
+        return await execute(work)
 
     def give(self, work: Callable[[], object], /) -> None:
         """Run `work` on the connection's thread after earlier work; it handles its own errors.
@@ -302,8 +312,8 @@ class StoreConnection(aiosqlite.Connection):
         def call() -> None:
             work()
 
-        queue: SimpleQueue[tuple[None, Callable[[], None]]] = getattr(self, "_tx")  # noqa: B009 - untyped there
-        queue.put((None, call))
+        queue: SimpleQueue[tuple[_NoFuture, Callable[[], None]]] = getattr(self, "_tx")  # noqa: B009 - untyped there
+        queue.put((_NoFuture(), call))
 
 
 @contextmanager

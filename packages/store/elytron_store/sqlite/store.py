@@ -139,7 +139,7 @@ class SqliteStore(Engine):
         opened: list[StoreConnection] = []
         try:
             connection = await _connect_file(opened, way.connector)
-            access = await connection.run(way.prepare, options)
+            access = await connection.call(way.prepare, options)
             read = partial(setup.connect_reader, library, path, options.busy_wait_s)
             beside = [await _connect_file(opened, read) for _ in range(way.readers)]
             # Without a WAL every check would lock the file.
@@ -285,7 +285,7 @@ class SqliteStore(Engine):
         index = min(range(len(self._readers)), key=self._reads.__getitem__)
         self._reads[index] += 1
         try:
-            return await self._readers[index].run(function, *args)
+            return await self._readers[index].call(function, *args)
         except ERRORS as error:
             raise translate_error(error, doing="reading") from None
         finally:

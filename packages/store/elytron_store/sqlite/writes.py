@@ -471,7 +471,7 @@ class WriteConnection:
                 self._beside.discard(work)
 
         self._beside.add(work)
-        return await self.connection.run(call)
+        return await self.connection.call(call)
 
     async def remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function` as `run` does; if the device is full, with the room of the WAL, then of the reserve."""
@@ -521,10 +521,10 @@ class WriteConnection:
         # Best effort: a store closed without these is whole, only larger.
         with suppress(ElytronError, *ERRORS):
             if self._answers:
-                await self.connection.run(forget_answers, self._access, self._expired())
+                await self.connection.call(forget_answers, self._access, self._expired())
             if self._access.mode == "wal":
                 # A close does not wait for readers: the next opening cuts the file too.
-                await self.connection.run(self._room.empty_wal)
+                await self.connection.call(self._room.empty_wal)
 
     def _expired(self) -> int:
         return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
