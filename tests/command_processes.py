@@ -52,15 +52,15 @@ class CopiedProcess:
 
     def __init__(self) -> None:
         self.is_used = False
+        self.settings: dict[str, str] = {}
         self._address = ""
         self._process = 0
-        self._settings = settings_of(os.environ)
         self._lock = threading.Lock()
 
     def can_start(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Return whether a copy does all that a process of this command would."""
         is_ours = command[:2] == [sys.executable, "-c"] and command[2].endswith(RUN)
-        return self.is_used and is_ours and settings_of(environment) == self._settings
+        return self.is_used and is_ours and settings_of(environment) == self.settings
 
     def start(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Start a process and return its id; it is a child of this process."""
@@ -123,7 +123,7 @@ COPIED = CopiedProcess()
 def copy_processes() -> None:
     """Have the processes that are asked for from now on be copies, where the system is one that can do it."""
     if sys.platform == "linux" and hasattr(subprocess, "_fork_exec"):
-        COPIED.is_used = True
+        COPIED.is_used, COPIED.settings = True, settings_of(os.environ)
         subprocess._fork_exec = _start  # type: ignore[attr-defined]
 
 

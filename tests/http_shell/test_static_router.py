@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route, Router
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from elytron_http_shell.application import DirectRouter
 
@@ -16,6 +17,13 @@ def answering(name: str):
     return endpoint
 
 
+class AnyMethod:
+    """An endpoint of every method."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(f"any {scope['method']}")(scope, receive, send)
+
+
 ROUTES = [
     Route("/tea", answering("tea"), methods=["GET"]),
     Route("/tea", answering("pour"), methods=["POST"]),
@@ -24,6 +32,8 @@ ROUTES = [
     Route("/milk/cup", answering("shadowed"), methods=["GET"]),
     Mount("/bar", routes=[Route("/beer", answering("beer"))]),
     Route("/bar/wine", answering("beyond"), methods=["GET"]),
+    Route("/any", AnyMethod()),
+    Route("/any", answering("covered"), methods=["POST"]),
     Route("/last", answering("last"), methods=["GET"]),
 ]
 
@@ -40,6 +50,8 @@ ROUTES = [
         ("GET", "/milk/cup"),
         ("GET", "/bar/beer"),
         ("GET", "/bar/wine"),
+        ("GET", "/any"),
+        ("POST", "/any"),
         ("GET", "/last"),
         ("GET", "/nothing"),
     ],

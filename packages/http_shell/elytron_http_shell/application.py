@@ -330,12 +330,16 @@ class DirectRouter:
     def __init__(self, app: ASGIApp, /, *, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._routes: dict[tuple[str, str], StarletteRoute] = {}
-        for place, each in enumerate(routes):
-            if isinstance(each, StarletteRoute) and not each.param_convertors:
-                for method in each.methods or ():
-                    # The router would choose an earlier route that matches the same path.
-                    if not any(_takes_path(earlier, method, each.path) for earlier in routes[:place]):
-                        self._routes[method, each.path] = each
+        # The router would choose an earlier route that matches the same path: one of the same path, or one of these.
+        patterns: list[BaseRoute] = []
+        for each in routes:
+            if isinstance(each, StarletteRoute) and each.methods and not each.param_convertors:
+                is_matched = partial(_takes_path, path=each.path)
+                for method in each.methods:
+                    if not any(is_matched(earlier, method) for earlier in patterns):
+                        self._routes.setdefault((method, each.path), each)
+            elif not isinstance(each, WebSocketRoute):
+                patterns.append(each)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
