@@ -22,7 +22,7 @@ import httpx
 import elytron
 from benchmarks.console import chromium
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_console.host import StorageReport
 from elytron_core.clock import FrozenClock, Instant, SystemClock

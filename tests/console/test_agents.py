@@ -11,7 +11,7 @@ from tests.console.conftest import HOST, Watched, bearer, browser_page
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY as BOOK_KEY
 from elytron_core.planes.jobs import SPENDING, ModelUsage, SpendingHistory

@@ -23,7 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.errors import SpaceLocked
 from elytron_core.events import StreamKind
 from elytron_core.planes.space import PrincipalKind

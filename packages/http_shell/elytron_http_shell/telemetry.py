@@ -36,7 +36,7 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError, MissingExtra
 from elytron_core.ids import is_id
 from elytron_core.planes.jobs import JobState
-from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_core.policy.redaction import is_suspect, scrub_secrets
 from elytron_core.ports.store import queued_spaces
 
 LOG_TEXTS_KNOWN: Final = 1_024

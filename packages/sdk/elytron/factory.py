@@ -35,8 +35,8 @@ from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing, WriteDurability, open_store
-from elytron_store.engines import parse_url
 from elytron_store.secret.store import SecretStore
+from elytron_store.store_urls import parse_url
 
 DEFAULT_SPACE = "default"
 _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")

@@ -21,7 +21,7 @@ from elytron_core.ports.store import DocumentRef
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import METADATA, UnitFilters
 from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, ValueInterner
-from elytron_index.structures.vectors import ModelVectors
+from elytron_index.structures.embeddings import ModelVectors
 
 CODED_COLUMNS: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
 """The columns that contain codes."""

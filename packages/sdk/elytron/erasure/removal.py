@@ -21,7 +21,7 @@ from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
 from elytron.state.spaces import REF, LostRaces, opening_changes, read_head
-from elytron.writes.imports import erasure_marks
+from elytron.writes.imported_messages import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,

@@ -18,7 +18,7 @@ from elytron_core.contracts.facts import (
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import ModelError
 from elytron_core.planes.facts import FACTS, Fact, FreshnessHint, fact_freshness
-from elytron_core.policy.profile import (
+from elytron_core.policy.personal_profile import (
     INSTRUCTION,
     ProfileAnswer,
     check_profile,

@@ -18,7 +18,7 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.recall import ComparisonOperator, FieldCondition, Scalar, Where
 from elytron_core.ids import is_role_name
 from elytron_core.lru_cache import remember_answers
-from elytron_core.policy.time_ranges import TimeAnchor, TimeSpan, anchor_in, spans_in, without_relative
+from elytron_core.policy.ranking.time_ranges import TimeAnchor, TimeSpan, anchor_in, spans_in, without_relative
 from elytron_core.text import analyser
 from elytron_core.text.traits import TextTrait, pattern_table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from elytron_core.errors import ElytronError, StoreBusy, StoreFull
-from elytron_store.device_room import DeviceReserve, file_bytes, may_grow
+from elytron_store.disk_reserve import DeviceReserve, file_bytes, may_grow
 from elytron_store.limits import WAL_LEAST_BYTES
 from elytron_store.sqlite.driver import (
     ENGINE,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elytron_core.contracts.recall import RecallGateNumbers, RecallHit, RecallPlane
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.policy.ranking.injection import (
+from elytron_core.policy.ranking.recall_gate import (
     DOUBTFUL_CONTEXT,
     DOUBTFUL_FIRST,
     DOUBTFUL_FROM,

@@ -10,7 +10,7 @@ from elytron_conformance.examples import batch, fact
 from elytron_core.errors import StoreBusy, StoreClosed, StoreFailed
 from elytron_core.ports.store import Batch, CommitReceipt, PutChange
 from elytron_store import limits as store_limits
-from elytron_store.group_commit import GroupCommitter, Outcome, Work
+from elytron_store.commit_queue import GroupCommitter, Outcome, Work
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
 async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
     waiting: int, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elytron_store.group_commit.GROUP_PUTS", 2)
+    monkeypatch.setattr("elytron_store.commit_queue.GROUP_PUTS", 2)
     given: list[Work] = []
     seen: list[str] = []
 

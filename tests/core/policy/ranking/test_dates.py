@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import instant
-from elytron_core.policy.time_ranges import NamedDate, day_of, named_in
+from elytron_core.policy.ranking.time_ranges import NamedDate, day_of, named_in
 
 
 @pytest.mark.parametrize(

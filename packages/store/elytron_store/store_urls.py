@@ -1,4 +1,4 @@
-"""Engines of stores by a URL or a path; the only module that knows all of them."""
+"""Opening of stores by a URL or a path. Only this module knows all engines."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.ports.store import DocumentRef, KeyProvider, Store
 from elytron_core.ports.store_checks import CheckReport
 from elytron_store import manifest
-from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
+from elytron_store.disk_reserve import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import WriteDurability
 from elytron_store.limits import WAL_LEAST_BYTES
 

@@ -1,4 +1,4 @@
-"""Group commit: batches that wait while a group is written make the next one, and one flush answers all of a group."""
+"""The queue of waiting commits: written in groups, one flush for each; a commit cancelled while it waits is left out."""
 
 import asyncio
 from collections import deque

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy import BEGINNING, WITHIN, is_suspect, scrub_secrets
+from elytron_core.policy.redaction import BEGINNING, WITHIN, is_suspect, scrub_secrets
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 HEX = "0123456789abcdef" * 8

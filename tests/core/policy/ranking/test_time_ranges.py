@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
-from elytron_core.policy.time_ranges import YEAR_WORTH, YEARS_BACK, TimeSpan, spans_in
+from elytron_core.policy.ranking.time_ranges import YEAR_WORTH, YEARS_BACK, TimeSpan, spans_in
 
 NOW = instant("2026-03-10T12:00:00Z")  # a Tuesday
 

@@ -21,9 +21,9 @@ from elytron.runtime import MemoryRuntime
 from elytron_conformance.examples import ADA, AT, fact, one, put, write_blob
 from elytron_core.errors import StoreBusy, StoreFull, StoreUrlInvalid
 from elytron_core.ports.store import Document, ErasureTarget
-from elytron_store.device_room import DeviceBounds, DeviceReserve, free_bytes
-from elytron_store.engines import parse_url
+from elytron_store.disk_reserve import DeviceBounds, DeviceReserve, free_bytes
 from elytron_store.sqlite import SqliteStore
+from elytron_store.store_urls import parse_url
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron.models import ScriptedModel
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from elytron_core.errors import StoreFull
 from elytron_core.ports.store import Batch
 from elytron_store import limits as store_limits
-from elytron_store.group_commit import Outcome
+from elytron_store.commit_queue import Outcome
 from elytron_store.private_files import private_opener
 
 WAL_BYTES: Final = 16 * 1024 * 1024

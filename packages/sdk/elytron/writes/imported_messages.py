@@ -23,7 +23,7 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import ERASED_IMPORTS, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message, Turn, TurnName, TurnOrigin
-from elytron_core.policy.imports import (
+from elytron_core.policy.imported_messages import (
     ERASED,
     OWNERS_VERSION,
     REDATED,

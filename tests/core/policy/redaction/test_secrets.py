@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy import ScrubbedText, scrub_secrets
+from elytron_core.policy.redaction import ScrubbedText, scrub_secrets
 
 HARBOUR = Path(__file__).parents[4] / "fixtures" / "conversations" / "harbour.jsonl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq0\nqZl9-x+/==\n-----END RSA PRIVATE KEY-----"

@@ -22,8 +22,15 @@ from elytron_index.lexicon.text_vectors import (
 )
 from elytron_index.query import IndexQuery
 from elytron_index.structures.columns import Mask, UnitColumns, whole_numbers
+from elytron_index.structures.embeddings import (
+    ROUGH_STEP,
+    MeasuredQuery,
+    ModelVectors,
+    ScannedQuery,
+    dots_type,
+    scan_rows,
+)
 from elytron_index.structures.state import IndexState
-from elytron_index.structures.vectors import ROUGH_STEP, MeasuredQuery, ModelVectors, ScannedQuery, dots_type, scan_rows
 from elytron_index.structures.visibility import Lines, RowNeighbours, VisibleRows
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, EmbeddedDocument, IndexQuery, SearchUnit
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import vectors
-from elytron_index.structures.vectors import (
+from elytron_index.structures import embeddings
+from elytron_index.structures.embeddings import (
     ROUGH_STEP,
     ModelVectors,
     code_vector,
@@ -43,12 +43,12 @@ def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
 
 def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "numkong", None)
-    vectors._best_kernel.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert vectors._best_kernel() is plain_dots  # pyright: ignore[reportPrivateUsage]
-    vectors._best_kernel.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    vectors._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert vectors._best_scan() is plain_scan  # pyright: ignore[reportPrivateUsage]
-    vectors._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    embeddings._best_kernel.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert embeddings._best_kernel() is plain_dots  # pyright: ignore[reportPrivateUsage]
+    embeddings._best_kernel.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    embeddings._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert embeddings._best_scan() is plain_scan  # pyright: ignore[reportPrivateUsage]
+    embeddings._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_cosines_are_exact_and_rough_ones_near() -> None:
@@ -70,7 +70,7 @@ def test_cosines_are_exact_and_rough_ones_near() -> None:
 
 
 def test_vectors_in_many_blocks_are_found_taken_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "_BLOCK", 64)
+    monkeypatch.setattr(embeddings, "_BLOCK", 64)
     kept = ModelVectors(48)
     matrix = rows(300)
     for row, vector in enumerate(matrix):
