@@ -30,7 +30,7 @@ from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY, SPENDING, ModelUsage, SpendingHistory
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.maintenance import hold_call, settle_call
+from elytron_core.policy.spending_budget import hold_call, settle_call
 from elytron_core.policy.tools import with_fingerprints
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_http_shell.server import ServingSettings, served_http

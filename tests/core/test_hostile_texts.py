@@ -10,7 +10,7 @@ from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.sections import escape_line, escape_links
-from elytron_core.policy.ranking import excerpts, query, time_ranges
+from elytron_core.policy.ranking import excerpts, question, time_ranges
 from elytron_core.policy.redaction import BEGINNING, WITHIN
 from elytron_core.policy.skills import read_skill_file
 from elytron_core.text import similarity
@@ -45,7 +45,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "terms": lambda text: TextAnalyser().terms(text),
     "skill_file": read_skill_file,
     "anchor_in": lambda text: time_ranges.anchor_in(text, text.lower()),
-    "without_asking": lambda text: query.without_asking(text, text.lower()),
+    "without_asking": lambda text: question.without_asking(text, text.lower()),
 }
 PARTS = (
     "-----BEGIN PRIVATE KEY----- a-",

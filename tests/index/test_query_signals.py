@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.index.corpora import ANALYSER, fresh
 
-from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.question import AnswerOwner
 from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.ports.store import DocumentRef

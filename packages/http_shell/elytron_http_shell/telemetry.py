@@ -27,7 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import EventDict
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import apart_from_others, work_of
+from elytron.jobs.background import apart_from_others
+from elytron.jobs.queue import work_of
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import heads_of
 from elytron_adapter.http.responses import ERROR_KEY

@@ -20,7 +20,7 @@ from elytron.writes.records import (
     record_ref,
     records_below,
 )
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.records import RecordPutRequest
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,

@@ -1,4 +1,4 @@
-"""The queue of waiting commits: written in groups, one flush for each; a commit cancelled while it waits is left out."""
+"""The queue of waiting commits: written in groups, one flush each; a commit cancelled while it waits is left out."""
 
 import asyncio
 from collections import deque

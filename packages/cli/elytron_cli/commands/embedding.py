@@ -12,7 +12,7 @@ from elytron_cli.config import ways_to_set
 from elytron_cli.input.options import PageGroup, common_options, yes_option
 from elytron_cli.session import CommandSession, open_session, run_output, run_settings, run_work
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.maintenance.embedding import (
     EmbeddingOutcome,
     MemoryEmbedReport,
     MemoryEmbedRequest,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking.excerpts import LONG_CHARS, SoughtWords
-from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.question import AnswerOwner
 from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import (

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.contracts.recall import Scalar
-from elytron_core.policy.ranking import query
+from elytron_core.policy.ranking.filters import filters_hold
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import METADATA, UnitFilters
@@ -100,9 +100,7 @@ def asked_rows(
         mask &= _holds_code(columns.tags[:size], codes, len(names.tags))
     if filters.where:
         codes = [
-            code
-            for code, scope in enumerate(names.scope.values)
-            if query.filters_hold(filters.where, _scope_metadata(scope))
+            code for code, scope in enumerate(names.scope.values) if filters_hold(filters.where, _scope_metadata(scope))
         ]
         mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if excluded:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import BudgetReached, ModelAsker
+from elytron.jobs.spending_budget import BudgetReached, ModelAsker
 from elytron.memories.links import meant_conversation
 from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes

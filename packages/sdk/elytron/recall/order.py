@@ -26,7 +26,7 @@ from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.projection.sections import RECALLED_CHARS_MIN, RECALLED_SPARE
 from elytron_core.policy.ranking import outcome, weights
 from elytron_core.policy.ranking.facts import ScoredFact
-from elytron_core.policy.ranking.query import WINDOW
+from elytron_core.policy.ranking.latest_statements import WINDOW
 from elytron_core.policy.ranking.recall_gate import GateSigns
 from elytron_core.policy.ranking.weights import AnswerSigns
 from elytron_core.ports.store import Document, DocumentRef

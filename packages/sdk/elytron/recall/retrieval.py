@@ -56,7 +56,7 @@ from elytron_core.planes.embedding import ModelReach
 from elytron_core.planes.facts import FactPrivacy, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.ranking import query as query_question
+from elytron_core.policy.ranking import question as query_question
 from elytron_core.policy.ranking import recall_gate, time_ranges, weights
 from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
 from elytron_core.policy.ranking.outcome import recall_outcome

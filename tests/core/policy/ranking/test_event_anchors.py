@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import Instant, instant
-from elytron_core.policy.ranking.query import read_question
+from elytron_core.policy.ranking.question import read_question
 from elytron_core.policy.ranking.time_ranges import AnchorSide, anchor_in, spans_of
 
 NOW = instant("2026-03-10T12:00:00Z")

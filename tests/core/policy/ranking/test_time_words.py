@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import instant
-from elytron_core.policy.ranking.query import read_question
+from elytron_core.policy.ranking.question import read_question
 from elytron_core.policy.ranking.time_ranges import YEARS_BACK, TimeSpan, TimeWords, spans_in, without_relative
 
 NOW = instant("2026-03-10T12:00:00Z")  # a Tuesday

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.ranking.query import BestMessage, asks_how_things_are, in_succession, last_words
+from elytron_core.policy.ranking.latest_statements import BestMessage, asks_how_things_are, in_succession, last_words
 
 
 def said(text: str, at: int, coverage: float = 0.8, speaker: str = "Mina") -> BestMessage:

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from elytron_core.contracts.inspection import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
-from elytron_core.policy.host import (
+from elytron_core.policy.platform.capabilities import (
     SHIPPED,
     CatalogSources,
     DistributionPart,
     capability_catalog,
-    default_profile,
-    profile_of,
     profile_snapshot,
 )
+from elytron_core.policy.platform.profiles import default_profile, profile_of
 from elytron_core.profiles import ProfileName
 
 RECORDED = Path(__file__).parent / "capabilities"

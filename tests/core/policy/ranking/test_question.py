@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.policy.ranking.query import AnswerOwner, AnswerVersion, QuestionLabel, read_question
+from elytron_core.policy.ranking.question import AnswerOwner, AnswerVersion, QuestionLabel, read_question
 from elytron_core.text.traits import TextTrait
 
 NOW = instant("2026-03-10T12:00:00Z")

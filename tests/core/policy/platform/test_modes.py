@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.policy import host
+from elytron_core.policy.platform import modes
 from elytron_core.profiles import HostRoom, MemoryPressure, ModeAction, ModeInput
 
 REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
@@ -32,17 +32,17 @@ REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_each_mode_refuses_what_it_must_and_says_why(name: str) -> None:
     mode, refused = REFUSED[name]
-    said = host.action_admissions(mode)
+    said = modes.action_admissions(mode)
     assert [one.action for one in said] == list(ModeAction)
     assert {one.action.value: one.reason for one in said if not one.admitted} == refused
-    assert all(host.is_admitted(one.action, mode) is one.admitted for one in said)
+    assert all(modes.is_admitted(one.action, mode) is one.admitted for one in said)
 
 
 def test_a_host_near_its_floor_leaves_less_of_the_budget() -> None:
-    shares = [host.room_percent(HostRoom(free_bytes=free, floor_bytes=10)) for free in (0, 10, 11, 20, 21)]
-    assert (shares, host.room_percent(None)) == ([50, 50, 75, 75, 100], 100)
+    shares = [modes.room_percent(HostRoom(free_bytes=free, floor_bytes=10)) for free in (0, 10, 11, 20, 21)]
+    assert (shares, modes.room_percent(None)) == ([50, 50, 75, 75, 100], 100)
 
 
 def test_the_harder_pressure_counts() -> None:
-    assert host.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.NORMAL) is MemoryPressure.CAUTIOUS
-    assert host.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.CRITICAL) is MemoryPressure.CRITICAL
+    assert modes.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.NORMAL) is MemoryPressure.CAUTIOUS
+    assert modes.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.CRITICAL) is MemoryPressure.CRITICAL

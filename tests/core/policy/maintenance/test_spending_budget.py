@@ -7,40 +7,40 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.planes.jobs import MAINTAIN_BEYOND, DaySpent, MaintainedTurns, ModelUsage, SpendingHistory
-from elytron_core.policy import maintenance as maintenance_budget
-from elytron_core.policy.maintenance import SPENDING_DAYS, SpendingBudget
+from elytron_core.policy import spending_budget
+from elytron_core.policy.spending_budget import SPENDING_DAYS, SpendingBudget
 
 NOON = Instant(20_000 * DAY_MS + 12 * 3_600_000)
 
 
 def test_a_call_is_held_before_it_is_made_and_settled_for_what_it_came_to() -> None:
-    held = maintenance_budget.hold_call(SpendingHistory(), NOON, tokens=900)
-    assert maintenance_budget.spent_today(held, NOON) == DaySpent(day=20_000, held_calls=1, held_tokens=900)
+    held = spending_budget.hold_call(SpendingHistory(), NOON, tokens=900)
+    assert spending_budget.spent_today(held, NOON) == DaySpent(day=20_000, held_calls=1, held_tokens=900)
     spent = ModelUsage(calls=1, prompt_tokens=100, completion_tokens=20, cost=7)
-    settled = maintenance_budget.settle_call(held, NOON, tokens=900, spent=spent)
-    assert maintenance_budget.spent_today(settled, NOON) == DaySpent(day=20_000, spent=spent)
+    settled = spending_budget.settle_call(held, NOON, tokens=900, spent=spent)
+    assert spending_budget.spent_today(settled, NOON) == DaySpent(day=20_000, spent=spent)
 
 
 def test_calls_under_way_count_against_the_budget() -> None:
     budget = SpendingBudget(calls_per_day=2, tokens_per_day=1_000)
     day = DaySpent(day=1, spent=ModelUsage(calls=1, prompt_tokens=300), held_calls=0, held_tokens=0)
-    assert maintenance_budget.budget_allows(budget, day, tokens=700)
-    assert not maintenance_budget.budget_allows(budget, day, tokens=701)
-    assert not maintenance_budget.budget_allows(budget, day.model_copy(update={"held_calls": 1}), tokens=1)
-    assert not maintenance_budget.budget_allows(SpendingBudget(calls_per_day=0), DaySpent(day=1), tokens=0)
+    assert spending_budget.budget_allows(budget, day, tokens=700)
+    assert not spending_budget.budget_allows(budget, day, tokens=701)
+    assert not spending_budget.budget_allows(budget, day.model_copy(update={"held_calls": 1}), tokens=1)
+    assert not spending_budget.budget_allows(SpendingBudget(calls_per_day=0), DaySpent(day=1), tokens=0)
 
 
 def test_a_new_day_begins_with_nothing_spent_and_old_days_go() -> None:
     book = SpendingHistory()
     for day in range(SPENDING_DAYS + 5):
-        book = maintenance_budget.hold_call(book, Instant(day * DAY_MS), tokens=1)
+        book = spending_budget.hold_call(book, Instant(day * DAY_MS), tokens=1)
     assert len(book.days) == SPENDING_DAYS
-    assert maintenance_budget.spent_today(book, Instant(99 * DAY_MS)) == DaySpent(day=99)
+    assert spending_budget.spent_today(book, Instant(99 * DAY_MS)) == DaySpent(day=99)
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=200))
 def test_an_estimate_is_rather_too_high(text: str) -> None:
-    assert maintenance_budget.estimate_tokens(text) * maintenance_budget.BYTES_PER_TOKEN >= len(text.encode("utf-8"))
+    assert spending_budget.estimate_tokens(text) * spending_budget.BYTES_PER_TOKEN >= len(text.encode("utf-8"))
 
 
 @given(numbers=st.lists(st.integers(1, 60), max_size=60))

@@ -1,21 +1,12 @@
-"""The queue of deferred jobs (list, retry, cancel), and compaction of the journal."""
+"""Embedding of a space: vectors for what has none, and the switch to another model."""
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
 from elytron.embedding.embed_pass import EmbedProgress, choice_of, commit_vectors, drop_others, embed_some
 from elytron.indexing.units import CHOICE
-from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, spent_on, work_of
-from elytron.journal.upkeep import compact_space
-from elytron.state.spaces import REF
-from elytron_core.contracts.maintenance import (
+from elytron.state.space_records import REF
+from elytron_core.contracts.maintenance.embedding import (
     EmbeddingOutcome,
-    JobCancelRequest,
-    JobListReport,
-    JobListRequest,
-    JobReport,
-    JobRetryRequest,
-    JournalCompactReport,
-    JournalCompactRequest,
     MemoryEmbedReport,
     MemoryEmbedRequest,
     ModelSwitchRequest,
@@ -23,76 +14,9 @@ from elytron_core.contracts.maintenance import (
 from elytron_core.errors import ModelError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import EmbeddingChoice
-from elytron_core.planes.jobs import Job, JobId, JobState
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import maintenance
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import EntryDraft, JournalAction, PutChange, RequireRevision
-
-
-async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
-    """Return the jobs of the space, their health, and what models may still cost today."""
-    scope = ctx.scope_of(request)
-    queue = await read_queue(ctx, scope.space)
-    health, counts = await work_of(ctx, scope.space)
-    ids = (*(job.id for job in queue.active), *reversed(queue.over))
-    job_records = await read_jobs(ctx, scope.space, ids)
-    matches = [job for job in job_records if not request.states or job.job.state in request.states]
-    now = ctx.clock.now()
-    day = maintenance.spent_today(await spent_on(ctx, scope.space), now)
-    return JobListReport(
-        space=scope.space,
-        health=health,
-        jobs=tuple(job_view(job) for job in matches[: request.limit]),
-        counts=counts,
-        clipped=len(matches) > request.limit,
-        spent_today=day.spent,
-        calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),
-        tokens_left=max(0, ctx.budget.tokens_per_day - day.spent.tokens - day.held_tokens),
-    )
-
-
-async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobReport:
-    """Make the job due immediately; a running or finished one is unchanged. Raises NotFound."""
-    stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
-
-    def step(job: Job) -> Job | None:
-        return None if job.state in stays else maintenance.retry_job(job, at=ctx.clock.now())
-
-    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
-
-
-async def cancel_job(ctx: OperationContext, request: JobCancelRequest, /) -> JobReport:
-    """Cancel the job; a finished one is unchanged. Raises NotFound."""
-
-    def step(job: Job) -> Job | None:
-        return maintenance.cancel_job(job, at=ctx.clock.now()) if job.state.is_active else None
-
-    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
-
-
-async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step) -> JobReport:
-    changed = False
-
-    def watched(job: Job) -> Job | None:
-        nonlocal changed
-        moved = step(job)
-        changed = moved is not None
-        return moved
-
-    current_job = await move_job(ctx, space, JobId(name), watched)
-    return JobReport(space=space, job=job_view(current_job), changed=changed)
-
-
-async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
-    """Replace each run of entries without content by one. Raises Conflict if another call compacts it meanwhile."""
-    space = ctx.scope_of(request).space
-    # An index that has not read the compacted entries would be rebuilt from the start.
-    await ctx.folds.settle_erasure(space)
-    removed = await compact_space(ctx.store, space)
-    record = await ctx.spaces.find(space)
-    sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
-    return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
 
 
 async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:

@@ -4,7 +4,7 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.policy.host import default_profile, named_profile, profile_of
+from elytron_core.policy.platform.profiles import default_profile, named_profile, profile_of
 from elytron_core.profiles import ProfileName
 
 KIB, MIB = 1024, 1024 * 1024

@@ -6,39 +6,23 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
 from elytron_core.contracts.skills import RuntimeSkillName
 from elytron_core.contracts.transcript import CanonicalTurnDelta, WriteDecision
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import skills, transcript
-from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, MaintenancePass, ModelUsage
+from elytron_core.planes.jobs import NOTHING, JobId, MaintenancePass, ModelUsage
 from elytron_core.profiles import ModeInput
-from elytron_core.scope import ConversationReport, FutureClaims, Name, PageLimit, ScopedRequest
+from elytron_core.scope import ConversationReport, FutureClaims, Name, ScopedRequest
 
 __all__ = [
-    "EmbeddingOutcome",
     "ExtractionMethod",
-    "JobCancelRequest",
-    "JobListReport",
-    "JobListRequest",
-    "JobReport",
-    "JobRetryRequest",
-    "JobRunReport",
-    "JobRunRequest",
-    "JournalCompactReport",
-    "JournalCompactRequest",
-    "MemoryEmbedReport",
-    "MemoryEmbedRequest",
     "MemoryFinalizeTurnReport",
     "MemoryFinalizeTurnRequest",
     "MemoryMaintainRequest",
     "MemoryMaintenanceReport",
-    "ModelSwitchRequest",
     "SkillReuse",
 ]
-
-JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
 
 
 class ExtractionMethod(StrEnum):
@@ -185,163 +169,3 @@ class MemoryFinalizeTurnReport(ConversationReport):
 
 PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
 """Reports that name the job for deferred work, if any."""
-
-
-class JobView(Value):
-    """A job for people to see, without conversation content."""
-
-    id: JobId
-    kind: str = MAINTENANCE
-    """The kind of work: maintenance of turns, or a kind that one of the host's runners handles."""
-    state: JobState
-    channel: str
-    conversation: str
-    turns: int
-    attempts: int
-    made_at: Instant
-    updated_at: Instant
-    due_at: Instant
-    done: tuple[MaintenancePass, ...] = ()
-    error: str = ""
-    spent: ModelUsage = NOTHING
-
-
-class JobListRequest(ScopedRequest["JobListReport"]):
-    """List the jobs of a space: unfinished ones, oldest first, then finished ones, newest first."""
-
-    states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
-    """Only jobs in these states; defaults to all."""
-    limit: PageLimit = 100
-
-
-class WorkHealth(StrEnum):
-    """Health of jobs."""
-
-    IDLE = "idle"
-    WORKING = "working"
-    DEGRADED = "degraded"
-    """Jobs wait far beyond their due time, are blocked, or were abandoned."""
-
-
-class JobListReport(Value):
-    """The jobs of a space, their number by state, and today's model cost."""
-
-    space: str
-    health: WorkHealth
-    jobs: tuple[JobView, ...]
-    counts: dict[str, int] = {}
-    clipped: bool = False
-    spent_today: ModelUsage = NOTHING
-    calls_left: int = 0
-    tokens_left: int = 0
-
-
-class JobRunRequest(ScopedRequest["JobRunReport"]):
-    """Run up to `limit` due jobs, one after the other; with `id`, that job if it is due."""
-
-    limit: Annotated[int, Field(ge=1, le=limits.JOBS_RUN_MAX)] = limits.JOBS_RUN_MAX
-    id: JobName | None = None
-
-
-class JobRunReport(Value):
-    """Each job that ran, in its new state, and the total cost."""
-
-    space: str
-    jobs: tuple[JobView, ...]
-    waiting: int
-    """Number of unfinished jobs."""
-    changed: bool
-    spent: ModelUsage = NOTHING
-
-
-class JobRetryRequest(ScopedRequest["JobReport"]):
-    """Make a job due immediately, even one that was abandoned."""
-
-    id: JobName
-
-
-class JobCancelRequest(ScopedRequest["JobReport"]):
-    """Cancel a job. A running one ends at its next step; work already done stays."""
-
-    id: JobName
-
-
-class JobReport(Value):
-    """A job in its current state, and whether it changed."""
-
-    space: str
-    job: JobView
-    changed: bool
-
-
-Texts = Annotated[int, Field(ge=1, le=limits.EMBED_TEXTS_PER_CALL)]
-
-
-class MemoryEmbedRequest(ScopedRequest["MemoryEmbedReport"]):
-    """Embed up to `texts` texts that have no vector of the model that recall compares."""
-
-    texts: Texts = limits.EMBED_TEXTS_PER_CALL
-
-
-class ModelSwitchRequest(ScopedRequest["MemoryEmbedReport"]):
-    """Embed with the runtime's embedder; once complete, recall compares only its vectors.
-
-    Until then recall works as before. A repeated call continues where it stopped.
-    """
-
-    texts: Texts = limits.EMBED_TEXTS_PER_CALL
-
-
-class EmbeddingOutcome(StrEnum):
-    """Outcome of a call."""
-
-    COMPLETE = "complete"
-    """Every memory has its vector, and the former model's vectors are gone."""
-    MORE = "more"
-    """The call reached its limit: call again."""
-    FAILED = "failed"
-    """The embedder was unreachable or returned no vectors; recall continues with words only."""
-    NO_EMBEDDER = "no_embedder"
-    """This runtime was opened without an embedder."""
-    OTHER_MODEL = "other_model"
-    """Recall here compares another model's vectors: switch the model, or open with the embedder that made them."""
-    EMPTY_SPACE = "empty_space"
-
-
-class MemoryEmbedReport(Value):
-    """Number of embedded texts, and progress of the space.
-
-    `compared` is the model that recall compares, `model` the one that embedded. `reused` documents got vectors that
-    were already stored, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
-    documents of former models' vectors were removed.
-    """
-
-    space: str
-    outcome: EmbeddingOutcome
-    model: str | None = None
-    compared: str | None = None
-    embedded: int = 0
-    reused: int = 0
-    refused: int = 0
-    remaining: int = 0
-    dropped: int = 0
-    switched: bool = False
-    reason: str = ""
-    changed: bool = False
-    sequence: int = 0
-
-
-class JournalCompactRequest(ScopedRequest["JournalCompactReport"]):
-    """Compact the journal of the space as much as possible.
-
-    This drops the names of erased memories: save them first (`keep_erasures`).
-    """
-
-
-class JournalCompactReport(Value):
-    """The number of removed entries, and the journal's sequence, which is unchanged."""
-
-    space: str
-    removed: int
-    changed: bool
-    sequence: int

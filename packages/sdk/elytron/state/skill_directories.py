@@ -1,4 +1,4 @@
-"""Directories of skills: SKILL.md files that a host stores, and the tools of a space's host.
+"""Directories of skills: the SKILL.md files that a host stores.
 
 A directory is walked to a bounded depth. Each SKILL.md is read up to a limit; other files contribute names, sizes and
 digests. A file is digested once, until its size or time changes, and not at all beyond a limit; its name and size are
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.skills import (
     AgentSkillDirectoryReport,
@@ -25,17 +24,7 @@ from elytron_core.contracts.skills import (
     SkipReason,
 )
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.ids import SpaceId
-from elytron_core.planes.tools import (
-    EXPERIENCES,
-    ID_WORD,
-    REGISTRIES,
-    AgentToolRegistrySnapshot,
-    StoredRegistry,
-    ToolExperience,
-)
 from elytron_core.policy.skills import read_skill_file
-from elytron_core.ports.store import Document, Store
 
 AGENT_SKILL_DIRS: Final = 16
 AGENT_SKILLS: Final = 500
@@ -53,8 +42,6 @@ AGENT_SKILL_DEPTH: Final = 6
 AGENT_SKILL_SKIPS: Final = 100
 AGENT_SKILL_RESCAN_MS: Final = 60_000
 """Time for which recall takes agent skill directories to be as they were last seen."""
-TOOL_EXPERIENCES: Final = 2_000
-"""Experiences of one space that hints are looked for in."""
 
 
 FILE = "SKILL.md"
@@ -293,30 +280,3 @@ def _regular_text(path: Path) -> str | SkipReason:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return SkipReason.NOT_TEXT
-
-
-@dataclass(frozen=True, slots=True)
-class ToolState:
-    """The registries by their id, and the experiences by theirs."""
-
-    registries: dict[str, AgentToolRegistrySnapshot]
-    experiences: dict[str, ToolExperience]
-
-
-NO_TOOLS = ToolState({}, {})
-
-
-async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
-    """Return the current state of tools in the space."""
-    registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
-    snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registries]
-    experiences = await store.scan(space, EXPERIENCES, limit=TOOL_EXPERIENCES)
-    return ToolState(
-        {one.registry_id: one for one in sorted(snapshots, key=lambda one: one.registry_id)},
-        {experience_id(document): ToolExperience.from_bytes(document.body) for document in experiences},
-    )
-
-
-def experience_id(document: Document, /) -> str:
-    """Return the memory id of a stored experience."""
-    return f"{ID_WORD}:{document.ref.key}"

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, Scalar
-from elytron_core.policy.ranking.query import filters_hold
+from elytron_core.policy.ranking.filters import filters_hold
 
 FIELDS: dict[str, Scalar] = {"team": "Red", "size": 3, "share": 0.5, "open": True, "note": None}
 C = ComparisonOperator
