@@ -32,7 +32,7 @@ from elytron_core.contracts.recall import RecallGate, RecallOutcome
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message
-from elytron_core.policy.ranking.injection import DOUBTFUL_CONTEXT, DOUBTFUL_FIRST, DOUBTFUL_FROM
+from elytron_core.policy.ranking.recall_gate import DOUBTFUL_CONTEXT, DOUBTFUL_FIRST, DOUBTFUL_FROM
 from elytron_core.scope import Scope
 
 SESSIONS: Final = Path(__file__).parent / "assistants_fit"

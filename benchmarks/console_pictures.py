@@ -22,7 +22,7 @@ import httpx
 import elytron
 from benchmarks.console import chromium
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_console.host import StorageReport
 from elytron_core.clock import FrozenClock, Instant, SystemClock
@@ -30,7 +30,7 @@ from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY, SPENDING, ModelUsage, SpendingHistory
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.maintenance import hold_call, settle_call
+from elytron_core.policy.spending_budget import hold_call, settle_call
 from elytron_core.policy.tools import with_fingerprints
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_http_shell.server import ServingSettings, served_http

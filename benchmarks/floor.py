@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.corpora import Corpus
-from elytron_index.structures.vectors import dot_products
+from elytron_index.structures.embeddings import dot_products
 
 _SCALE = 381
 K1, B = 1.2, 0.75

@@ -35,7 +35,7 @@ from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange, Store
 from elytron_http_shell.server import bound_socket, listening_address
-from elytron_store.engines import open_store
+from elytron_store.store_urls import open_store
 
 BODY = os.urandom(400)
 NODE_COUNTS = (1, 2, 4, 8)

@@ -15,7 +15,7 @@ from elytron.state.encoders import embed_texts
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index.lexicon.text_vectors import encoded_cosines, text_codes
-from elytron_index.search.vector_scan import LANGUAGES_SHARE
+from elytron_index.search.nearness import LANGUAGES_SHARE
 
 Floats = NDArray[np.float64]
 

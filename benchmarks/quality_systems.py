@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import elytron
 from benchmarks.quality_sets import Told, Turn
 from elytron_core.clock import instant
-from elytron_core.contracts.maintenance import EmbeddingOutcome
+from elytron_core.contracts.maintenance.embedding import EmbeddingOutcome
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId

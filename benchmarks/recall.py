@@ -29,7 +29,7 @@ import elytron
 from benchmarks.corpora import QUERIES, Corpus, Looked, corpus
 from benchmarks.floor import Floor
 from benchmarks.peers import Peer, peers_in
-from elytron_core.contracts.maintenance import EmbeddingOutcome
+from elytron_core.contracts.maintenance.embedding import EmbeddingOutcome
 from elytron_core.ids import SpaceId
 from elytron_index.lexicon.text_vectors import TextVectors
 

@@ -26,7 +26,7 @@ from benchmarks.growth import resident_bytes
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron_core import limits
 from elytron_core.clock import SystemClock
-from elytron_core.contracts.maintenance import EmbeddingOutcome
+from elytron_core.contracts.maintenance.embedding import EmbeddingOutcome
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Document, EntryDraft, JournalEntry, PutChange, Store
 from elytron_store import open_store

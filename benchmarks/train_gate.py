@@ -5,7 +5,7 @@
 First a linear model of prompts is fitted to the examples of `benchmarks/precision_data`, the questions of
 `benchmarks/sentences` but those that want something made, and the questions of the sets below; it is written into
 `elytron_index`. Then each of those sets is asked its questions and a share of the examples that ask nothing of memory,
-and the weights of `elytron_core.policy.ranking.injection` are printed. A prompt's margin is that of a model that it
+and the weights of `elytron_core.policy.ranking.recall_gate` are printed. A prompt's margin is that of a model that it
 did not teach. The numbers that ship are fitted with four conversations of LoCoMo beside the sets (--locomo). With
 --embedder only the weights for it are fitted and printed, which may be without `long`, whose texts take a quarter of
 an hour to embed. Sets of which half is held out are taken by their half "fit";
@@ -35,7 +35,7 @@ from benchmarks.train_questions import FOREIGN, QUESTIONS, WRITTEN
 from elytron.recall import order, retrieval
 from elytron.recall.order import gate_signs
 from elytron_core.limits import PROJECTED_SCORE
-from elytron_core.policy.ranking.injection import GateSigns, GateWeights, clipped_margin, gate_features
+from elytron_core.policy.ranking.recall_gate import GateSigns, GateWeights, clipped_margin, gate_features
 from elytron_core.ports.models import Embedder
 from elytron_index import FoundCandidates
 from elytron_index.lexicon.classifiers import ASK_MODEL

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.linear_fit import Labelled, Pieces, Settings, fit, found_at, held_out, labelled, mark_of, pack
-from elytron_core.policy.ranking.query import QuestionLabel, question_forms
+from elytron_core.policy.ranking.question import QuestionLabel, question_forms
 from elytron_index.lexicon.classifiers import FOREIGN_QUESTION_MODEL, QUESTION_MODEL, LinearQuestionClassifier
 from elytron_index.lexicon.linear_model import WordTable
 

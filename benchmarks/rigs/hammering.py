@@ -20,7 +20,7 @@ import httpx
 
 from benchmarks.rigs.uploads import Outcome, Server
 from elytron_core.clock import SystemClock
-from elytron_store.engines import open_store
+from elytron_store.store_urls import open_store
 
 _CALLERS = 4
 _CALLS = 12

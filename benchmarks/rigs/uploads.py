@@ -36,7 +36,7 @@ from elytron_gateway.accounts import SPACE
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_http
-from elytron_store.engines import open_store
+from elytron_store.store_urls import open_store
 
 _TERMS = b"# Terms\n\nPayment is due in thirty days.\n"
 _ADDRESS = "address"

@@ -28,7 +28,7 @@ from elytron_core.planes.transcript import (
     TurnSource,
     turn_id,
 )
-from elytron_core.policy.host import default_profile
+from elytron_core.policy.platform.profiles import default_profile
 from elytron_core.policy.transcript import cut_transcript
 from elytron_core.scope import ConversationKey
 

@@ -20,7 +20,7 @@ from elytron_a2a_shell import MessageName, a2a_app
 from elytron_a2a_shell.peers import A2A_UPLOADS_EACH
 from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.planes.space import PrincipalKind

@@ -8,7 +8,7 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron.state import spaces
+from elytron.state import change_lines
 from elytron_adapter.access_keys import (
     ACCESS_CACHE_MS,
     ACCESS_USED_EVERY_MS,
@@ -24,7 +24,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureTarget
 from elytron_store.engine import PassingStore
 
@@ -261,7 +261,7 @@ async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: Ac
 async def test_a_store_whose_keys_always_change_meanwhile_is_a_conflict(
     runtime: MemoryRuntime, keys: AccessKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spaces, "RACES", 3)
+    monkeypatch.setattr(change_lines, "RACES", 3)
     named = AccessKeyRequest(id=(await user(keys)).access.id)
 
     async def overtaken(batch: Batch, /) -> CommitReceipt:

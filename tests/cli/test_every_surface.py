@@ -24,7 +24,7 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
-from elytron_cli.server.extras import SurfaceOptions, console_host, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, console_host, open_surfaces
 from elytron_console.sessions import ROOT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds

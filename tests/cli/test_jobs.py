@@ -9,7 +9,7 @@ from tests.models.streams import chat
 from tests.sdk.turns import item, items, request
 
 import elytron as sdk
-from elytron_core.contracts.maintenance import ExtractionMethod
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod
 
 BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
 """It asks for a longer wait than any, so it is not asked again."""

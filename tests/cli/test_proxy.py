@@ -17,7 +17,7 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings
 

@@ -9,7 +9,7 @@ from tests.cli.conftest import CommandLine
 
 import elytron as sdk
 from elytron_core.ids import SpaceId
-from elytron_core.policy.host import profile_snapshot
+from elytron_core.policy.platform.capabilities import profile_snapshot
 from elytron_core.ports.store import DocumentRef, ErasureTarget
 from elytron_core.profiles import ProfileName
 

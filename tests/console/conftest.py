@@ -13,7 +13,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_core.planes.space import PrincipalKind
 

@@ -10,7 +10,7 @@ from tests.proxy.proxy_setup import PATHS, asked
 from tests.transports.nodes import skip_over_nodes
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings

@@ -26,7 +26,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.planes.tools import AgentToolRegistrySnapshot

@@ -8,7 +8,7 @@ from tests.transports.serving import served
 
 import elytron
 from elytron import MemoryInspectionRequest
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Route
 from tests.console.conftest import HOST, Watched, browser_page, make_agent
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.contracts.recall import VectorUse

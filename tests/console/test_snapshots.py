@@ -10,7 +10,7 @@ from tests.console.test_pages import remember
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 
 pytestmark = pytest.mark.anyio
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from elytron_core.policy import privacy, time_ranges, tools
+from elytron_core.policy import redaction, tools
 from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.privacy import BEGINNING, WITHIN
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.sections import escape_line, escape_links
-from elytron_core.policy.ranking import excerpts, query
+from elytron_core.policy.ranking import excerpts, question, time_ranges
+from elytron_core.policy.redaction import BEGINNING, WITHIN
 from elytron_core.policy.skills import read_skill_file
 from elytron_core.text import similarity
 from elytron_core.text.analyser import TextAnalyser
@@ -26,7 +26,7 @@ LEAST_S = 0.008
 TRIES = 3
 
 RULES: dict[str, Callable[[str], object]] = {
-    "scrub": privacy.scrub_secrets,
+    "scrub": redaction.scrub_secrets,
     "strip_own_output": own_output.strip_own_output,
     "own_words": own_output.own_words,
     "escape": escape_line,
@@ -45,7 +45,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "terms": lambda text: TextAnalyser().terms(text),
     "skill_file": read_skill_file,
     "anchor_in": lambda text: time_ranges.anchor_in(text, text.lower()),
-    "without_asking": lambda text: query.without_asking(text, text.lower()),
+    "without_asking": lambda text: question.without_asking(text, text.lower()),
 }
 PARTS = (
     "-----BEGIN PRIVATE KEY----- a-",
@@ -111,7 +111,7 @@ def test_a_rule_takes_time_linear_in_a_hostile_text(name: str) -> None:
 def test_each_form_of_a_key_takes_time_linear_in_its_own_beginnings() -> None:
     hints = [*BEGINNING, *WITHIN]
     assert is_linear(
-        privacy.scrub_secrets,
+        redaction.scrub_secrets,
         lambda size: "".join(f" {hint}" * (size // len(hints) // (len(hint) + 1)) for hint in hints),
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.planes.embedding import VectorSet, check_of, check_to_hex, check_to_signed, vector_set
-from elytron_core.policy.ranking.query import encoder_query
+from elytron_core.policy.ranking.question import encoder_query
 
 
 def test_a_stored_vector_comes_back_with_length_1() -> None:

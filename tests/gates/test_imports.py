@@ -102,7 +102,7 @@ def test_commands_load_no_more_than_they_need(
 
 _SERVER = """
 import asyncio, sys
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from tests.transports.serving import served
 
 async def serve():

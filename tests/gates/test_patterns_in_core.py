@@ -9,7 +9,7 @@ from tests.gates.tree import files, nodes, shown
 LINES = 40
 _PATTERN = re.compile(r"\\[bswdSWD(.?|\[\]]|\(\?[:!=<P]|\]\*|\[\^|\|[^|]+\|")
 """What a text has in it that is a regular expression: an escape, a group, a class, or two bars."""
-FORMATS = {"packages/core/elytron_core/policy/privacy.py"}
+FORMATS = {"packages/core/elytron_core/policy/redaction.py"}
 """Formats of secrets are no phrasing."""
 
 

@@ -25,7 +25,7 @@ MANY_PARAMETERS = {
     "elytron_cli/commands/servers/server.py: proxy_command": "the options of a command",
     "elytron_gateway/resources.py: __init__": "the parts that a server joins",
     "elytron_http_shell/server.py: create_app": "a call of hosts",
-    "elytron_store/engines.py: open_store": "a call of hosts",
+    "elytron_store/store_urls.py: open_store": "a call of hosts",
     "elytron_store/sqlite/store.py: open": "a call of hosts",
 }
 """Functions of the product with more parameters, and why. This list only shrinks."""

@@ -9,7 +9,7 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.evidence import TrustLevel
 from elytron_gateway import wire

@@ -11,7 +11,7 @@ from tests.gateway.everos import EverOs
 
 import elytron
 from elytron_adapter.access_keys import DevelopmentCallers
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId

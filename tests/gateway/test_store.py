@@ -30,8 +30,8 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
-from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore
+from elytron_store.store_urls import open_store
 
 pytestmark = pytest.mark.anyio
 

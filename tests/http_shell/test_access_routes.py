@@ -6,7 +6,7 @@ from tests.http_shell.conftest import Keys, bearer
 from tests.transports.nodes import skip_over_nodes
 
 from elytron import MemoryRuntime
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core import limits
 from elytron_http_shell import create_app
 

@@ -11,7 +11,7 @@ import pytest
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 

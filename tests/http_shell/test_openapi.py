@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
 from elytron_adapter.envelope import FAILURES
-from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.maintenance.maintenance import PUTTING_OFF
 from elytron_core.scope import Scope
 from elytron_http_shell.description import OPENAPI_BYTES
 

@@ -17,7 +17,7 @@ from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.envelope import FAILURES, Envelope, QueuedAnswer, reject_error
 from elytron_core import limits
-from elytron_core.contracts.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_core.model import Value
 from elytron_core.planes.jobs import JobId

@@ -15,8 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from elytron.registry import OPERATIONS
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.open_streams import StreamGuard
+from elytron_core.contracts.events import CloseCode, StreamKind
 from elytron_core.errors import Unauthorized
-from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.events import ServerStreams, StreamBounds

@@ -4,7 +4,7 @@ import pytest
 from tests.index.corpora import fresh
 from tests.index.test_query_signals import unit
 
-from elytron_core.policy.time_ranges import TimeSpan
+from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
 from elytron_index import FoundCandidates, IndexQuery, SearchUnit
 from elytron_index.lexicon.text_vectors import is_rare_word

@@ -14,7 +14,7 @@ from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.lexicon import terms
 from elytron_index.query import FoundCandidates
-from elytron_index.search import max_score, space_search, vector_scan
+from elytron_index.search import max_score, nearness, space_search
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
 
@@ -124,10 +124,10 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
     monkeypatch.setattr(space_search, "_POOL", 16)
     query = IndexQuery("", limit=3, vector=("m", asked), filters=UnitFilters(tags_any=tags))
     plain = index.search(query)
-    monkeypatch.setattr("elytron_index.search.vector_scan._MANY", 256)
-    monkeypatch.setattr("elytron_index.search.vector_scan._SAMPLED", 30)
+    monkeypatch.setattr("elytron_index.search.nearness._MANY", 256)
+    monkeypatch.setattr("elytron_index.search.nearness._SAMPLED", 30)
     sampled = index.search(query)
-    monkeypatch.setattr(vector_scan, "likely_edge", never_reached)
+    monkeypatch.setattr(nearness, "likely_edge", never_reached)
     missed = index.search(query)
 
     assert plain == sampled == missed

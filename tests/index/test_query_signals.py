@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.index.corpora import ANALYSER, fresh
 
-from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.question import AnswerOwner
+from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.policy.ranking.weights import SignalWeights
-from elytron_core.policy.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.traits import TextTrait
 from elytron_index import Bm25Parameters, IndexQuery, SearchUnit, UnitCandidate

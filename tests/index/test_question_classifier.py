@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core.policy.ranking.query import QuestionLabel
+from elytron_core.policy.ranking.question import QuestionLabel
 from elytron_index.lexicon.classifiers import LinearQuestionClassifier
 
 SENTENCES = Path(__file__).parents[2] / "benchmarks" / "sentences"

@@ -13,7 +13,7 @@ from tests.index.corpora import ANALYSER, ASKED, DAY_MS, HISTORIES, QUERIES, bui
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.time_ranges import TimeSpan
+from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.space_index import SpaceIndex

@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.transports.serving import Served, served
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.space import PrincipalKind

@@ -11,7 +11,7 @@ from tests.sdk.kill_points import compacting, exit_code
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime
 from elytron.journal.upkeep import EntrySums, compact_space
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron.transfer.migration import migrate_store
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspection import HeadStanding

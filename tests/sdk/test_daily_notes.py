@@ -9,7 +9,7 @@ import elytron
 from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import NoteDraft, NotesWrite
-from elytron_core.contracts.maintenance import MemoryMaintainRequest, PassOutcome
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest, PassOutcome
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.planes.jobs import MaintenancePass
 

@@ -11,7 +11,7 @@ from tests.sdk.encoders import WordEmbedder
 import elytron
 from elytron.state.encoders import EMBED_PAUSE_MS, RuntimeEncoders
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintenance import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
+from elytron_core.contracts.maintenance.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import (
     ElytronError,

@@ -8,7 +8,7 @@ from tests.sdk.turns import answering, finish, item, items
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.maintenance.maintenance import (
     CommitStatus,
     ExtractionMethod,
     MaintenanceRefusal,

@@ -12,8 +12,8 @@ from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
 from elytron.journal.follower import AnnouncingStore, StoreJournals, entry_pages, inner_store
 from elytron.journal.upkeep import compact_space
 from elytron_core import limits
+from elytron_core.contracts.events import EventAction, EventGap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
-from elytron_core.events import EventAction, EventGap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import StoreCapabilities

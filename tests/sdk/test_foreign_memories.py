@@ -32,7 +32,7 @@ from elytron.importers.message_shape import ImportedMessage, OmissionReason
 from elytron_core.clock import DAY_MS, FrozenClock, instant
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole, TrustLevel
-from elytron_core.policy.imports import ENDED_AT
+from elytron_core.policy.imported_messages import ENDED_AT
 from elytron_core.scope import ConversationKey
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from elytron import (
     MemorySpaceExportRequest,
     MemoryWriteRequest,
 )
-from elytron.state import spaces
+from elytron.state import change_lines
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
@@ -181,7 +181,7 @@ async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(
 async def test_who_is_never_left_alone_is_told_so(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spaces, "RACES", 5)
+    monkeypatch.setattr(change_lines, "RACES", 5)
     home = await fact(memory, "home", "Ada lives in Porto")
     turn = (await memory.add("the first word")).ids[0]
 

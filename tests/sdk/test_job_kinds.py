@@ -12,7 +12,8 @@ import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker
-from elytron.jobs.queue import QUEUE_REF, BackgroundTask, claim_job, schedule_job
+from elytron.jobs.background import BackgroundTask
+from elytron.jobs.queue import QUEUE_REF, claim_job, schedule_job
 from elytron_agent.service.agent_service import JobService
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant

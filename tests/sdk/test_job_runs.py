@@ -15,18 +15,18 @@ from elytron.jobs.queue import claim_job, read_queue
 from elytron.models import ScriptedModel
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintenance import (
-    ExtractionMethod,
+from elytron_core.contracts.maintenance.jobs import (
     JobCancelRequest,
     JobListRequest,
     JobRetryRequest,
     JobRunRequest,
     WorkHealth,
 )
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod
 from elytron_core.errors import ModelRefused, ModelUnavailable, NotFound
 from elytron_core.ids import SeededIds
 from elytron_core.planes.jobs import JOB_LEASE_MS, JobState
-from elytron_core.policy.maintenance import JOB_WAIT_MS
+from elytron_core.policy.job_states import JOB_WAIT_MS
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -137,13 +137,13 @@ async def test_many_workers_share_the_jobs_and_do_each_once(store: MemoryStore, 
 async def test_a_full_queue_takes_no_more_and_maintain_finds_what_was_left(
     store: MemoryStore, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elytron_core.policy.maintenance.JOBS_ACTIVE", 1)
+    monkeypatch.setattr("elytron_core.policy.job_states.JOBS_ACTIVE", 1)
     memory = await opened(store, clock, towns(2), ids=SeededIds())
     await finish(memory, "t0", said(0), scope=talk("a"))
     left = await finish(memory, "t1", said(1), scope=talk("b"))
     assert left.job is None
     assert {outcome.reason for outcome in left.maintenance if outcome.status == "failed"} == {"queue_full"}
-    from elytron_core.contracts.maintenance import MemoryMaintainRequest
+    from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 
     found = await memory.maintain(MemoryMaintainRequest(scope=talk("b")))
     assert found.turns == 1

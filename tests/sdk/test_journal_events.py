@@ -7,8 +7,8 @@ import pytest
 import elytron
 from elytron.journal.follower import event_of
 from elytron_core.clock import FrozenClock
+from elytron_core.contracts.events import JournalEvent
 from elytron_core.contracts.inspection import MemoryInspectionRequest
-from elytron_core.events import JournalEvent
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import COLLECTIONS, plane_of
 from elytron_store.memory import MemoryStore

@@ -13,7 +13,7 @@ from tests.sdk.told import believe, learn, texts
 import elytron
 from elytron.erasure.erasure_mark import end_erasing, erasing_places, erasing_put
 from elytron.registry.operations import OPERATIONS, by_name
-from elytron.state.spaces import ERASING, REF
+from elytron.state.space_records import ERASING, REF
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, StoreCorrupt, StoreFull, StoreUnavailable

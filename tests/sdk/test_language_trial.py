@@ -9,7 +9,7 @@ from tests.sdk.encoders import WordEmbedder
 
 import elytron
 from elytron.indexing.units import CHOICE
-from elytron_core.contracts.maintenance import MemoryEmbedRequest, ModelSwitchRequest
+from elytron_core.contracts.maintenance.embedding import MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import ModelRefused
 from elytron_core.ids import SpaceId

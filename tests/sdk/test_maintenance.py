@@ -11,7 +11,7 @@ from elytron.factory import RuntimeOpening
 from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock, Instant, format_instant
 from elytron_core.contracts.continuity import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.maintenance.maintenance import (
     ExtractionMethod,
     MaintenanceRefusal,
     MemoryMaintainRequest,
@@ -25,7 +25,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.continuity import ExecutionStatus
 from elytron_core.planes.facts import FactKind
 from elytron_core.planes.jobs import MaintenancePass
-from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.policy.spending_budget import SpendingBudget
 from elytron_core.ports.models import LanguageModel, TextCompletion
 from elytron_core.profiles import ModeInput
 

@@ -11,7 +11,7 @@ from elytron.api.metadata_filters import filters_from, where_from
 from elytron_core.clock import instant
 from elytron_core.contracts.recall import RecallFilters, Scalar
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.ranking.query import filters_hold
+from elytron_core.policy.ranking.filters import filters_hold
 
 
 def leaf(name: str, comparison: str, value: int) -> dict[str, Any]:

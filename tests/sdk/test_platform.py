@@ -13,7 +13,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
 from elytron_core.ids import SeededIds
-from elytron_core.policy.host import EMBEDDED_SDK
+from elytron_core.policy.platform.profiles import EMBEDDED_SDK
 from elytron_core.ports.models import PromptMessage, TextCompletion
 from elytron_store.memory import MemoryStore
 

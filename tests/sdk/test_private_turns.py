@@ -9,7 +9,7 @@ import elytron
 from elytron.models import ScriptedModel
 from elytron.registry import OPERATIONS
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import SeededIds, SpaceId

@@ -19,10 +19,10 @@ from elytron import (
 )
 from elytron.models.scripted import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.policy.spending_budget import SpendingBudget
 
 pytestmark = pytest.mark.anyio
 TALK = (

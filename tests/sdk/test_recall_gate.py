@@ -21,7 +21,7 @@ from elytron_core.contracts.recall import AbsenceReason, NothingReason, RecallGa
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
 from elytron_core.planes.facts import FactKind, FactPrivacy
-from elytron_core.policy.ranking.injection import FIRST_LINES
+from elytron_core.policy.ranking.recall_gate import FIRST_LINES
 
 PACKAGES = ROOT / "packages"
 ASKED = {

@@ -9,7 +9,7 @@ import pytest
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts import facts, records
-from elytron_core.contracts.maintenance import ExtractionMethod, MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, MemoryMaintainRequest
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
 from elytron_core.planes.facts import FactPrivacy

@@ -23,6 +23,7 @@ from elytron.remote.memory import REMOTE_ATTEMPTS, RemoteConnecting
 from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.events import EventGap, GapReason, JournalEvent
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,
@@ -32,7 +33,6 @@ from elytron_core.errors import (
     Unreachable,
     Unsupported,
 )
-from elytron_core.events import EventGap, GapReason, JournalEvent
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from tests.transports.serving import served
 import elytron
 from elytron.remote.memory import rank_nodes
 from elytron_adapter.http.store import leases_of, node_host, node_surfaces
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.errors import InvalidInput, Unreachable, Unsupported
 from elytron_store.memory import MemoryStore
 

@@ -7,7 +7,7 @@ import pytest
 import elytron
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.maintenance import ExtractionMethod, MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused, PreconditionFailed, Unsupported
 from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.planes.records import copies_of_turn

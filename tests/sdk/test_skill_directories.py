@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.state.directories import (
+from elytron.state.skill_directories import (
     AGENT_SKILL_DEPTH,
     AGENT_SKILL_DIRS,
     AGENT_SKILL_FILE_BYTES,
@@ -72,7 +72,7 @@ def test_a_file_is_read_for_its_fingerprint_once_and_up_to_a_bound(
     (kept,) = seen
     seen[kept] = "as it was seen"
     assert scan_directories((tmp_path,), seen).skills[0].fingerprint != first
-    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_SCAN_BYTES", 2)
+    monkeypatch.setattr("elytron.state.skill_directories.AGENT_SKILL_SCAN_BYTES", 2)
     by_size = scan_directories((tmp_path,)).skills[0].fingerprint
     (folder / "scripts" / "fill").write_text("abd")
     assert scan_directories((tmp_path,)).skills[0].fingerprint == by_size
@@ -145,12 +145,12 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hold_anybody_up(tmp_path: Path) 
 def test_lists_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(4):
         put(tmp_path, f"s{at}", a="x", b="y", c="z")
-    monkeypatch.setattr("elytron.state.directories.AGENT_SKILLS", 2)
-    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_RESOURCES", 2)
+    monkeypatch.setattr("elytron.state.skill_directories.AGENT_SKILLS", 2)
+    monkeypatch.setattr("elytron.state.skill_directories.AGENT_SKILL_RESOURCES", 2)
     report = scan_directories((tmp_path,))
     assert [(skill.name, skill.resources) for skill in report.skills] == [("s0", {".": 2}), ("s1", {".": 2})]
     assert {one.reason for one in report.skipped} == {SkipReason.TOO_MANY}
-    monkeypatch.setattr("elytron.state.directories.AGENT_SKILL_ENTRIES", 5)
+    monkeypatch.setattr("elytron.state.skill_directories.AGENT_SKILL_ENTRIES", 5)
     assert len(scan_directories((tmp_path,)).skills) < 2
     assert SkipReason.TOO_MANY in skipped(tmp_path).values()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 import elytron
-from elytron.state import spaces
+from elytron.state import space_records
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_store.memory import MemoryStore
@@ -21,12 +21,12 @@ class Counting(MemoryStore):
         self.records: list[SpaceId] = []
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
-        self.records += [space for ref in refs if ref == spaces.REF]
+        self.records += [space for ref in refs if ref == space_records.REF]
         return await super().get(space, refs)
 
 
 async def test_the_record_that_was_read_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spaces, "SPACES_KEPT", 2)
+    monkeypatch.setattr(space_records, "SPACES_KEPT", 2)
     store = Counting()
     async with elytron.open(store) as memory:
         for name in ("ada", "ben", "cyd"):

@@ -18,7 +18,7 @@ from elytron_core.ids import SeededIds, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.transcript import TURNS, Turn
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
-from elytron_core.scope import tag_form
+from elytron_core.tags import tag_form
 from elytron_integrations.integration_table import INTEGRATIONS
 
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistryRef
-from elytron_core.policy.host import profile_of
+from elytron_core.policy.platform.profiles import profile_of
 from elytron_core.profiles import ProfileName
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from tests.sdk.told import believe, learn
 from tests.sdk.transcripts import SUPPORT, bytes_below, commit, turn, view
 
 import elytron
-from elytron.state import spaces
+from elytron.state import change_lines
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds
@@ -179,7 +179,7 @@ async def test_a_deletion_that_was_broken_off_is_finished_by_asking_again(
 
 
 async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spaces, "RACES", 4)
+    monkeypatch.setattr(change_lines, "RACES", 4)
     await commit(memory)
     store_commit, lost = MemoryStore.commit, [True, True]
 
@@ -190,7 +190,7 @@ async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypat
 
     monkeypatch.setattr(MemoryStore, "commit", racing)
     assert (await turn(memory, "mask")).changed
-    lost.extend([True] * spaces.RACES)
+    lost.extend([True] * change_lines.RACES)
     with pytest.raises(Conflict):
         await turn(memory, "restore")
 

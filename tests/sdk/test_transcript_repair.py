@@ -11,7 +11,7 @@ from tests.sdk.transcripts import turn as lifecycle
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.ids import SeededIds, SpaceId, TurnId
 from elytron_core.planes.facts import FACTS, Fact, FactAuthority

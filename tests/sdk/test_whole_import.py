@@ -17,7 +17,7 @@ from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron.state import spaces
+from elytron.state import change_lines
 from elytron.transfer import bootstrap
 from elytron.transfer.bootstrap import RehearsalStore
 from elytron_core import limits
@@ -161,7 +161,7 @@ async def test_an_archive_is_not_parsed_in_the_event_loop(
 
 
 async def test_an_import_that_loses_every_race_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spaces, "RACES", 1)
+    monkeypatch.setattr(change_lines, "RACES", 1)
     shared = MemoryStore()
     meanwhile = Meanwhile(shared)
     async with elytron.open(meanwhile, space=ADA) as ours:

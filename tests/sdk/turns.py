@@ -6,7 +6,7 @@ from typing import Any
 
 from elytron.models import ScriptedModel
 from elytron.runtime import MemoryRuntime
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message

@@ -16,9 +16,9 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreCorrupt, StoreForeign, StoreRefused
 from elytron_core.ports.store import ErasureTarget, Store
-from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
+from elytron_store.store_urls import open_store
 from elytron_store.wrappers.object_blobs import ObjectBlobStore
 
 pytestmark = pytest.mark.anyio

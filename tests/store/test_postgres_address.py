@@ -3,8 +3,8 @@
 import pytest
 
 from elytron_core.errors import StoreUrlInvalid
-from elytron_store.engines import parse_url
 from elytron_store.postgres.address import POSTGRES_CONNECTIONS, PostgresAddress, parse_address
+from elytron_store.store_urls import parse_url
 
 SECRET = "postgresql://ada:tea-time@db.example:5432/memory?sslmode=require"
 

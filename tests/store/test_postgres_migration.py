@@ -14,7 +14,7 @@ from elytron_cli.app import elytron_group
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.engine import PassingStore
-from elytron_store.engines import open_store
+from elytron_store.store_urls import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import SequenceAhead
 from elytron_core.ids import RandomIds
 from elytron_http_shell import create_app
-from elytron_store.engines import open_store
+from elytron_store.store_urls import open_store
 
 pytestmark = pytest.mark.anyio
 PLACES = ("harbour", "station", "market", "library", "mill")

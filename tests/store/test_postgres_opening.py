@@ -25,7 +25,6 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ids import SpaceId
-from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.connections import connect_once
@@ -38,6 +37,7 @@ from elytron_store.postgres.tables import (
     transport_danger,
 )
 from elytron_store.sealed.providers import LocalKeys
+from elytron_store.store_urls import WhenMissing, open_store
 
 pytestmark = pytest.mark.anyio
 KEYS = LocalKeys({"k": bytes(range(32))}, current="k")

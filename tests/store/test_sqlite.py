@@ -40,7 +40,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureTarget, PutChange, RequireRevision
 from elytron_store import limits as store_limits
-from elytron_store.device_room import DeviceBounds
+from elytron_store.disk_reserve import DeviceBounds
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_library
 
@@ -83,7 +83,7 @@ async def test_commits_that_wait_together_share_a_flush(tmp_path: Path) -> None:
 
 async def test_a_group_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_limits, "GROUP_BYTES", 2_000)
-    monkeypatch.setattr("elytron_store.group_commit.GROUP_BATCHES", 8)
+    monkeypatch.setattr("elytron_store.commit_queue.GROUP_BATCHES", 8)
     seen = watched()
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=seen)
     before = seen.commits

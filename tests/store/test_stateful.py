@@ -41,8 +41,8 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.ports.store_checks import CheckReport
-from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
+from elytron_store.store_urls import open_store
 
 LONG = settings.default is not None and settings.default.max_examples > 100
 SPACES = st.sampled_from([SpaceId("ann"), SpaceId("anna"), SpaceId("\u00e4%/..")])

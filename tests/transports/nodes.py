@@ -20,7 +20,7 @@ from elytron_adapter.admission_control import FairPlaces
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_adapter.surface import Family
-from elytron_cli.server.extras import OptionalSurfaces
+from elytron_cli.server.optional_surfaces import OptionalSurfaces
 from elytron_http_shell import create_app
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_app
 

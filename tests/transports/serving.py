@@ -11,7 +11,7 @@ from tests.transports.nodes import opened_nodes, served_nodes
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.space import PrincipalKind

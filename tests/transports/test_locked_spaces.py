@@ -23,9 +23,9 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
+from elytron_core.contracts.events import StreamKind
 from elytron_core.errors import SpaceLocked
-from elytron_core.events import StreamKind
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.server import ERROR

@@ -12,7 +12,7 @@ from tests.gates.tree import ROOT, calls_of
 from tests.transports.serving import Served, served
 
 from elytron_adapter.access_keys import AccessKeys
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.errors import Unauthorized
 from elytron_core.planes.space import PrincipalKind
@@ -119,7 +119,7 @@ async def test_an_endpoint_is_shown_until_it_is_removed_and_has_no_password(serv
 
 
 async def test_a_path_whose_extra_is_missing_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_cli.server.extras.find_spec", Mock(return_value=None))
+    monkeypatch.setattr("elytron_cli.server.optional_surfaces.find_spec", Mock(return_value=None))
     async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
         for path, extra in (("/mcp", "mcp"), ("/a2a", "a2a")):
             answer = await client.post(path, json={})

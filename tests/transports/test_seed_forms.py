@@ -13,7 +13,7 @@ from tests.transports.openers import OPENERS
 from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind

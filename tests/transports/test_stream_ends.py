@@ -16,7 +16,7 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http import open_streams
 from elytron_adapter.surface import Route, Surface, build_surfaces, own_app
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId

@@ -14,7 +14,7 @@ from tests.transports.serving import served
 
 from elytron.registry import OPERATIONS
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.clock import Instant
 from elytron_core.model import Value, report_type
 from elytron_core.planes.space import PrincipalKind

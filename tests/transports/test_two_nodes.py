@@ -16,7 +16,7 @@ from tests.transports.nodes import known_at_once, served_nodes
 
 import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_cli.server.extras import SurfaceOptions, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings

@@ -22,7 +22,7 @@ from tests.models.fake_server import serving
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_proxy import ModelUpstream, ProxySettings

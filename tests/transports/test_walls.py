@@ -20,8 +20,8 @@ from websockets.asyncio.client import connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_cli.server.extras import SurfaceOptions
-from elytron_core.events import StreamKind
+from elytron_cli.server.optional_surfaces import SurfaceOptions
+from elytron_core.contracts.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet

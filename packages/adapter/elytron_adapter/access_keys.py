@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.secrets.credential_key import WAY_OUT, derived_token
-from elytron.state.spaces import retry_lost_races
+from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.sessions import removed_sessions
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits, strict_json

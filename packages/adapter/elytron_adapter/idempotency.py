@@ -21,11 +21,11 @@ from elytron.journal.follower import WRITER
 from elytron.memories.lookup import READS, demanding_context, version_of
 from elytron.registry import AnyOperation, RepeatGuard
 from elytron.runtime import MemoryRuntime
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, Envelope, QueuedAnswer
 from elytron_core import limits, strict_json
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.maintenance.maintenance import PUTTING_OFF
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import (
     Conflict,

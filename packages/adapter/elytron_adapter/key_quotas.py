@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from elytron.context import OperationContext
-from elytron.state.spaces import retry_lost_races
+from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.spaces import retry_lost_races
+from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core.clock import Instant
 from elytron_core.planes.space import SESSIONS, BrowserSession, SpaceRecord

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Iterable
 
 from elytron.context import OperationContext
-from elytron.state.spaces import REF, opening_changes, retry_lost_races
+from elytron.state.change_lines import retry_lost_races
+from elytron.state.space_records import REF, opening_changes
 from elytron_core.errors import Conflict
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import SpaceRecord

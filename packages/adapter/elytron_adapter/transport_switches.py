@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from elytron.context import OperationContext
-from elytron.state.spaces import retry_lost_races
+from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.errors import ElytronError, StoreUnavailable, TransportOff

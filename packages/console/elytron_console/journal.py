@@ -9,15 +9,15 @@ from elytron.documents.planes import by_plane
 from elytron.jobs.queue import work_of
 from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
-from elytron.state.spaces import read_heads
+from elytron.state.conversation_heads import read_heads
 from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.events import JournalEvent
 from elytron_core.contracts.inspection import ConversationSummary
-from elytron_core.contracts.maintenance import WorkHealth
+from elytron_core.contracts.maintenance.jobs import WorkHealth
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import ElytronError
-from elytron_core.events import JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of

@@ -3,14 +3,14 @@
 from typing import Final
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import spent_on
+from elytron.jobs.spending_budget import spent_on
 from elytron_adapter.call_figures import CallFigures
 from elytron_console import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.jobs import NOTHING, ModelUsage
-from elytron_core.policy.maintenance import SpendingBudget, day_of, spent_today
+from elytron_core.policy.spending_budget import SpendingBudget, day_of, spent_today
 
 SPENDING_SPACES: Final = 50
 """Spaces in the list of those that used the most of models."""

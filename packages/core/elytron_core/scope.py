@@ -1,16 +1,14 @@
 """Scope of a call: whose memory it uses, which part of the host's world, and fields shared by requests and reports."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, ValidationInfo, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import NAME_PATTERN, SpaceId
 from elytron_core.model import OperationRequest, ReportT_co, Value
-from elytron_core.text import similarity
 
 SEQUENCE_MAX: Final = 2**53
 """Bound of a `min_sequence`."""
@@ -30,29 +28,6 @@ class OpaqueId:
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=NAME_PATTERN)]
 """One to `limits.NAME_CHARS` printable characters without outer white space."""
 
-
-def tag_form(tag: str, /) -> str:
-    """Return the normal form of `tag` for comparison: case, width and white space do not count."""
-    return similarity.plain_text(tag)[: limits.NAME_CHARS].rstrip()
-
-
-def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
-    """Return the normal form of each tag once, without invisible ones."""
-    return tuple(dict.fromkeys(form for tag in tags if (form := tag_form(tag))))
-
-
-def _trim_id(value: object) -> object:
-    return value.strip() if isinstance(value, str) else value
-
-
-def _id_form(value: object) -> object:
-    return tag_form(value) if isinstance(value, str) else value
-
-
-Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trim_id)], ...], Field(max_length=limits.TAGS)]
-"""Tags to store. They are normalised after admission, which recognises some credentials by their capitals."""
-TagFilter = Annotated[tuple[Annotated[Name, BeforeValidator(_id_form)], ...], Field(max_length=limits.FILTER_VALUES)]
-"""Tags in a filter, normalised."""
 
 Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from elytron.context import OperationContext
 from elytron.secrets.credential_key import WAY_OUT
 from elytron.secrets.user_spaces import USER_TAG
-from elytron.state.spaces import RACES, LostRaces, retry_lost_races
+from elytron.state.change_lines import RACES, LostRaces, retry_lost_races
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.system_documents import record_of
 from elytron_core import strict_json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
-from elytron.state.spaces import retry_lost_races
+from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.system_documents import record_of
 from elytron_core import limits
 from elytron_core.errors import (

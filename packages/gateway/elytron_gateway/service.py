@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Self
 
-from elytron.jobs.queue import BackgroundTask
+from elytron.jobs.background import BackgroundTask
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.system_documents import record_of

@@ -31,7 +31,7 @@ from elytron_adapter.http.responses import (
 )
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces
 from elytron_core import limits
-from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.maintenance.maintenance import PUTTING_OFF
 from elytron_http_shell.operations import path_of
 from elytron_http_shell.schemas import ANSWERS, PROBLEM, REF, REQUESTS, brief_schemas
 from elytron_http_shell.telemetry import ServerMetrics

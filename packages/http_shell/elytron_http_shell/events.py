@@ -41,9 +41,9 @@ from elytron_adapter.http.responses import principal_of, problem_document, reque
 from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Route, Surface, build_surfaces, own_app
 from elytron_core import limits
+from elytron_core.contracts.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope, own_space
 

@@ -27,7 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import EventDict
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import apart_from_others, work_of
+from elytron.jobs.background import apart_from_others
+from elytron.jobs.queue import work_of
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.http.requests import heads_of
 from elytron_adapter.http.responses import ERROR_KEY
@@ -36,7 +37,7 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError, MissingExtra
 from elytron_core.ids import is_id
 from elytron_core.planes.jobs import JobState
-from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_core.policy.redaction import is_suspect, scrub_secrets
 from elytron_core.ports.store import queued_spaces
 
 LOG_TEXTS_KNOWN: Final = 1_024

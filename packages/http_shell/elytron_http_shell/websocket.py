@@ -36,8 +36,7 @@ from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
 from elytron_adapter.surface import Route, Surface, SurfaceProtocol, build_surfaces, own_app
 from elytron_core import limits, strict_json
-from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
-from elytron_core.events import (
+from elytron_core.contracts.events import (
     CloseCode,
     ErrorEvent,
     EventGap,
@@ -50,6 +49,7 @@ from elytron_core.events import (
     StreamKind,
     SubscriptionPhase,
 )
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.model import invalid_input
 from elytron_core.scope import own_space
 from elytron_http_shell.events import (

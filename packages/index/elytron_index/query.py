@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from elytron_core.contracts.recall import Where
-from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.question import AnswerOwner
+from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.policy.ranking.weights import STANDARD, SignalWeights
-from elytron_core.policy.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.traits import TextTrait
 

@@ -29,7 +29,7 @@ from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_turn
 from elytron_core.planes.transcript import Message, OpaqueItem
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
 

@@ -21,7 +21,7 @@ from elytron_core.contracts.recall import MemoryRecallReport, RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Request, Value
-from elytron_core.scope import Tags
+from elytron_core.tags import Tags
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -22,7 +22,7 @@ from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
 from elytron_core.planes import candidates
-from elytron_core.policy.host import profile_snapshot
+from elytron_core.policy.platform.capabilities import profile_snapshot
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_core.text import similarity

@@ -25,7 +25,7 @@ from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.model import Value
-from elytron_core.policy.host import profile_of
+from elytron_core.policy.platform.profiles import profile_of
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
 from elytron_core.profiles import ProfileName

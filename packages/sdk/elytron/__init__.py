@@ -25,7 +25,10 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.contracts.control": "*",
         "elytron_core.contracts.facts": "*",
         "elytron_core.contracts.inspection": "*",
-        "elytron_core.contracts.maintenance": "*",
+        "elytron_core.contracts.maintenance.embedding": "*",
+        "elytron_core.contracts.maintenance.jobs": "*",
+        "elytron_core.contracts.maintenance.journal_compaction": "*",
+        "elytron_core.contracts.maintenance.maintenance": "*",
         "elytron_core.contracts.projection": "*",
         "elytron_core.contracts.recall": "*",
         "elytron_core.contracts.records": "*",
@@ -57,7 +60,7 @@ __getattr__, __dir__ = lazy_exports(
             "HostRefVisibility Message MessageAttribute OpaqueItem ToolObservation TranscriptEvidenceRef "
             "TurnDelivery TurnOrigin TurnSource"
         ),
-        "elytron_core.policy.maintenance": "SpendingBudget",
+        "elytron_core.policy.spending_budget": "SpendingBudget",
         "elytron_core.policy.tools": "with_fingerprints",
         "elytron_core.profiles": "HostRoom MemoryPressure ModeInput ProfileName",
         "elytron_core.scope": "Scope",

@@ -15,7 +15,10 @@ from elytron_core.contracts.continuity import *
 from elytron_core.contracts.control import *
 from elytron_core.contracts.facts import *
 from elytron_core.contracts.inspection import *
-from elytron_core.contracts.maintenance import *
+from elytron_core.contracts.maintenance.embedding import *
+from elytron_core.contracts.maintenance.jobs import *
+from elytron_core.contracts.maintenance.journal_compaction import *
+from elytron_core.contracts.maintenance.maintenance import *
 from elytron_core.contracts.projection import *
 from elytron_core.contracts.recall import *
 from elytron_core.contracts.records import *
@@ -84,7 +87,7 @@ from elytron_core.planes.transcript import TranscriptEvidenceRef as TranscriptEv
 from elytron_core.planes.transcript import TurnDelivery as TurnDelivery
 from elytron_core.planes.transcript import TurnOrigin as TurnOrigin
 from elytron_core.planes.transcript import TurnSource as TurnSource
-from elytron_core.policy.maintenance import SpendingBudget as SpendingBudget
+from elytron_core.policy.spending_budget import SpendingBudget as SpendingBudget
 from elytron_core.policy.tools import with_fingerprints as with_fingerprints
 from elytron_core.profiles import HostRoom as HostRoom
 from elytron_core.profiles import MemoryPressure as MemoryPressure

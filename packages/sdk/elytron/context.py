@@ -9,10 +9,13 @@ from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.directories import SkillDirs
+from elytron.state.change_lines import ChangeLines
+from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.losses import StoreLosses
-from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
+from elytron.state.recent_use import FactUses, LastBlocks, LastConversations
+from elytron.state.skill_directories import SkillDirs
+from elytron.state.space_records import SpaceRecords
 from elytron.state.stored_messages import ImportedMessages
 from elytron_core.clock import Clock, Instant
 from elytron_core.contracts.inspection import CapabilityPolicy
@@ -20,8 +23,8 @@ from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, IdSource, SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import FactReader
-from elytron_core.policy.host import default_profile
-from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.policy.platform.profiles import default_profile
+from elytron_core.policy.spending_budget import SpendingBudget
 from elytron_core.ports.models import (
     AskClassifier,
     Embedder,

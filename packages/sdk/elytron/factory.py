@@ -17,10 +17,11 @@ from elytron.journal.follower import AnnouncingStore
 from elytron.runtime import MemoryRuntime, RuntimeEntering, SyncMemoryRuntime
 from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.directories import SkillDirs
+from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.losses import StoreLosses
-from elytron.state.spaces import HeadCache, SpaceRecords
+from elytron.state.skill_directories import SkillDirs
+from elytron.state.space_records import SpaceRecords
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.inspection import CapabilityPolicy
@@ -28,15 +29,15 @@ from elytron_core.errors import InvalidInput, StoreForeign
 from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.host import named_profile
-from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.policy.platform.profiles import named_profile
+from elytron_core.policy.spending_budget import SpendingBudget
 from elytron_core.ports.models import AskClassifier, Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing, WriteDurability, open_store
-from elytron_store.engines import parse_url
 from elytron_store.secret.store import SecretStore
+from elytron_store.store_urls import parse_url
 
 DEFAULT_SPACE = "default"
 _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.journal.upkeep import compact_space
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
     MemoryTranscriptCommitRequest,
@@ -26,8 +26,8 @@ from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.platform.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.ports.store import Store
 from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import ClipReason, FutureClaims, OpaqueId, ReportClip

@@ -20,7 +20,7 @@ from elytron.writes.records import (
     record_ref,
     records_below,
 )
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.records import RecordPutRequest
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
@@ -35,7 +35,7 @@ from elytron_core.planes.records import RUNTIME_RECORDS, BoundedJson, Record, is
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.admission.own_output import is_own_output, json_texts
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.ports.store import Document, DocumentRef, ErasureTarget
 from elytron_core.scope import Scope
 

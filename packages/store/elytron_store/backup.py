@@ -13,10 +13,10 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt, StoreFailed, StoreMissing, StoreUnavailable, Unsupported
 from elytron_core.ports.store import Store
 from elytron_core.ports.store_checks import CheckReport
-from elytron_store.engines import StoreAddress, parse_url
 from elytron_store.file.disk import create_file, make_folder, try_lock
 from elytron_store.manifest import StoreManifest, is_folder, is_there
 from elytron_store.private_files import replace_file, sync_path
+from elytron_store.store_urls import StoreAddress, parse_url
 
 _LOCK = "lock"
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")

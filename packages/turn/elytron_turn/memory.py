@@ -12,7 +12,11 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import ExtractionMethod, MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import (
+    ExtractionMethod,
+    MemoryFinalizeTurnReport,
+    MemoryFinalizeTurnRequest,
+)
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest, SectionName
 from elytron_core.contracts.recall import (
     MemoryRecallReport,

@@ -26,7 +26,7 @@ from elytron_core.ids import SYSTEM_SPACE, RandomIds, SpaceId
 from elytron_core.planes.gateway import USERS, GatewayUser
 from elytron_core.planes.space import SPACE, PrincipalKind, SpaceRecord
 from elytron_core.policy.credentials import CREDENTIAL_FORMATS
-from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_core.policy.redaction import is_suspect, scrub_secrets
 from elytron_core.ports.store import scan_documents
 from elytron_core.strict_json import keyed_tag
 from elytron_gateway.accounts import derived_user_key

@@ -25,7 +25,7 @@ from elytron_core import limits as core_limits
 from elytron_core.clock import FrozenClock, Instant, format_instant
 from elytron_core.errors import LimitExceeded, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.policy import maintenance
+from elytron_core.policy import job_states
 
 pytestmark = pytest.mark.anyio
 SPACE = SpaceId("ada")
@@ -92,12 +92,12 @@ async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_re
         context = user.memory.context
         job = await find_job(context, SPACE, KIND, job_name(made.id, made.next_due or AT))
         assert job is not None
-        await move_job(context, SPACE, job.id, lambda each: maintenance.cancel_job(each, at=AT))
+        await move_job(context, SPACE, job.id, lambda each: job_states.cancel_job(each, at=AT))
         (given_up,) = await repository.repair()
         await repository.give_up(given_up, made.next_due or AT, is_done=False)
         (failed, completed) = sorted((each.stored for each in await repository.list()), key=lambda each: each.completed)
         assert not await repository.repair()
-    assert (failed.failed, failed.state, failed.runs[0].error) == (1, ScheduleState.OVER, maintenance.NEVER_ENDED)
+    assert (failed.failed, failed.state, failed.runs[0].error) == (1, ScheduleState.OVER, job_states.NEVER_ENDED)
     assert (completed.completed, completed.failed) == (1, 0)
 
 

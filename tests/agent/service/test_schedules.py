@@ -14,7 +14,7 @@ from elytron_adapter.dispatch import acting_as
 from elytron_agent import WebResult, limits
 from elytron_agent.loop.tools import Freshness
 from elytron_core.clock import FrozenClock, Instant, format_instant
-from elytron_core.contracts.maintenance import JobListRequest
+from elytron_core.contracts.maintenance.jobs import JobListRequest
 from elytron_core.scope import Scope
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from tests.agent.service.served import ServedUser, said
 from tests.models.fake_server import serving
 from tests.transports.serving import served as served_over
 
-from elytron_cli.server.extras import SurfaceOptions
+from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio

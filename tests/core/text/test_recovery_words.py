@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_core.policy.redaction import is_suspect, scrub_secrets
 from elytron_core.text.recovery_words import english_words, recovery_spans, words_of
 
 KEY = words_of(bytes(range(100, 116)))

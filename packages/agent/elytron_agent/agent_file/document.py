@@ -20,7 +20,7 @@ from elytron_core.clock import Instant, instant
 from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value, invalid_input
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 
 FILE_ELEMENTS: Final = 2_000
 FILE_MESSAGES: Final = 20_000

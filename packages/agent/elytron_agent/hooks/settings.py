@@ -10,7 +10,7 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.session import SessionHash, checked_project
 from elytron_core.clock import Clock
-from elytron_core.contracts.maintenance import ExtractionMethod
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.limits import PAGE_MAX, URI_CHARS

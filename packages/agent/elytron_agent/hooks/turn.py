@@ -36,7 +36,7 @@ from elytron_agent.hooks.window import (
     reference_items,
 )
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.maintenance.maintenance import (
     CommitStatus,
     ExtractionMethod,
     MemoryFinalizeTurnReport,

@@ -29,7 +29,7 @@ from elytron_agent.hooks.settings import FailurePolicy, HookSession, HookSetting
 from elytron_agent.hooks.tree import MemoryTree
 from elytron_agent.hooks.turn import HookContext, HookCounts, HookMetrics, TurnRecord, figures_of
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
 from elytron_core.ids import IdSource, RandomIds
 from elytron_core.ports.chat import ChatModel

@@ -13,7 +13,7 @@ from elytron_agent.runs.source import AgentParts
 from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExchange
 from elytron_core.errors import AlreadyExists, ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.ports.chat import Message
 from elytron_turn.sizes import window_of
 

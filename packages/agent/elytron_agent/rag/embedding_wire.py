@@ -10,7 +10,8 @@ from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
 from elytron_core.planes.transcript import Metadata
-from elytron_core.scope import Name, TagFilter, Tags
+from elytron_core.scope import Name
+from elytron_core.tags import TagFilter, Tags
 
 RESULTS_DEFAULT: Final = 5
 RESULTS_MAX: Final = 20

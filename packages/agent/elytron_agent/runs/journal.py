@@ -29,7 +29,7 @@ from elytron_agent.runs.thread_notes import (
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed, TurnConflict
 from elytron_core.ids import TurnId
 from elytron_core.model import Value

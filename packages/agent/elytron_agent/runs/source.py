@@ -17,7 +17,7 @@ from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core import limits as core_limits
 from elytron_core.clock import Clock
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.evidence import EvidenceRole

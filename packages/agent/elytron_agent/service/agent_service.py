@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 from elytron.api.flat_calls import own_scope
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
-from elytron.jobs.queue import BackgroundTask, apart_from_others, next_queue, visit_queues
+from elytron.jobs.background import BackgroundTask, apart_from_others
+from elytron.jobs.queue import next_queue, visit_queues
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerAdmission, OpenStreams
 from elytron_adapter.surface import SurfaceFigure
@@ -30,7 +31,7 @@ from elytron_core.errors import ElytronError, ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.jobs import JobQueue, JobState
-from elytron_core.policy import maintenance
+from elytron_core.policy import job_states
 from elytron_core.scope import Scope
 
 TURN_SETTLE_S: Final = 5.0
@@ -131,7 +132,7 @@ class JobService:
                 async with self._context.secrets.background(space):
                     queue = await next_queue(self._context, space)
                 at = self._context.clock.now()
-                is_due = maintenance.claimable_job(queue, at, self._runners.keys()) is not None
+                is_due = job_states.claimable_job(queue, at, self._runners.keys()) is not None
             if is_due:  # begun outside of the block, whose open keys end with it
                 self._begin(space, self._do_next(space))
 

@@ -16,7 +16,8 @@ from elytron_agent.tool import ToolArguments
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
-from elytron_core.scope import Name, OpaqueId, Tags
+from elytron_core.scope import Name, OpaqueId
+from elytron_core.tags import Tags
 from elytron_turn import limits as turn_limits
 from elytron_turn.context import zone_of
 

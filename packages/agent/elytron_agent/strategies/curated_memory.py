@@ -24,8 +24,8 @@ from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound, PreconditionFailed, StoreBusy
 from elytron_core.model import Request, Value
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.policy.projection.sections import escape_line
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_store.file.disk import NEW_SUFFIX, locked_file, make_folder, write_file
 
 MEMORY_CHARS: Final = 2_200

@@ -42,7 +42,7 @@ from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.records import Record
 from elytron_core.planes.transcript import TURN_NAMES, TurnName, TurnOrigin
-from elytron_core.policy.imports import ERASED
+from elytron_core.policy.imported_messages import ERASED
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_core.text.program_parts import DROP_LIST_VERSION

@@ -20,7 +20,7 @@ from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.app import FAILURE, INTERRUPTED, TERMINATED
 from elytron_cli.chat.screen import ChatScreen, CommandAnswer
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 
 if TYPE_CHECKING:
     from elytron_agent.runs.settings import ApprovalRequest, Approve, HostApproval

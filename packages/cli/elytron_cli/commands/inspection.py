@@ -61,7 +61,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.policy.host import profile_snapshot
+from elytron_core.policy.platform.capabilities import profile_snapshot
 from elytron_core.ports.store_checks import CheckReport
 from elytron_core.profiles import ProfileName, SpaceLoss, StoreCapabilities, count_text
 from elytron_core.scope import Scope, Space

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elytron.state.directories import SkillDirs
+from elytron.state.skill_directories import SkillDirs
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,

@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
 from elytron_cli.tables.common import minute_text, show_table
 from elytron_cli.terminal.output import safe_line
-from elytron_core.contracts.maintenance import (
-    JobListReport,
-    JobReport,
-    JobRunReport,
-    JobView,
-    JournalCompactReport,
-    MemoryMaintenanceReport,
-)
+from elytron_core.contracts.maintenance.jobs import JobListReport, JobReport, JobRunReport, JobView
+from elytron_core.contracts.maintenance.journal_compaction import JournalCompactReport
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintenanceReport
 from elytron_core.contracts.recall import MemoryRecallReport
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,

@@ -47,7 +47,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "maintain": ("maintenance:maintain_command", "Run maintenance now: facts, summary, notes, skills."),
         "compact": ("maintenance:compact_command", "Shorten the journal by merging runs of emptied entries."),
         "jobs": ("maintenance:jobs_commands", "List and run deferred jobs."),
-        "model": ("agents.model:model_group", "Add, list, remove and switch embedding models."),
+        "model": ("embedding:model_group", "Add, list, remove and switch embedding models."),
     },
     "Inspect and verify": {
         "spaces": ("inspection:spaces_command", "List the spaces of the store."),

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import WorkHealth
+from elytron_core.contracts.maintenance.jobs import WorkHealth
 from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts

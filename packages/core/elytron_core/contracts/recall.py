@@ -17,7 +17,8 @@ from elytron_core.planes import facts, transcript
 from elytron_core.planes.facts import FreshnessHint, FreshnessState
 from elytron_core.planes.records import NamespacePrefix
 from elytron_core.profiles import SpaceLoss
-from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
+from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest
+from elytron_core.tags import TagFilter
 from elytron_core.time_kinds import ViewTime
 
 WHY_NOT_IDS: Final = 20

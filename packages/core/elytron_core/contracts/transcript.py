@@ -39,8 +39,8 @@ from elytron_core.scope import (
     ReportClip,
     ScopedRequest,
     ScrubbedCounts,
-    Tags,
 )
+from elytron_core.tags import Tags
 from elytron_core.time_kinds import ClaimedTime
 
 PAGE_ASKED: Final = 1_000_000

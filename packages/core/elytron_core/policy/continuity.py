@@ -19,7 +19,7 @@ from elytron_core.planes.facts import Fact, FactKind, FactPrivacy
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.text import similarity
 from elytron_core.text.traits import read_traits
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
-from elytron_core.policy.ranking.query import QuestionLabel
+from elytron_core.policy.ranking.question import QuestionLabel
 
 
 class PromptRole(StrEnum):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from elytron.context import OperationContext
-from elytron.state.spaces import RACES
+from elytron.state.change_lines import RACES
 from elytron_adapter.system_documents import record_of
 from elytron_core import limits
 from elytron_core.clock import Instant

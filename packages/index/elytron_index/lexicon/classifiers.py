@@ -8,7 +8,7 @@ from typing import Final
 
 from elytron_core.lru_cache import remember_answers
 from elytron_core.policy.extraction.rule_facts import own_sentences
-from elytron_core.policy.ranking.query import PATTERN_LANGUAGES, QuestionLabel
+from elytron_core.policy.ranking.question import PATTERN_LANGUAGES, QuestionLabel
 from elytron_core.ports.models import StatementLabel
 from elytron_core.text.traits import READ_CHARS, LastingTime, StandingPhrases
 

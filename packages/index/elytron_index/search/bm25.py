@@ -16,7 +16,7 @@ from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.text import analyser
 from elytron_index.lexicon import terms as lexicon_terms
 from elytron_index.query import Bm25Parameters, IndexQuery
-from elytron_index.search.vector_scan import highest_values
+from elytron_index.search.nearness import highest_values
 from elytron_index.structures.columns import Mask
 from elytron_index.structures.postings import FoundPostings, TextField, code_of
 from elytron_index.structures.state import IndexState

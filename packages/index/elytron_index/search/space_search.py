@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking.excerpts import LONG_CHARS, SoughtWords
-from elytron_core.policy.ranking.query import AnswerOwner
-from elytron_core.policy.time_ranges import TimeSpan
+from elytron_core.policy.ranking.question import AnswerOwner
+from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import (
     FoundCandidates,
@@ -30,14 +30,8 @@ from elytron_index.query import (
 from elytron_index.search import bm25, max_score
 from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
 from elytron_index.search.max_score import SkippingScores
+from elytron_index.search.nearness import Nearness, TextLikeness, best_rows, best_three, query_nearness
 from elytron_index.search.signal_trust import SignalTrust, chosen_sums, fitting_rows
-from elytron_index.search.vector_scan import (
-    Nearness,
-    TextLikeness,
-    best_rows,
-    best_three,
-    query_nearness,
-)
 from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask, UnitColumns
 from elytron_index.structures.state import IndexState

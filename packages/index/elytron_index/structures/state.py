@@ -18,6 +18,7 @@ from elytron_index.lexicon.terms import TermVocabulary, pack_terms
 from elytron_index.lexicon.text_vectors import text_codes, vector_length
 from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
 from elytron_index.structures.columns import Mask, RowRefs, Rows, UnitColumns, whole_numbers
+from elytron_index.structures.embeddings import CodedVector, MeasuredQuery, ModelVectors, ScannedQuery, SpaceVectors
 from elytron_index.structures.postings import (
     ROWS_MAX,
     PostingSegment,
@@ -26,7 +27,6 @@ from elytron_index.structures.postings import (
     merge_segments,
     renumber_rows,
 )
-from elytron_index.structures.vectors import CodedVector, MeasuredQuery, ModelVectors, ScannedQuery, SpaceVectors
 from elytron_index.structures.visibility import CODED_COLUMNS, InternedNames, ThreadRows, VisibleRowsCache
 
 

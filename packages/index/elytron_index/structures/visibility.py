@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.contracts.recall import Scalar
-from elytron_core.policy.ranking import query
+from elytron_core.policy.ranking.filters import filters_hold
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import METADATA, UnitFilters
 from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, ValueInterner
-from elytron_index.structures.vectors import ModelVectors
+from elytron_index.structures.embeddings import ModelVectors
 
 CODED_COLUMNS: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
 """The columns that contain codes."""
@@ -100,9 +100,7 @@ def asked_rows(
         mask &= _holds_code(columns.tags[:size], codes, len(names.tags))
     if filters.where:
         codes = [
-            code
-            for code, scope in enumerate(names.scope.values)
-            if query.filters_hold(filters.where, _scope_metadata(scope))
+            code for code, scope in enumerate(names.scope.values) if filters_hold(filters.where, _scope_metadata(scope))
         ]
         mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if excluded:

@@ -17,7 +17,7 @@ from typing_extensions import override
 from elytron.api import MemoryFace
 from elytron.factory import DEFAULT_SPACE
 from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords, records_of
-from elytron_core.contracts.maintenance import ExtractionMethod, MemoryFinalizeTurnRequest
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta, TurnDraft
 from elytron_core.errors import PreconditionFailed
 from elytron_core.evidence import EvidenceRole

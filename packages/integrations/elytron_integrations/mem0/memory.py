@@ -15,7 +15,7 @@ from elytron.factory import open as open_memory
 from elytron.remote import connect
 from elytron.runtime import BlockingMemory
 from elytron_core.contracts.control import ControlOutcome, HistoryEvent, HistoryItem, MemoryEraseRequest
-from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.contracts.transcript import MemoryWriteRequest, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing

@@ -18,7 +18,7 @@ from elytron_core.contracts.transcript import TranscriptWrite, TurnDraft, WriteD
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.errors.foreign_names import way_out
 from elytron_core.evidence import EvidenceRole
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.scope import DEFAULT_CONVERSATION, Scope
 
 P = ParamSpec("P")

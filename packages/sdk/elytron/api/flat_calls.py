@@ -29,7 +29,8 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes import facts
-from elytron_core.scope import FutureClaims, Name, Scope, Space, Tags
+from elytron_core.scope import FutureClaims, Name, Scope, Space
+from elytron_core.tags import Tags
 from elytron_core.time_kinds import TimeKind
 
 RequestT = TypeVar("RequestT", bound="FlatRequest")

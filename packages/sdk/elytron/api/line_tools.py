@@ -26,7 +26,8 @@ from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.model import JsonSchema, Request, Value
 from elytron_core.policy.admission.claimed_times import future_claim_text
 from elytron_core.profiles import SpaceLoss
-from elytron_core.scope import Name, Scope, Tags
+from elytron_core.scope import Name, Scope
+from elytron_core.tags import Tags
 
 LISTED_RECENT: Final = 10
 LINE_CHARS: Final = 1_000

@@ -4,7 +4,8 @@ from os import PathLike, fspath
 
 from elytron.api import calls
 from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
-from elytron_core.contracts import archive, inspection, maintenance
+from elytron_core.contracts import archive, inspection
+from elytron_core.contracts.maintenance import embedding, jobs, journal_compaction, maintenance
 
 
 class PlatformFace(CallFace):
@@ -194,25 +195,25 @@ class MaintenanceFace(CallFace):
         """
         return await self.operate(request or maintenance.MemoryMaintainRequest())
 
-    async def list_jobs(self, request: maintenance.JobListRequest | None = None, /) -> maintenance.JobListReport:
+    async def list_jobs(self, request: jobs.JobListRequest | None = None, /) -> jobs.JobListReport:
         """List deferred jobs, their health, and what models may still cost today.
 
         >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> [job.turns for job in memory.list_jobs().jobs]
         [1]
         """
-        return await self.operate(request or maintenance.JobListRequest())
+        return await self.operate(request or jobs.JobListRequest())
 
-    async def run_jobs(self, request: maintenance.JobRunRequest | None = None, /) -> maintenance.JobRunReport:
+    async def run_jobs(self, request: jobs.JobRunRequest | None = None, /) -> jobs.JobRunReport:
         """Run the due jobs, oldest first.
 
         >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
         >>> [job.attempts for job in memory.run_jobs().jobs]
         [1]
         """
-        return await self.operate(request or maintenance.JobRunRequest())
+        return await self.operate(request or jobs.JobRunRequest())
 
-    async def retry_job(self, request: str | maintenance.JobRetryRequest, /) -> maintenance.JobReport:
+    async def retry_job(self, request: str | jobs.JobRetryRequest, /) -> jobs.JobReport:
         """Make a job due immediately, even an abandoned one. Raises NotFound.
 
         >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
@@ -220,10 +221,10 @@ class MaintenanceFace(CallFace):
         pending
         """
         if isinstance(request, str):
-            request = maintenance.JobRetryRequest(id=request)
+            request = jobs.JobRetryRequest(id=request)
         return await self.operate(request)
 
-    async def cancel_job(self, request: str | maintenance.JobCancelRequest, /) -> maintenance.JobReport:
+    async def cancel_job(self, request: str | jobs.JobCancelRequest, /) -> jobs.JobReport:
         """Cancel a job; work already done stays. Raises NotFound.
 
         >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
@@ -231,39 +232,37 @@ class MaintenanceFace(CallFace):
         cancelled
         """
         if isinstance(request, str):
-            request = maintenance.JobCancelRequest(id=request)
+            request = jobs.JobCancelRequest(id=request)
         return await self.operate(request)
 
     async def compact_journal(
-        self, request: maintenance.JournalCompactRequest | None = None, /
-    ) -> maintenance.JournalCompactReport:
+        self, request: journal_compaction.JournalCompactRequest | None = None, /
+    ) -> journal_compaction.JournalCompactReport:
         """Replace each run of journal entries without information by one; bounded stores do so automatically.
 
         >>> _ = memory.erase(memory.add("The ferry leaves at six.").ids)
         >>> memory.compact_journal().changed
         True
         """
-        return await self.operate(request or maintenance.JournalCompactRequest())
+        return await self.operate(request or journal_compaction.JournalCompactRequest())
 
-    async def embed(self, request: maintenance.MemoryEmbedRequest | None = None, /) -> maintenance.MemoryEmbedReport:
+    async def embed(self, request: embedding.MemoryEmbedRequest | None = None, /) -> embedding.MemoryEmbedReport:
         """Create missing vectors; a runtime with an embedder does so automatically after writes.
 
         >>> _ = memory.add("The ferry leaves at six.")
         >>> print(memory.embed().outcome)  # opened with an `embedder`: complete
         no_embedder
         """
-        return await self.operate(request or maintenance.MemoryEmbedRequest())
+        return await self.operate(request or embedding.MemoryEmbedRequest())
 
-    async def switch_model(
-        self, request: maintenance.ModelSwitchRequest | None = None, /
-    ) -> maintenance.MemoryEmbedReport:
+    async def switch_model(self, request: embedding.ModelSwitchRequest | None = None, /) -> embedding.MemoryEmbedReport:
         """Create vectors with the runtime's embedder; once none is missing, recall compares these. Call until complete.
 
         >>> _ = memory.add("The ferry leaves at six.")
         >>> print(memory.switch_model().outcome)  # opened with an `embedder`: more, then complete
         no_embedder
         """
-        return await self.operate(request or maintenance.ModelSwitchRequest())
+        return await self.operate(request or embedding.ModelSwitchRequest())
 
 
 class BlockingMaintenance(BlockingCalls):

@@ -16,16 +16,15 @@ from elytron_core.model import VouchedMaker
 from elytron_core.planes import facts, skills, transcript
 from elytron_core.planes.facts import fact_freshness
 from elytron_core.planes.transcript import TranscriptEvidenceRef
-from elytron_core.policy.ranking.query import (
+from elytron_core.policy.ranking.latest_statements import (
     SHARED_COVERAGE,
     WINDOW,
-    AnswerVersion,
     BestMessage,
-    ReadQuestion,
     asks_how_things_are,
     in_succession,
     last_words,
 )
+from elytron_core.policy.ranking.question import AnswerVersion, ReadQuestion
 from elytron_core.strict_json import frame_checksum
 
 _COMMON = ("id", "plane", "text", "score", "at", "recorded_at", "citations", "signals")

@@ -18,7 +18,7 @@ from elytron_core.planes.facts import FRESH, STALE, FactFreshness, FactPrivacy
 from elytron_core.planes.records import shown_again, succeed_record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
-from elytron_core.policy.privacy import public_record
+from elytron_core.policy.redaction import public_record
 from elytron_core.ports.store import Document, DocumentRef
 
 ValueT = TypeVar("ValueT", bound=Value)

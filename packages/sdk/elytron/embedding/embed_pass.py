@@ -19,8 +19,9 @@ from typing import Final
 from elytron.context import OperationContext
 from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
 from elytron.indexing.waiting_commits import fed_commit
+from elytron.state.change_lines import LostRaces
 from elytron.state.encoders import RuntimeEncoders, check_vectors, embed_texts
-from elytron.state.spaces import REF, LostRaces
+from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.errors import Conflict, ModelRefused
 from elytron_core.ids import SpaceId

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from elytron.context import OperationContext
-from elytron.state.spaces import ERASING, MARK, REF, LostRaces
+from elytron.state.change_lines import LostRaces
+from elytron.state.space_records import ERASING, MARK, REF
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId

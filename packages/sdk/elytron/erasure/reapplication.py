@@ -12,7 +12,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import PLANES, by_plane
 from elytron.erasure.removal import erase_many, erase_space
 from elytron.memories.lookup import Memory, MessageMemory, hit_of, stored_at
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.archive import (

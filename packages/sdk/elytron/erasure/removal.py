@@ -20,8 +20,10 @@ from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.memories.versions import message_versions
 from elytron.secrets.user_spaces import further_spaces
-from elytron.state.spaces import REF, LostRaces, opening_changes, read_head
-from elytron.writes.imports import erasure_marks
+from elytron.state.change_lines import LostRaces
+from elytron.state.conversation_heads import read_head
+from elytron.state.space_records import REF, opening_changes
+from elytron.writes.imported_messages import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,

@@ -9,7 +9,7 @@ from elytron.importers.message_shape import ImportedMessage
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import ComparedConversation, ImportComparison, TurnDraft
 from elytron_core.planes.transcript import Message
-from elytron_core.policy.imports import content_id, message_form, minute_of
+from elytron_core.policy.imported_messages import content_id, message_form, minute_of
 from elytron_core.scope import ConversationKey
 
 _EDGE: Final = 150

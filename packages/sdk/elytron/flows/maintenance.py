@@ -11,7 +11,8 @@ from itertools import islice
 from elytron import ops
 from elytron.context import OperationContext
 from elytron.intake import admit_texts
-from elytron.jobs.queue import BudgetReached, ModelAsker, enqueue_turns, move_job
+from elytron.jobs.queue import enqueue_turns, move_job
+from elytron.jobs.spending_budget import BudgetReached, ModelAsker
 from elytron.memories.links import home_scope, with_last
 from elytron.ops.transcript import commit_turn
 from elytron.passes.extraction import PASSES, TurnReading, extract_facts
@@ -23,11 +24,11 @@ from elytron.passes.governance import (
     read_turns,
     skipped_outcome,
 )
-from elytron.state.spaces import read_head, read_heads
+from elytron.state.conversation_heads import read_head, read_heads
 from elytron.writes.transcript import TurnCompanion
 from elytron_core import limits
 from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.maintenance.maintenance import (
     CommitStatus,
     ExtractionMethod,
     MemoryFinalizeTurnReport,
@@ -46,10 +47,10 @@ from elytron_core.planes import transcript
 from elytron_core.planes.jobs import NOTHING, JobId, MaintenancePass, ModelUsage
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
-from elytron_core.policy import maintenance
+from elytron_core.policy import job_states, maintenance
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.model_facts import ReadingGate, extraction_prompt, gate_for_model
-from elytron_core.policy.maintenance import estimate_tokens
+from elytron_core.policy.spending_budget import estimate_tokens
 from elytron_core.ports.store import DocumentRef
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
@@ -143,7 +144,7 @@ async def _put_off(work: PassWork) -> JobId | None:
     if queued_job is not None and not queued_job.job.state.is_active:
         # A job over the same turns ended before without them: it is resumed.
         now = work.ctx.clock.now()
-        queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: maintenance.retry_job(job, at=now))
+        queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: job_states.retry_job(job, at=now))
     return queued_job.id if queued_job is not None else None
 
 

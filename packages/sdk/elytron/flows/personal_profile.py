@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.jobs.queue import BudgetReached, ModelAsker
+from elytron.jobs.spending_budget import BudgetReached, ModelAsker
 from elytron.memories.links import meant_conversation
 from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes
@@ -18,7 +18,7 @@ from elytron_core.contracts.facts import (
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import ModelError
 from elytron_core.planes.facts import FACTS, Fact, FreshnessHint, fact_freshness
-from elytron_core.policy.profile import (
+from elytron_core.policy.personal_profile import (
     INSTRUCTION,
     ProfileAnswer,
     check_profile,

@@ -30,7 +30,7 @@ from elytron_core.errors import InvalidInput, ScopeMissing, TurnConflict, Unread
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.transcript import EDIT_OF, TurnOrigin
-from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION, REDATED
+from elytron_core.policy.imported_messages import ERASED, MINUTE_MS, OWNERS_VERSION, REDATED
 from elytron_core.scope import ConversationKey, FutureClaims, Scope
 
 _OTHER_ORDER = {DateOrder.DMY: DateOrder.MDY, DateOrder.MDY: DateOrder.DMY}

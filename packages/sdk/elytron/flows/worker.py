@@ -9,30 +9,19 @@ from functools import partial
 from typing import Final
 
 from elytron.context import JobBlocked, OperationContext
-from elytron.jobs.queue import (
-    BackgroundTask,
-    BudgetReached,
-    KnownJob,
-    ModelAsker,
-    apart_from_others,
-    claim_job,
-    job_view,
-    log_fault,
-    move_job,
-    next_queue,
-    read_jobs,
-    read_queue,
-    visit_queues,
-)
+from elytron.jobs.background import BackgroundTask, apart_from_others, log_fault
+from elytron.jobs.queue import KnownJob, claim_job, job_view, move_job, next_queue, read_jobs, read_queue, visit_queues
+from elytron.jobs.spending_budget import BudgetReached, ModelAsker
 from elytron.passes.extraction import PASSES
 from elytron.passes.governance import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus
+from elytron_core.contracts.maintenance.jobs import JobRunReport, JobRunRequest
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, PassStatus
 from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLocked, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, JobQueue, MaintenancePass, ModelUsage
-from elytron_core.policy import maintenance
+from elytron_core.policy import job_states
 
 WORKER_PAUSE_S: Final = 2.0
 
@@ -106,7 +95,7 @@ async def _run_next(
     if claimed_job is None:
         return None
     lease = _HeldJob(space, claimed_job.id, holder)
-    if not maintenance.is_held(claimed_job.job, holder):
+    if not job_states.is_held(claimed_job.job, holder):
         return claimed_job  # abandoned: it was leased too often and never ended
     try:
         ending = await _perform_job(ctx, lease, claimed_job.job)
@@ -119,7 +108,7 @@ async def _run_next(
     except asyncio.CancelledError:
         # The runtime closes: return the job, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
-            await asyncio.shield(_end_job(ctx, lease, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
+            await asyncio.shield(_end_job(ctx, lease, lambda job: job_states.retry_job(job, at=ctx.clock.now())))
         raise
     try:
         return await _end_job(ctx, lease, ending)
@@ -134,7 +123,7 @@ async def _give_back(ctx: OperationContext, space: SpaceId) -> None:
         if where == space:
             lease = _HeldJob(space, JobId(id_), holder)
             with suppress(NotFound):
-                await _end_job(ctx, lease, lambda job: maintenance.retry_job(job, at=ctx.clock.now()))
+                await _end_job(ctx, lease, lambda job: job_states.retry_job(job, at=ctx.clock.now()))
             ctx.interrupted.pop((where, id_), None)
 
 
@@ -149,7 +138,7 @@ async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _End
         await ctx.runners[job.kind](job.scope(lease.space), job.payload, partial(_keep_lease, ctx, lease))
     except JobBlocked as blocked:
         until, reason = blocked.until, blocked.reason
-        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=reason)
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=reason)
     except (StoreError, SpaceLocked, SpaceIncomplete):
         raise
     except ElytronError as error:
@@ -159,12 +148,12 @@ async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _End
     except Exception as error:  # noqa: BLE001 - a fault of what does the job ends this attempt alone
         log_fault("a job failed", error)
         return _failed_ending(ctx, INTERNAL, retryable=True)
-    return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
+    return lambda job: job_states.finish_job(job, at=ctx.clock.now())
 
 
 async def _keep_lease(ctx: OperationContext, lease: _HeldJob) -> None:
     """Renew the lease from now on."""
-    await _change_job(ctx, lease, lambda job: maintenance.renew_job(job, at=ctx.clock.now()))
+    await _change_job(ctx, lease, lambda job: job_states.renew_job(job, at=ctx.clock.now()))
 
 
 async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _Ending:
@@ -173,7 +162,7 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
     now = ctx.clock.now()
     if language is None:
         until = Instant(now + limits.JOB_WAIT_MAX_MS)
-        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
     record = await ctx.spaces.find(lease.space)
     if record is None:
         raise LeaseLost  # the space was erased, including the job
@@ -204,17 +193,17 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
             else:
                 await _change_job(ctx, lease, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
     except BudgetReached:
-        until = maintenance.next_day(ctx.clock.now())
-        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
+        until = job_states.next_day(ctx.clock.now())
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
     if failure:
         return _failed_ending(ctx, failure, retryable=False)
-    return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
+    return lambda job: job_states.finish_job(job, at=ctx.clock.now())
 
 
 def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
     # So that jobs that failed together are not retried together.
     jitter = ctx.ids.secret(1)[0]
-    return lambda job: maintenance.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
+    return lambda job: job_states.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
 
 
 async def _keep_cost(ctx: OperationContext, lease: _HeldJob, spent: ModelUsage) -> None:
@@ -229,7 +218,7 @@ async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[
 
     def step(job: Job) -> Job | None:
         nonlocal is_held
-        is_held = maintenance.is_held(job, lease.holder)
+        is_held = job_states.is_held(job, lease.holder)
         return change(job) if is_held else None
 
     changed_job = await move_job(ctx, lease.space, lease.id, step)
@@ -241,7 +230,7 @@ async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[
 async def _end_job(ctx: OperationContext, lease: _HeldJob, ending: _Ending) -> KnownJob:
     """Store the job's outcome, unless another worker has it by now."""
     return await move_job(
-        ctx, lease.space, lease.id, lambda job: ending(job) if maintenance.is_held(job, lease.holder) else None
+        ctx, lease.space, lease.id, lambda job: ending(job) if job_states.is_held(job, lease.holder) else None
     )
 
 

@@ -32,7 +32,7 @@ from elytron.indexing.units import (
     vectors_ref,
 )
 from elytron.indexing.waiting_commits import FedCommit, WaitingCommits, count_terms, take_long
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId

@@ -32,7 +32,8 @@ from elytron_core.policy.ranking.excerpts import ScoredSentence, pieces_of
 from elytron_core.policy.ranking.facts import PreparedFact, prepare_fact
 from elytron_core.ports.models import StatementClassifier, StatementLabel
 from elytron_core.ports.store import Document, DocumentRef, require_ref
-from elytron_core.scope import ConversationKey, tag_forms
+from elytron_core.scope import ConversationKey
+from elytron_core.tags import tag_forms
 from elytron_core.text import similarity
 from elytron_core.text.traits import TextTrait
 from elytron_index import METADATA, DocumentChange, EmbeddedDocument, SearchUnit

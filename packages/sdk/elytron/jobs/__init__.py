@@ -1,1 +1,1 @@
-"""The durable queue, and budgeted calls of a model."""
+"""Durable jobs: the queue, background tasks, and spending on models."""

@@ -1,47 +1,36 @@
-"""The durable job queue of a space, and model calls within the day's budget.
+"""The durable job queue of a space.
 
 Jobs are documents, and every step of one is a batch that names what it replaces.
 """
 
-import asyncio
-import logging
-import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at, value_at
+from elytron.jobs.background import apart_from_others
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import JobView, WorkHealth
-from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLocked
+from elytron_core.contracts.maintenance.jobs import JobView, WorkHealth
+from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.model import Value
 from elytron_core.planes import jobs
 from elytron_core.planes.jobs import (
-    NOTHING,
     Job,
     JobId,
     JobQueue,
     JobState,
     JobTerms,
-    ModelUsage,
     QueuedJob,
-    SpendingHistory,
 )
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import maintenance
-from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
+from elytron_core.policy import job_states
 from elytron_core.ports.store import DocumentRef, JournalAction, queued_spaces, scan_documents, scan_spaces
 from elytron_core.scope import ConversationKey, Scope
-
-if TYPE_CHECKING:
-    from elytron_models.answer import AnswerCorrection
 
 USUAL_TERMS: Final = JobTerms()
 QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
@@ -150,14 +139,14 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
         if stored_job is not None:
             return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
-        entry = maintenance.joinable_job(queue_state.queue, record.conversation_tag(key))
+        entry = job_states.joinable_job(queue_state.queue, record.conversation_tag(key))
         waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
             merged = tuple(sorted({*waiting.turns, *turn_numbers}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
                 return SettledChanges(grown, await _job_changes(ctx, scope.space, queue_state, grown, waiting_revision))
-        if not maintenance.has_room(queue_state.queue):
+        if not job_states.has_room(queue_state.queue):
             return SettledChanges(None)
         new_job = KnownJob(job_id, _new_job(scope, turn_numbers, ctx.clock.now()))
         return SettledChanges(new_job, await _job_changes(ctx, scope.space, queue_state, new_job, revision))
@@ -191,7 +180,7 @@ async def schedule_job(
         queue_state = await _read_queue(ctx, scope.space, record)
         if stored_job is not None:
             return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
-        if not maintenance.has_room(queue_state.queue, kind=kind):
+        if not job_states.has_room(queue_state.queue, kind=kind):
             return SettledChanges(None)
         fresh = _new_job(scope, (), ctx.clock.now())
         job_fields = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
@@ -234,16 +223,16 @@ async def claim_job(
         queue_state = await _read_queue(ctx, space, record)
         now = ctx.clock.now()
         able = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
-        entry = maintenance.claimable_job(_narrow_queue(queue_state.queue, only), now, able)
+        entry = job_states.claimable_job(_narrow_queue(queue_state.queue, only), now, able)
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is not None and job is None:
             # Damage removed the job and left its entry, which would block all later ones.
-            queue, changes = maintenance.unlist_job(queue_state.queue, entry.id), ChangeSet(record)
+            queue, changes = job_states.unlist_job(queue_state.queue, entry.id), ChangeSet(record)
             queue_state.put(changes, queue, is_noted=True)
             return SettledChanges(None, changes)
         if entry is None or job is None:
             return SettledChanges(None)
-        claim = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
+        claim = KnownJob(entry.id, job_states.lease_job(job, holder=holder, at=now))
         return SettledChanges(claim, await _job_changes(ctx, space, queue_state, claim, revision))
 
     claimed_job, _ = await settle_changes(ctx, space, plan)
@@ -311,7 +300,7 @@ async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth,
     stored_jobs = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
     over = [job.job.state for job in stored_jobs if not job.job.state.is_active]
     counts = Counter(job.job.state.value for job in stored_jobs)
-    return maintenance.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
+    return job_states.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
 
 
 def job_view(stored_job: KnownJob, /) -> JobView:
@@ -365,7 +354,7 @@ async def _job_changes(
     """Return the changes that write the job and the queue that lists it, and the long finished jobs to remove."""
     tag = queue_state.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
     entry = QueuedJob(id=job.id, conversation=tag, state=job.job.state, due_at=job.job.due_at, kind=job.job.kind)
-    queue, let_go = maintenance.list_job(queue_state.queue, entry)
+    queue, let_go = job_states.list_job(queue_state.queue, entry)
     changes = ChangeSet(queue_state.record)
     changes.put(_job_ref(job.id), job.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != queue_state.queue:
@@ -393,166 +382,3 @@ def _new_job(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
         updated_at=now,
         due_at=now,
     )
-
-
-logger = logging.getLogger(__name__)
-PAUSE_S: Final = 5.0
-"""Pause after a fault."""
-
-
-class BackgroundTask:
-    """Runs `work` in one task, from `start` to `stop`; restarts it after an unexpected fault."""
-
-    def __init__(
-        self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
-    ) -> None:
-        self._work = work
-        self._name = name
-        self._pause_s = pause_s
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start working."""
-        assert self._task is None
-        self._task = asyncio.get_running_loop().create_task(self._keep_working(), name=self._name)
-
-    async def stop(self) -> None:
-        """Stop where the work waits, and return when it has ended."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
-
-    async def _keep_working(self) -> None:
-        while True:
-            try:
-                await self._work()
-            except Exception as error:  # noqa: BLE001 - the work goes on behind any fault
-                log_fault(f"{self._name} was interrupted", error)
-            else:
-                return
-            await asyncio.sleep(self._pause_s)
-
-
-@contextmanager
-def apart_from_others(drop: Callable[[], object], /) -> Generator[None]:
-    """Log a failure in one space and call `drop`, so that the work continues with the others.
-
-    What another attempt may help is raised: it is no fault of the space.
-    """
-    try:
-        yield
-    except (SpaceLocked, SpaceIncomplete):
-        drop()  # its jobs wait for its user, and an unlock or a sweep finds them again
-    except ElytronError as error:
-        if error.retryable:
-            raise
-        logger.warning("the jobs of a space could not be checked (%s)", error.key)
-        drop()
-    except Exception as error:  # noqa: BLE001 - the border: damage is one space's alone
-        log_fault("the jobs of a space could not be checked", error)
-        drop()
-
-
-def log_fault(message: str, error: Exception, /) -> None:
-    """Log a fault without its message, which may repeat a caller's input: its type and locations suffice."""
-    logger.error("%s: %s\n%s", message, type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-
-
-SPENDING_REF = DocumentRef(jobs.SPENDING, jobs.KEY)
-ValueT = TypeVar("ValueT", bound=Value)
-_Change = Callable[[SpendingHistory, Instant], SpendingHistory]
-
-
-class BudgetReached(Exception):
-    """The space has used up what models may cost it today."""
-
-
-@dataclass(slots=True)
-class ModelAsker:
-    """Calls one model on behalf of one space, and counts the usage."""
-
-    ctx: OperationContext
-    space: SpaceId
-    model: LanguageModel
-    spent: ModelUsage = field(default=NOTHING)
-
-    async def ask(self, prompt: Sequence[PromptMessage], /, *, schema: str | None, max_tokens: int) -> TextCompletion:
-        """Return the model's answer, counted in the day's history. Raises BudgetReached, ModelError.
-
-        The call is held in the history before it is made, so that workers side by side cannot overdraw together.
-        """
-        tokens = sum(maintenance.estimate_tokens(message.text) for message in prompt) + max_tokens
-        held_at = await self._hold(tokens)
-        # A failed call was made too, so it counts.
-        cost = ModelUsage(calls=1)
-        try:
-            answer = await self.model.complete(prompt, schema=schema, max_tokens=max_tokens)
-            cost = ModelUsage(
-                calls=1,
-                prompt_tokens=answer.prompt_tokens,
-                completion_tokens=answer.completion_tokens,
-                cost=answer.cost,
-            )
-            return answer
-        finally:
-            self.spent = self.spent.plus(cost)
-            await self._settle(held_at, tokens, cost)
-
-    async def structured(self, prompt: Sequence[PromptMessage], shape: type[ValueT], /, *, max_tokens: int) -> ValueT:
-        """Return the model's answer as a `shape`. Raises ModelRefused if it gives none, even after one retry.
-
-        What is nearly JSON is repaired; a truncated answer is not, because half a sentence would look like a whole one.
-        """
-        # Imported late: most processes that read a queue call no model.
-        from elytron_core.policy.extraction.model_facts import schema_of
-        from elytron_models.answer import WrittenText, correct_answer
-
-        schema = schema_of(shape)
-
-        async def asked(correction: "AnswerCorrection | None", /) -> WrittenText:
-            more = () if correction is None else _correction_said(correction)
-            answer = await self.ask((*prompt, *more), schema=schema, max_tokens=max_tokens)
-            return WrittenText(answer.text, is_cut=answer.is_cut)
-
-        return await correct_answer(asked, shape, name=self.model.name)
-
-    async def _hold(self, tokens: int) -> Instant:
-        def hold(history: SpendingHistory, now: Instant) -> SpendingHistory:
-            if not maintenance.budget_allows(self.ctx.budget, maintenance.spent_today(history, now), tokens=tokens):
-                raise BudgetReached
-            return maintenance.hold_call(history, now, tokens=tokens)
-
-        return await self._change_spending(hold)
-
-    async def _settle(self, held_at: Instant, tokens: int, cost: ModelUsage) -> None:
-        await self._change_spending(
-            lambda history, _: maintenance.settle_call(history, held_at, tokens=tokens, spent=cost)
-        )
-
-    async def _change_spending(self, change: _Change) -> Instant:
-        async def plan(record: SpaceRecord) -> SettledChanges[Instant]:
-            (document,) = await self.ctx.store.get(self.space, (SPENDING_REF,))
-            history = SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
-            now = self.ctx.clock.now()
-            changes = ChangeSet(record)
-            revision = document.revision if document is not None else 0
-            changes.put(SPENDING_REF, change(history, now), expects=revision, action=JournalAction.MAINTENANCE)
-            return SettledChanges(now, changes)
-
-        kept_at, _ = await settle_changes(self.ctx, self.space, plan)
-        return kept_at
-
-
-async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingHistory:
-    """Return what models have cost `space` in the last days."""
-    (document,) = await ctx.store.get(space, (SPENDING_REF,))
-    return SpendingHistory.from_bytes(document.body) if document is not None else SpendingHistory()
-
-
-def _correction_said(correction: "AnswerCorrection") -> tuple[PromptMessage, PromptMessage]:
-    return PromptMessage(PromptRole.ASSISTANT, correction.answer), PromptMessage(PromptRole.USER, correction.question)

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from elytron.indexing.units import FOLDED
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.events import EventGap, EventId, GapReason, JournalEvent, event_position
 from elytron_core.errors import SequenceAhead
-from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, event_position
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Final
 
 from elytron.journal.sorted_records import SortedRecords
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.ids import SpaceId, is_reserved

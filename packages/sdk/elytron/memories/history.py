@@ -21,7 +21,7 @@ from elytron.memories.lookup import (
     must_find,
     require_disclosed,
 )
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_core.clock import late_recording
 from elytron_core.contracts.control import (
     HistoryEvent,

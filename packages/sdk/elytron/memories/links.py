@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from elytron.context import OperationContext
 from elytron.documents.planes import HOMES, LINKED, id_of
 from elytron.documents.stored_values import ChangeSet, documents_at, value_at, values_at
-from elytron.state.spaces import read_head
+from elytron.state.conversation_heads import read_head
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, skills, transcript

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.state.spaces import REF, retry_lost_races
+from elytron.state.change_lines import retry_lost_races
+from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.errors import Conflict, SealBroken, StoreCorrupt, StoreError
 from elytron_core.ids import SpaceId
@@ -32,7 +33,7 @@ from elytron_core.ports.store import (
     Store,
     scan_documents,
 )
-from elytron_core.scope import tag_forms
+from elytron_core.tags import tag_forms
 
 if TYPE_CHECKING:
     from elytron_store.sealed.cipher import TagCipher

@@ -33,7 +33,7 @@ from elytron_core.contracts.archive import (
 )
 from elytron_core.errors import InvalidInput, NotFound, StoreBusy
 from elytron_core.planes.gateway import WITH_BLOBS
-from elytron_core.policy.privacy import PublicForm
+from elytron_core.policy.redaction import PublicForm
 from elytron_core.ports import store
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope

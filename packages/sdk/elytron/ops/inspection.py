@@ -20,8 +20,9 @@ from elytron.jobs.queue import relist_all_jobs, work_of
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.contents import SpaceReading
 from elytron.memories.links import meant_conversation, with_last
+from elytron.state.conversation_heads import read_head, read_heads
 from elytron.state.losses import losses_of
-from elytron.state.spaces import MARK, REF, read_head, read_heads
+from elytron.state.space_records import MARK, REF
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
 from elytron_core import limits
@@ -47,7 +48,7 @@ from elytron_core.contracts.inspection import (
     SpaceSummary,
     StoreCheck,
 )
-from elytron_core.contracts.maintenance import WorkHealth
+from elytron_core.contracts.maintenance.jobs import WorkHealth
 from elytron_core.errors import (
     Conflict,
     InvalidInput,
@@ -59,9 +60,9 @@ from elytron_core.errors import (
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.space import AuditAction, SpaceRecord
-from elytron_core.policy import host
-from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.integrity import JournalHead
+from elytron_core.policy.platform import modes
+from elytron_core.policy.platform.capabilities import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
 from elytron_core.ports.store import Document, JournalAction
@@ -209,7 +210,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=work,
         jobs=jobs,
-        lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
+        lifecycle=modes.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
         agent_tools=count_tools(reading.registries, reading.experiences, forbidden=ctx.profile.is_esp),
     )
@@ -371,7 +372,7 @@ async def recover_store(ctx: OperationContext, request: MemoryRecoverRequest, /)
         indexed_units=units,
         checkpoints_written=await ctx.folds.checkpoint(),
         store_check=store_check,
-        lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
+        lifecycle=modes.action_admissions(request.mode_input) if request.mode_input is not None else (),
     )
 
 

@@ -19,7 +19,7 @@ from elytron.standing_items import (
     private_of,
     standing_items,
 )
-from elytron.state.spaces import REF
+from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.contracts.projection import (
     MemoryProjectionReport,
@@ -33,7 +33,7 @@ from elytron_core.contracts.recall import NothingReason, RecallHit, RecallOutcom
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import VouchedMaker
-from elytron_core.policy import host
+from elytron_core.policy.platform import modes
 from elytron_core.policy.projection import builder
 from elytron_core.policy.projection.sections import (
     RECALLED_CHARS_MAX,
@@ -59,7 +59,7 @@ async def build_projection(ctx: OperationContext, request: MemoryProjectionReque
     """Build the block for the query: standing facts, skills, the latest messages, and recalled memories."""
     scope = await with_last(ctx, ctx.scope_of(request))
     mode = request.mode_input
-    if mode is not None and not host.is_admitted(ModeAction.PROJECT, mode):
+    if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
         return _not_admitted(ctx, scope, request, mode)
     report = await _report_of(ctx, scope, request)
     selected = _each_once(part.included for part in report.sections)
@@ -132,7 +132,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
         unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
         private_gate=_private_gate(request, private, built),
         checks=built.checks,
-        lifecycle=host.action_admissions(mode) if mode is not None else (),
+        lifecycle=modes.action_admissions(mode) if mode is not None else (),
         alias=conversation.trust,
         sequence=gathered.search.sequence,
         agent_skill_hits=beside.agent_skills,
@@ -146,14 +146,14 @@ def _form_of(request: MemoryProjectionRequest, max_chars: int) -> builder.BlockF
     return builder.BlockForm(
         max_chars=max_chars,
         pressure=_pressure_of(request),
-        room_percent=host.room_percent(request.host_room),
+        room_percent=modes.room_percent(request.host_room),
         line_label=request.line_label or "",
     )
 
 
 def _pressure_of(request: MemoryProjectionRequest) -> MemoryPressure:
     mode = request.mode_input
-    return host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
+    return modes.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
 
 
 async def _note_shown(
@@ -206,12 +206,12 @@ def _not_admitted(
         requested_chars=request.max_chars,
         budget=0,
         stable_chars=0,
-        pressure=host.worse_pressure(request.pressure, mode.pressure),
+        pressure=modes.worse_pressure(request.pressure, mode.pressure),
         sections=(),
         truncated=False,
         miss_reason=MissReason.NOT_ADMITTED,
         private_gate=PrivateGate(context=request.private_context),
-        lifecycle=host.action_admissions(mode),
+        lifecycle=modes.action_admissions(mode),
     )
 
 

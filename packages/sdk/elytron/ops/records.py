@@ -35,7 +35,7 @@ from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes import records
 from elytron_core.planes.records import RECORDS, RESERVED_NAMESPACES, Record, is_reserved
 from elytron_core.planes.space import AuditAction, SpaceRecord
-from elytron_core.policy.ranking import query
+from elytron_core.policy.ranking import filters
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -202,5 +202,5 @@ def _passes_filters(record: Record, request: RecordSearchRequest, now: Instant) 
     return (
         record.is_alive(now)
         and is_disclosed(record, include_private=request.include_private)
-        and query.filters_hold(request.where, record.fields)
+        and filters.filters_hold(request.where, record.fields)
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, value_at
 from elytron.intake import scrub_value
-from elytron.state.directories import tools_of
+from elytron.state.tool_state import tools_of
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron_core import limits
 from elytron_core.contracts.tools import (

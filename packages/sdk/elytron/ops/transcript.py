@@ -19,9 +19,10 @@ from elytron.writes.continuity import (
     plan_summary,
 )
 from elytron.writes.facts import plan_facts
-from elytron.writes.imports import compare_import
+from elytron.writes.imported_messages import compare_import
 from elytron.writes.lifecycle import turn_lives
-from elytron.writes.skills import plan_skills, plan_tool_feedback
+from elytron.writes.skills import plan_skills
+from elytron.writes.tools import plan_tool_feedback
 from elytron.writes.transcript import ChangedTurn, TurnCompanion, TurnRules, plan_beside, plan_turns
 from elytron_core.contracts.continuity import (
     CapsulesWrite,

@@ -26,7 +26,7 @@ from elytron.passes.governance import (
 from elytron_core import limits
 from elytron_core.contracts.continuity import CapsulesWrite, ExecutionDraft, ExecutionWrite, SummaryDraft, SummaryWrite
 from elytron_core.contracts.facts import CandidatesWrite
-from elytron_core.contracts.maintenance import ExtractionMethod, PassOutcome, PassStatus
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, PassOutcome, PassStatus
 from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ModelRefused, UnreadableFile
 from elytron_core.evidence import EvidenceRole

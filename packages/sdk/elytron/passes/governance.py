@@ -12,7 +12,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import id_of
 from elytron.documents.stored_values import ChangeSet, value_at, values_at
 from elytron.erasure.removal import erase_many
-from elytron.jobs.queue import ModelAsker
+from elytron.jobs.spending_budget import ModelAsker
 from elytron.memories.links import RestingMemory, unlink_left
 from elytron.ops.control import retire_memories
 from elytron.ops.facts import merge_facts
@@ -28,7 +28,7 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.continuity import NoteDraft, NotesWrite
 from elytron_core.contracts.control import MemoryForgetRequest
 from elytron_core.contracts.facts import MemoryMergeRequest
-from elytron_core.contracts.maintenance import ExtractionMethod, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, PassOutcome, PassStatus, SkillReuse
 from elytron_core.contracts.skills import RuntimeSkillGovernRequest
 from elytron_core.contracts.transcript import MemoryWrite, MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.ids import ConversationTag, SpaceId, TurnId

@@ -15,7 +15,7 @@ from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_senten
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_index import FoundCandidates, IndexQuery, UnitCandidate
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures.vectors import Vector, unit_vector
+from elytron_index.structures.embeddings import Vector, unit_vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.evidence import TrustLevel
 from elytron_core.planes import facts, skills, transcript
 from elytron_core.planes.facts import fact_holds
-from elytron_core.policy.ranking import query
-from elytron_core.scope import ConversationKey, tag_forms
+from elytron_core.policy.ranking.filters import filters_hold
+from elytron_core.scope import ConversationKey
+from elytron_core.tags import tag_forms
 from elytron_index import UnitFilters
 
 _UNASKED = tuple(plane for plane in RecallPlane if plane not in PLANES_IF_NAMED)
@@ -151,7 +152,7 @@ def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) 
         and _is_within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
         and turn.trust_of(part).is_at_least(filters.trust)
-        and query.filters_hold(filters.where, turn.metadata)
+        and filters_hold(filters.where, turn.metadata)
     )
 
 
@@ -178,7 +179,7 @@ def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:
         and _is_among(fact.authority, filters.authorities)
         and _is_among(fact.confidence, filters.confidences)
         and fact.trust.is_at_least(filters.trust)
-        and query.filters_hold(filters.where, {})
+        and filters_hold(filters.where, {})
     )
 
 
@@ -190,7 +191,7 @@ def skill_passes(skill: skills.Skill, filters: RecallFilters, /) -> bool:
 def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
     is_known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
-    return is_known and is_relied_on and query.filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
+    return is_known and is_relied_on and filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
 
 
 def _kept_is_meant(memory: StoredMemory, filters: RecallFilters) -> bool:
@@ -208,7 +209,7 @@ def _kept_is_meant(memory: StoredMemory, filters: RecallFilters) -> bool:
         )
         and home.namespace(value)[: len(filters.namespace)] == filters.namespace
         and TrustLevel.DRAWN.is_at_least(filters.trust)
-        and query.filters_hold(filters.where, home.fields(value))
+        and filters_hold(filters.where, home.fields(value))
         and _is_within(at, filters)
     )
 

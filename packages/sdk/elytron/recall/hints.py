@@ -7,7 +7,7 @@ from functools import cache
 from elytron.context import OperationContext
 from elytron.recall.filters import wants_plane
 from elytron.recall.space_reader import SpaceReader
-from elytron.state.directories import NO_TOOLS
+from elytron.state.tool_state import NO_TOOLS
 from elytron.writes.skills import touch_skills
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest

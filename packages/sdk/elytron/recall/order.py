@@ -26,15 +26,15 @@ from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.projection.sections import RECALLED_CHARS_MIN, RECALLED_SPARE
 from elytron_core.policy.ranking import outcome, weights
 from elytron_core.policy.ranking.facts import ScoredFact
-from elytron_core.policy.ranking.injection import GateSigns
-from elytron_core.policy.ranking.query import WINDOW
+from elytron_core.policy.ranking.latest_statements import WINDOW
+from elytron_core.policy.ranking.recall_gate import GateSigns
 from elytron_core.policy.ranking.weights import AnswerSigns
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import Scope
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import FoundCandidates, IndexQuery, UnitCandidate, UnitSignals
 from elytron_index.lexicon.text_vectors import is_english
-from elytron_index.search.vector_scan import text_likeness
+from elytron_index.search.nearness import text_likeness
 from elytron_index.space_index import SpaceIndex
 
 RERANK_TEXT_CHARS: Final = 4_000

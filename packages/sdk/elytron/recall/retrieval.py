@@ -56,9 +56,8 @@ from elytron_core.planes.embedding import ModelReach
 from elytron_core.planes.facts import FactPrivacy, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy import time_ranges
-from elytron_core.policy.ranking import injection, weights
-from elytron_core.policy.ranking import query as query_question
+from elytron_core.policy.ranking import question as query_question
+from elytron_core.policy.ranking import recall_gate, time_ranges, weights
 from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
 from elytron_core.policy.ranking.outcome import recall_outcome
 from elytron_core.policy.ranking.skills import score_skills
@@ -211,19 +210,19 @@ async def gather_hits(
     is_gated = hit_query.gate is not RecallGate.OFF
     estimate = answer_estimate(candidates.values())
     numbers = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
-    admitted = ranked if numbers is None else injection.injected_memories(ranked, numbers)
+    admitted = ranked if numbers is None else recall_gate.injected_memories(ranked, numbers)
     search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
     visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
     # Hits from within that replace those from outside count as well.
-    visible_hits = visible_hits if numbers is None else injection.injected_memories(visible_hits, numbers)
+    visible_hits = visible_hits if numbers is None else recall_gate.injected_memories(visible_hits, numbers)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
     estimates = hit_estimates(candidates, hits, query, estimate)
     is_doubtful = recall_outcome(*estimates) is RecallOutcome.DOUBTFUL
     if numbers is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
-        numbers = injection.strict_numbers(numbers, estimates[1])
-        hits = injection.injected_memories(hits, numbers)
+        numbers = recall_gate.strict_numbers(numbers, estimates[1])
+        hits = recall_gate.injected_memories(hits, numbers)
         estimates = hit_estimates(candidates, hits, query, estimate)
-    gate = None if numbers is None else injection.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
+    gate = None if numbers is None else recall_gate.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
     reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
     return GatheredHits(
         HitVerdict(reason, *estimates, gate=gate),
@@ -257,7 +256,7 @@ def _gate_numbers(
 ) -> tuple[RecallGateNumbers, ...]:
     """Return the gate's decision about each plane; a fact that the query names by its slot may always be shown."""
     best = max([estimate, *(item.score for item in ranked[:1])])
-    return injection.gate_numbers(
+    return recall_gate.gate_numbers(
         {plane: gate_signs(part) for plane, part in candidates.items()},
         _prompt_margin(ctx, query),
         is_answered=best >= limits.PROJECTED_SCORE,
@@ -271,7 +270,7 @@ def _prompt_margin(ctx: OperationContext, query: str) -> float:
         return float(ctx.models.asks.margin(query))
     except Exception as error:  # noqa: BLE001 - a host's code may raise anything
         logger.warning("the classifier of prompts failed with %s: memories are held back", type(error).__name__)
-        return -injection.ASKS_MOST
+        return -recall_gate.ASKS_MOST
 
 
 def _withheld_facts(index: SpaceIndex, search: IndexQuery | None, limit: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
-from elytron.state.directories import ToolState, tools_of
+from elytron.state.tool_state import ToolState, tools_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord

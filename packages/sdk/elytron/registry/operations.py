@@ -13,7 +13,6 @@ from elytron_core.contracts import (
     control,
     facts,
     inspection,
-    maintenance,
     projection,
     recall,
     records,
@@ -21,6 +20,7 @@ from elytron_core.contracts import (
     tools,
     transcript,
 )
+from elytron_core.contracts.maintenance import embedding, jobs, journal_compaction, maintenance
 from elytron_core.errors import Unsupported
 from elytron_core.model import OperationRequest, Value, report_type
 from elytron_core.planes.facts import FactPrivacy, LearningAction
@@ -222,10 +222,10 @@ _GOVERNING: Family = (
 )
 """The operations of governance, continuity and subjects."""
 _EMBEDDING: Family = (
-    Operation("embed", maintenance.MemoryEmbedRequest, lambda: ops.maintenance.embed_space,
+    Operation("embed", embedding.MemoryEmbedRequest, lambda: ops.maintenance.embedding.embed_space,
               "Embed texts that have no vectors.",
               mutates=True, role=CallerRole.OPERATOR),
-    Operation("switch_model", maintenance.ModelSwitchRequest, lambda: ops.maintenance.switch_model,
+    Operation("switch_model", embedding.ModelSwitchRequest, lambda: ops.maintenance.embedding.switch_model,
               "Re-embed with another model, then compare only its vectors.", mutates=True, role=CallerRole.OPERATOR),
 )
 _TRANSCRIPT: Family = (
@@ -300,17 +300,18 @@ _MAINTAINING: Family = (
               mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("maintain", maintenance.MemoryMaintainRequest, lambda: flows.run_maintenance,
               "Run maintenance now.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("list_jobs", maintenance.JobListRequest, lambda: ops.maintenance.list_jobs,
+    Operation("list_jobs", jobs.JobListRequest, lambda: ops.maintenance.jobs.list_jobs,
               "List deferred jobs and their progress."),
-    Operation("run_jobs", maintenance.JobRunRequest, lambda: flows.run_jobs, "Run the jobs that are due.", mutates=True,
+    Operation("run_jobs", jobs.JobRunRequest, lambda: flows.run_jobs, "Run the jobs that are due.", mutates=True,
               repeat=RepeatGuard.RECEIPT),
-    Operation("retry_job", maintenance.JobRetryRequest, lambda: ops.maintenance.retry_job,
+    Operation("retry_job", jobs.JobRetryRequest, lambda: ops.maintenance.jobs.retry_job,
               "Make a job due immediately.",
               mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("cancel_job", maintenance.JobCancelRequest, lambda: ops.maintenance.cancel_job,
+    Operation("cancel_job", jobs.JobCancelRequest, lambda: ops.maintenance.jobs.cancel_job,
               "Cancel a job.", mutates=True,
               repeat=RepeatGuard.RECEIPT),
-    Operation("compact_journal", maintenance.JournalCompactRequest, lambda: ops.maintenance.compact_journal,
+    Operation("compact_journal", journal_compaction.JournalCompactRequest,
+              lambda: ops.maintenance.journal_compaction.compact_journal,
               "Compact the journal: replace each run of outdated entries with one entry.", mutates=True,
               role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )

@@ -36,6 +36,7 @@ from elytron.remote.wire import (
 )
 from elytron.runtime import BlockingMemory, RuntimeEntering
 from elytron_core import limits
+from elytron_core.contracts.events import EventGap, EventId, GapReason, JournalEvent, StreamItem
 from elytron_core.contracts.inspection import (
     LedgerOrder,
     MemoryCloseRequest,
@@ -48,7 +49,6 @@ from elytron_core.contracts.inspection import (
 )
 from elytron_core.errors import ElytronError, NotFound, RateLimited, StoreClosed, Unreachable, Unsupported
 from elytron_core.errors.foreign_names import known_keywords
-from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, StreamItem
 from elytron_core.model import OperationRequest, Value
 from elytron_core.scope import Scope
 

@@ -16,9 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.wire import BegunStream, RemoteCall, ServerAddress, report_of, told_of, unreachable_server
 from elytron_core import limits
-from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
-from elytron_core.errors.tree import error_of
-from elytron_core.events import (
+from elytron_core.contracts.events import (
     CloseCode,
     ErrorEvent,
     EventId,
@@ -30,6 +28,8 @@ from elytron_core.events import (
     StreamKind,
     SubscriptionPhase,
 )
+from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
+from elytron_core.errors.tree import error_of
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:

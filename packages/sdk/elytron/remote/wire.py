@@ -14,9 +14,9 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from elytron.registry import AnyOperation
 from elytron_core import limits
+from elytron_core.contracts.events import EventId, StreamItem
 from elytron_core.errors import ElytronError, InvalidInput, Unreachable, Unsupported
 from elytron_core.errors.tree import error_of
-from elytron_core.events import EventId, StreamItem
 from elytron_core.model import Value
 from elytron_core.scope import Scope, ScopedRequest
 from elytron_outbound.answers import read_body, request_within

@@ -13,7 +13,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.embedding import ModelReach, VectorSet, vector_set
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.ranking.query import encoder_query
+from elytron_core.policy.ranking.question import encoder_query
 from elytron_core.ports.models import Embedder, LoadedEmbedder
 from elytron_core.ports.store import DocumentRef
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.transcript import Message, TextRedaction, Turn
-from elytron_core.policy.imports import MINUTE_MS, message_form, minute_of
+from elytron_core.policy.imported_messages import MINUTE_MS, message_form, minute_of
 from elytron_core.ports.store import Store, scan_documents
 
 _ZONE_STEP = 15

@@ -18,8 +18,10 @@ from elytron.documents.planes import BOOTSTRAP_HOMES
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.intake import OwnOutput, find_future_claims, scrub_request
+from elytron.state.change_lines import ChangeLines, LostRaces
+from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
-from elytron.state.spaces import ChangeLines, HeadCache, LostRaces, SpaceRecords
+from elytron.state.space_records import SpaceRecords
 from elytron.transcript import with_founded_citations
 from elytron.transfer.archive import GUARDS, ArchiveReader, bring_documents, bring_guards
 from elytron.transfer.restore import ArchiveSurvey, in_thread, survey_archive

@@ -5,7 +5,7 @@ from typing import Self, TypeVar
 
 from elytron.indexing.checkpoints import Progress, end_of
 from elytron.journal.upkeep import EventFingerprint, StateFingerprint, space_documents
-from elytron.state.spaces import FILLING, REF
+from elytron.state.space_records import FILLING, REF
 from elytron.transfer import restore
 from elytron.transfer.restore import batch_count, batch_share, fill_space, take_over
 from elytron_core.clock import Clock

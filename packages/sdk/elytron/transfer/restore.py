@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from elytron.context import OperationContext
 from elytron.documents.planes import BOOTSTRAP_HOMES
 from elytron.journal.upkeep import StateFingerprint
-from elytron.state.spaces import FILLING, REF
+from elytron.state.space_records import FILLING, REF
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron_core.clock import Instant
 from elytron_core.contracts.archive import ImportMode, MemoryImportReport

@@ -9,7 +9,8 @@ from elytron.documents.stored_values import ChangeSet, opened_answer, sealed_ans
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.waiting_commits import fed_commit
 from elytron.memories.links import link_written
-from elytron.state.spaces import GrownHead, opening_changes
+from elytron.state.conversation_heads import GrownHead
+from elytron.state.space_records import opening_changes
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId

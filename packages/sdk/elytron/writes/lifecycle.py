@@ -12,10 +12,7 @@ from elytron.memories.lookup import parts_of
 from elytron.memories.versions import message_versions
 from elytron.transcript import ReportClipper
 from elytron.writes.commit import SettledChanges, settle_changes
-from elytron.writes.imports import (
-    erasure_marks,
-    messages_of,
-)
+from elytron.writes.imported_messages import erasure_marks, messages_of
 from elytron_core import limits
 from elytron_core.contracts.transcript import (
     DerivedMemoryLink,

@@ -8,9 +8,9 @@ from typing import Protocol
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.memories.links import put_alias, read_alias
-from elytron.state.spaces import GrownHead
+from elytron.state.conversation_heads import GrownHead
 from elytron.writes.commit import Plan, PlannedWrite
-from elytron.writes.imports import (
+from elytron.writes.imported_messages import (
     CHANGED,
     ImportedChanges,
     NamedTurn,
@@ -38,9 +38,10 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
     attribute_key,
 )
-from elytron_core.policy.imports import ended_parts
+from elytron_core.policy.imported_messages import ended_parts
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
-from elytron_core.scope import ConversationKey, Scope, tag_forms
+from elytron_core.scope import ConversationKey, Scope
+from elytron_core.tags import tag_forms
 from elytron_core.text import similarity
 
 # Made by the hundred, from the drafts' own values.

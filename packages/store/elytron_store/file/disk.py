@@ -26,7 +26,7 @@ from pathlib import Path
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
-from elytron_store.device_room import FULL
+from elytron_store.disk_reserve import FULL
 from elytron_store.manifest import is_folder
 from elytron_store.private_files import private_opener, sync_path
 

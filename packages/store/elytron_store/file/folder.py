@@ -10,7 +10,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.device_room import FULL, file_bytes
+from elytron_store.disk_reserve import FULL, file_bytes
 from elytron_store.file import blobs, disk, records
 from elytron_store.file.disk import (
     ENGINE,

@@ -20,6 +20,7 @@ from elytron_core.ports.store import (
     erasure_entries,
 )
 from elytron_store import engine
+from elytron_store.commit_queue import Outcome
 from elytron_store.file import disk
 from elytron_store.file.disk import move_durably, sync_file, write_all
 from elytron_store.file.frame import (
@@ -48,7 +49,6 @@ from elytron_store.file.log import (
     read_answer,
     read_sealed,
 )
-from elytron_store.group_commit import Outcome
 from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024

@@ -32,7 +32,8 @@ from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
 from elytron_store import limits as store_limits
-from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, DeviceReserve
+from elytron_store.commit_queue import GroupCommitter, Outcome, Work
+from elytron_store.disk_reserve import DEFAULT_BOUNDS, DeviceBounds, DeviceReserve
 from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import blobs, disk, generation, records, repair
 from elytron_store.file import folder as file_folder
@@ -49,7 +50,6 @@ from elytron_store.file.disk import (
 from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import GenerationLog, LogContents, LogView, read_document
 from elytron_store.file.repair import SpaceFindings
-from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.manifest import is_folder, is_there
 from elytron_store.private_files import sync_path
 

@@ -24,14 +24,14 @@ from elytron_core.ports.store import (
 )
 from elytron_core.ports.store_checks import DamageKind
 from elytron_core.strict_json import frame_checksum, sha256_digest
-from elytron_store import engine, group_commit
+from elytron_store import commit_queue, engine
 from elytron_store import limits as store_limits
+from elytron_store.commit_queue import Outcome, Waiting
 from elytron_store.engine import blob_pieces
 from elytron_store.file import generation, repair
 from elytron_store.file.frame import CHECKSUM_BYTES
 from elytron_store.file.log import LogView
 from elytron_store.file.repair import SpaceDamage, SpaceFindings, examine_log, mended_log
-from elytron_store.group_commit import Outcome, Waiting
 from elytron_store.mcp.shards import RemotePieces, ShardLog, SharedContext
 from elytron_store.mcp.tools import WriteMode
 
@@ -350,12 +350,12 @@ class SpaceLog:
             return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
 
     async def _append_all(self) -> None:
-        while group := group_commit.take_group(self._waiting):
+        while group := commit_queue.take_group(self._waiting):
             try:
                 outcomes = await self._append([batch for batch, _ in group])
             except ElytronError as error:
                 outcomes = [error] * len(group)
-            group_commit.answer_group(group, outcomes)
+            commit_queue.answer_group(group, outcomes)
         self._appending = None
 
     async def _append(self, batches: Sequence[Batch]) -> Sequence[Outcome]:

@@ -22,8 +22,8 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, DocumentRef, JournalEntry, number_entries
 from elytron_store import limits as store_limits
+from elytron_store.commit_queue import Outcome, Waiting, answer_group, take_group
 from elytron_store.engine import row_checksum
-from elytron_store.group_commit import Outcome, Waiting, answer_group, take_group
 from elytron_store.ledger import AnsweredRequest
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE

@@ -16,7 +16,7 @@ from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnl
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store_checks import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
-from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds, file_bytes, free_bytes
+from elytron_store.disk_reserve import DEFAULT_BOUNDS, DeviceBounds, file_bytes, free_bytes
 from elytron_store.engine import WriteDurability, row_checksum
 from elytron_store.losses import quarantined_losses
 from elytron_store.manifest import StoreManifest, is_folder, read_manifest, require_match
@@ -37,7 +37,7 @@ from elytron_store.sqlite.driver import (
     write_transaction,
 )
 from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate_schema, page_bytes, recognise_schema
-from elytron_store.sqlite.wal_room import translate_write_error
+from elytron_store.sqlite.wal_reserve import translate_write_error
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"

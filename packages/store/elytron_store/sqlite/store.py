@@ -23,7 +23,7 @@ from elytron_core.ports.store import (
 from elytron_core.ports.store_checks import CheckReport, StoreLoss
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
-from elytron_store.device_room import DEFAULT_BOUNDS, DeviceBounds
+from elytron_store.disk_reserve import DEFAULT_BOUNDS, DeviceBounds
 from elytron_store.engine import DocumentPage, Engine, WriteDurability
 from elytron_store.sqlite import blobs, quarantine, reads, schema, setup, writes
 from elytron_store.sqlite.driver import ENGINE, ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
@@ -31,7 +31,7 @@ from elytron_store.sqlite.driver import sqlite_library as default_library
 from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
 from elytron_store.sqlite.setup import SqliteOptions, check_database, repair_database
-from elytron_store.sqlite.wal_room import WalReserve
+from elytron_store.sqlite.wal_reserve import WalReserve
 from elytron_store.sqlite.writes import WriteConnection
 
 T = TypeVar("T")

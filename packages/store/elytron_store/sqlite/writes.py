@@ -38,8 +38,8 @@ from elytron_core.ports.store import (
     erasure_entries,
 )
 from elytron_store import limits as store_limits
+from elytron_store.commit_queue import GroupCommitter, Outcome, Work
 from elytron_store.engine import row_checksum
-from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
     ENGINE,
@@ -52,7 +52,7 @@ from elytron_store.sqlite.driver import (
     write_transaction,
 )
 from elytron_store.sqlite.schema import OF_SPACE, PAD, JournalAppending, create_table, page_bytes
-from elytron_store.sqlite.wal_room import WalReserve, translate_write_error, truncate_wal
+from elytron_store.sqlite.wal_reserve import WalReserve, translate_write_error, truncate_wal
 
 VACUUM_BYTES: Final = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""

@@ -4,7 +4,8 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.maintenance.jobs import WorkHealth
+from elytron_core.contracts.maintenance.maintenance import MaintenanceRefusal
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, transcript
@@ -12,6 +13,7 @@ from elytron_core.planes.candidates import SkillProposal
 from elytron_core.planes.continuity import CapsuleKind, CapsuleState
 from elytron_core.planes.facts import Fact, FactKind
 from elytron_core.planes.jobs import JobId, JobQueue, JobState, QueuedJob
+from elytron_core.policy import job_states
 from elytron_core.policy import maintenance as maintenance_due
 from elytron_core.policy.extraction.model_facts import state_data, summary_data
 from elytron_core.profiles import MemoryPressure, ModeInput
@@ -154,14 +156,13 @@ def queued(job_state: JobState, *, late: int = 0) -> JobQueue:
 
 
 def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
-    assert maintenance_due.work_health(JobQueue(), (), NOW) is WorkHealth.IDLE
-    assert maintenance_due.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
+    assert job_states.work_health(JobQueue(), (), NOW) is WorkHealth.IDLE
+    assert job_states.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
     assert (
-        maintenance_due.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW)
-        is WorkHealth.DEGRADED
+        job_states.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW) is WorkHealth.DEGRADED
     )
-    assert maintenance_due.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
-    assert maintenance_due.work_health(JobQueue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
+    assert job_states.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
+    assert job_states.work_health(JobQueue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
 
 
 def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:

@@ -8,8 +8,8 @@ from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
 from elytron_core.planes.jobs import JOB_LEASE_MS, MAINTENANCE, Job, JobId, JobQueue, JobState, QueuedJob
-from elytron_core.policy import maintenance
-from elytron_core.policy.maintenance import JOB_WAIT_MS, JOBS_ACTIVE, JOBS_KEPT
+from elytron_core.policy import job_states
+from elytron_core.policy.job_states import JOB_WAIT_MS, JOBS_ACTIVE, JOBS_KEPT
 
 NOW = Instant(1_767_225_600_000)
 HERE = ConversationTag("aa")
@@ -28,92 +28,92 @@ def queued(name: str, *, at: int = 0, state: JobState = JobState.PENDING, tag: C
 
 def test_the_oldest_job_that_is_due_is_taken_first() -> None:
     queue = JobQueue(active=(queued("1", at=5), queued("2"), queued("3", tag=THERE)))
-    assert maintenance.claimable_job(queue, NOW, KINDS) == queue.active[1]
-    assert maintenance.claimable_job(JobQueue(active=(queued("1", at=5),)), NOW, KINDS) is None
+    assert job_states.claimable_job(queue, NOW, KINDS) == queue.active[1]
+    assert job_states.claimable_job(JobQueue(active=(queued("1", at=5),)), NOW, KINDS) is None
 
 
 def test_two_jobs_of_one_conversation_are_never_under_way_together() -> None:
     held = queued("1", at=1, state=JobState.LEASED)
-    assert maintenance.claimable_job(JobQueue(active=(held, queued("2"))), NOW, KINDS) is None
-    assert maintenance.claimable_job(JobQueue(active=(held, queued("2", tag=THERE))), NOW, KINDS) == queued(
+    assert job_states.claimable_job(JobQueue(active=(held, queued("2"))), NOW, KINDS) is None
+    assert job_states.claimable_job(JobQueue(active=(held, queued("2", tag=THERE))), NOW, KINDS) == queued(
         "2", tag=THERE
     )
 
 
 def test_a_lease_that_has_ended_frees_the_job() -> None:
     held = queued("1", state=JobState.LEASED)
-    assert maintenance.claimable_job(JobQueue(active=(held,)), NOW, KINDS) == held
+    assert job_states.claimable_job(JobQueue(active=(held,)), NOW, KINDS) == held
 
 
 def test_a_taken_job_is_held_by_one_name_until_its_lease_ends() -> None:
-    taken = maintenance.lease_job(job(), holder="w1", at=NOW)
+    taken = job_states.lease_job(job(), holder="w1", at=NOW)
     assert (taken.state, taken.attempts, taken.due_at) == (JobState.LEASED, 1, NOW + JOB_LEASE_MS)
-    assert maintenance.is_held(taken, "w1")
-    assert not maintenance.is_held(taken, "w2")
-    later = maintenance.renew_job(taken, at=Instant(NOW + 7))
+    assert job_states.is_held(taken, "w1")
+    assert not job_states.is_held(taken, "w2")
+    later = job_states.renew_job(taken, at=Instant(NOW + 7))
     assert later.due_at == NOW + 7 + JOB_LEASE_MS
 
 
 def test_a_job_that_never_ends_is_given_up_when_it_would_be_taken_once_too_often() -> None:
-    given_up = maintenance.lease_job(job(attempts=limits.JOB_ATTEMPTS), holder="w1", at=NOW)
-    assert (given_up.state, given_up.error) == (JobState.DEAD_LETTER, maintenance.NEVER_ENDED)
+    given_up = job_states.lease_job(job(attempts=limits.JOB_ATTEMPTS), holder="w1", at=NOW)
+    assert (given_up.state, given_up.error) == (JobState.DEAD_LETTER, job_states.NEVER_ENDED)
 
 
 def test_a_failure_that_may_pass_waits_and_another_is_given_up() -> None:
-    waiting = maintenance.fail_job(job(attempts=1), at=NOW, error="model_unavailable", retryable=True, jitter=0)
+    waiting = job_states.fail_job(job(attempts=1), at=NOW, error="model_unavailable", retryable=True, jitter=0)
     assert (waiting.state, waiting.due_at) == (JobState.RETRY_WAITING, NOW + JOB_WAIT_MS)
-    refused = maintenance.fail_job(job(attempts=1), at=NOW, error="model_refused", retryable=False, jitter=0)
+    refused = job_states.fail_job(job(attempts=1), at=NOW, error="model_refused", retryable=False, jitter=0)
     assert (refused.state, refused.error) == (JobState.DEAD_LETTER, "model_refused")
-    last = maintenance.fail_job(job(attempts=limits.JOB_ATTEMPTS), at=NOW, error="x", retryable=True, jitter=0)
+    last = job_states.fail_job(job(attempts=limits.JOB_ATTEMPTS), at=NOW, error="x", retryable=True, jitter=0)
     assert last.state is JobState.DEAD_LETTER
 
 
 @given(attempts=st.integers(0, 10_000), jitter=st.integers(0, 255))
 def test_a_wait_grows_up_to_a_bound_and_jitter_shortens_it_by_half_at_most(attempts: int, jitter: int) -> None:
-    wait = maintenance.wait_ms(attempts, jitter)
-    longest = maintenance.wait_ms(attempts, 0)
+    wait = job_states.wait_ms(attempts, jitter)
+    longest = job_states.wait_ms(attempts, 0)
     assert JOB_WAIT_MS / 2 <= wait <= longest <= limits.JOB_WAIT_MAX_MS
-    assert longest <= maintenance.wait_ms(attempts + 1, 0)
+    assert longest <= job_states.wait_ms(attempts + 1, 0)
     assert wait >= longest // 2
 
 
 def test_a_blocked_job_has_used_up_no_attempt() -> None:
-    held = maintenance.lease_job(job(), holder="w1", at=NOW)
-    put_aside = maintenance.block_job(held, at=NOW, until=Instant(NOW + 9), error="budget_reached")
+    held = job_states.lease_job(job(), holder="w1", at=NOW)
+    put_aside = job_states.block_job(held, at=NOW, until=Instant(NOW + 9), error="budget_reached")
     assert (put_aside.state, put_aside.attempts, put_aside.lease) == (JobState.BLOCKED, 0, None)
 
 
 def test_a_job_tried_again_keeps_what_it_had_done() -> None:
     dead = job(state=JobState.DEAD_LETTER, attempts=8, done=("summary",), error="x")
-    fresh = maintenance.retry_job(dead, at=NOW)
+    fresh = job_states.retry_job(dead, at=NOW)
     assert (fresh.state, fresh.attempts, fresh.done, fresh.error) == (JobState.PENDING, 0, ("summary",), "")
 
 
 def test_the_next_day_begins_at_midnight_utc() -> None:
-    assert maintenance.next_day(Instant(5)) == DAY_MS
-    assert maintenance.next_day(Instant(DAY_MS)) == 2 * DAY_MS
+    assert job_states.next_day(Instant(5)) == DAY_MS
+    assert job_states.next_day(Instant(DAY_MS)) == 2 * DAY_MS
 
 
 def test_a_queue_keeps_the_places_of_its_jobs_and_lets_the_oldest_of_those_that_are_over_go() -> None:
     queue = JobQueue(active=(queued("1"), queued("2")))
-    queue, gone = maintenance.list_job(queue, queued("1", state=JobState.LEASED, at=3))
+    queue, gone = job_states.list_job(queue, queued("1", state=JobState.LEASED, at=3))
     assert ([entry.id for entry in queue.active], gone) == (["1", "2"], ())
-    queue, _ = maintenance.list_job(queue, queued("1", state=JobState.SUCCEEDED))
+    queue, _ = job_states.list_job(queue, queued("1", state=JobState.SUCCEEDED))
     assert ([entry.id for entry in queue.active], queue.over) == (["2"], ("1",))
-    queue, _ = maintenance.list_job(queue, queued("1"))
+    queue, _ = job_states.list_job(queue, queued("1"))
     assert ([entry.id for entry in queue.active], queue.over) == (["2", "1"], ())
     full = JobQueue(over=tuple(JobId(f"{number:x}") for number in range(JOBS_KEPT)))
-    _, gone = maintenance.list_job(full, queued("ffff", state=JobState.CANCELLED))
+    _, gone = job_states.list_job(full, queued("ffff", state=JobState.CANCELLED))
     assert gone == ("0",)
 
 
 def test_turns_join_a_job_of_their_conversation_only_before_it_is_taken() -> None:
     queue = JobQueue(active=(queued("1", state=JobState.LEASED), queued("2", state=JobState.BLOCKED)))
-    assert maintenance.joinable_job(queue, HERE) == queue.active[1]
-    assert maintenance.joinable_job(queue, THERE) is None
+    assert job_states.joinable_job(queue, HERE) == queue.active[1]
+    assert job_states.joinable_job(queue, THERE) is None
 
 
 @pytest.mark.parametrize("count", [JOBS_ACTIVE - 1, JOBS_ACTIVE])
 def test_a_queue_has_room_for_256_jobs(count: int) -> None:
     queue = JobQueue(active=tuple(queued(f"{number:x}") for number in range(count)))
-    assert maintenance.has_room(queue) is (count < JOBS_ACTIVE)
+    assert job_states.has_room(queue) is (count < JOBS_ACTIVE)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import instant
 from elytron_core.contracts.recall import HitDiversity
-from elytron_core.policy.ranking.query import QuestionLabel, read_question
+from elytron_core.policy.ranking.question import QuestionLabel, read_question
 from elytron_core.policy.ranking.weights import (
     HALF_STRENGTH,
     LATER,

@@ -29,7 +29,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, MissingExtra, NotFo
 from elytron_core.model import Request, Value
 from elytron_core.planes.jobs import JobTerms
 from elytron_core.planes.records import copies_of_turn
-from elytron_core.policy import maintenance
+from elytron_core.policy import job_states
 from elytron_core.scope import Scope
 from elytron_turn.context import time_zone
 
@@ -482,7 +482,7 @@ class ScheduleRepository:
         current_run = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
         outcome: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
         if not is_done:
-            outcome = {"state": RunState.FAILED, "error": current_run.error or maintenance.NEVER_ENDED}
+            outcome = {"state": RunState.FAILED, "error": current_run.error or job_states.NEVER_ENDED}
         run = current_run.model_copy(update={**outcome, "ended_at": self._context.clock.now()})
         await self.advance(stored.id, run)
 
@@ -508,7 +508,7 @@ class ScheduleRepository:
                 job.id,
                 lambda each: (
                     # Asked again inside the change, since a worker may have taken the job meanwhile.
-                    maintenance.cancel_job(each, at=now) if each.state.is_active and each.lease is None else None
+                    job_states.cancel_job(each, at=now) if each.state.is_active and each.lease is None else None
                 ),
             )
 

@@ -31,7 +31,13 @@ from elytron_cli.input.server_options import (
     run_budget,
     several_options,
 )
-from elytron_cli.server.extras import OptionalSurfaces, SurfaceOptions, console_host, open_surfaces, require_entry
+from elytron_cli.server.optional_surfaces import (
+    OptionalSurfaces,
+    SurfaceOptions,
+    console_host,
+    open_surfaces,
+    require_entry,
+)
 from elytron_cli.server.workers import end_with_input, read_server_key, require_workers, run_workers
 from elytron_cli.session import (
     CommandSession,

@@ -28,7 +28,7 @@ from elytron_cli.input.server_options import (
     logging_options,
     server_options,
 )
-from elytron_cli.server.extras import SurfaceOptions, console_host, open_surfaces
+from elytron_cli.server.optional_surfaces import SurfaceOptions, console_host, open_surfaces
 from elytron_cli.session import open_session, require_own_store, run_output, run_settings, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
@@ -149,7 +149,7 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
     from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
     from elytron_adapter.key_quotas import WrongAttempts
-    from elytron_cli.server.extras import require_entry
+    from elytron_cli.server.optional_surfaces import require_entry
     from elytron_http_shell.server import is_loopback, serve_watched
     from elytron_proxy import ProxyApp
 

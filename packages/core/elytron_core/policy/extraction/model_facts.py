@@ -21,7 +21,7 @@ from elytron_core.planes.facts import Fact, FactConfidence, FactKind, FactOperat
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.extraction.rule_facts import FactReader
-from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.text import similarity
 
 EXTRACTION_ITEMS: Final = 4

@@ -19,7 +19,7 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessState, fact_freshness
-from elytron_core.policy import time_ranges
+from elytron_core.policy.ranking import time_ranges
 from elytron_core.text import similarity
 
 WEAK_CHARS: Final = 6

@@ -19,7 +19,7 @@ from elytron_core.contracts.recall import HitDiversity, RecallPlane
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
+from elytron_core.policy.ranking.question import AnswerVersion, ReadQuestion
 from elytron_core.text.traits import pattern_table
 
 HALF_STRENGTH: Final = 20.0

@@ -17,7 +17,7 @@ from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import is_name
 from elytron_core.model import invalid_input
 from elytron_core.planes.transcript import Message, OpaqueItem, TurnSource
-from elytron_core.policy.imports import ENDED_AT
+from elytron_core.policy.imported_messages import ENDED_AT
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, sha256_digest
 from elytron_core.text import similarity

@@ -1,0 +1,1 @@
+"""Maintenance: finished turns, jobs, the embedding of memories, and compaction of the journal."""

@@ -1,0 +1,69 @@
+"""The queue of deferred jobs: list, retry, cancel."""
+
+from elytron.context import OperationContext
+from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
+from elytron.jobs.spending_budget import spent_on
+from elytron_core.contracts.maintenance.jobs import (
+    JobCancelRequest,
+    JobListReport,
+    JobListRequest,
+    JobReport,
+    JobRetryRequest,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.planes.jobs import Job, JobId, JobState
+from elytron_core.policy import job_states, spending_budget
+
+
+async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
+    """Return the jobs of the space, their health, and what models may still cost today."""
+    scope = ctx.scope_of(request)
+    queue = await read_queue(ctx, scope.space)
+    health, counts = await work_of(ctx, scope.space)
+    ids = (*(job.id for job in queue.active), *reversed(queue.over))
+    job_records = await read_jobs(ctx, scope.space, ids)
+    matches = [job for job in job_records if not request.states or job.job.state in request.states]
+    now = ctx.clock.now()
+    day = spending_budget.spent_today(await spent_on(ctx, scope.space), now)
+    return JobListReport(
+        space=scope.space,
+        health=health,
+        jobs=tuple(job_view(job) for job in matches[: request.limit]),
+        counts=counts,
+        clipped=len(matches) > request.limit,
+        spent_today=day.spent,
+        calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),
+        tokens_left=max(0, ctx.budget.tokens_per_day - day.spent.tokens - day.held_tokens),
+    )
+
+
+async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobReport:
+    """Make the job due immediately; a running or finished one is unchanged. Raises NotFound."""
+    stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
+
+    def step(job: Job) -> Job | None:
+        return None if job.state in stays else job_states.retry_job(job, at=ctx.clock.now())
+
+    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
+
+
+async def cancel_job(ctx: OperationContext, request: JobCancelRequest, /) -> JobReport:
+    """Cancel the job; a finished one is unchanged. Raises NotFound."""
+
+    def step(job: Job) -> Job | None:
+        return job_states.cancel_job(job, at=ctx.clock.now()) if job.state.is_active else None
+
+    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
+
+
+async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step) -> JobReport:
+    changed = False
+
+    def watched(job: Job) -> Job | None:
+        nonlocal changed
+        moved = step(job)
+        changed = moved is not None
+        return moved
+
+    current_job = await move_job(ctx, space, JobId(name), watched)
+    return JobReport(space=space, job=job_view(current_job), changed=changed)

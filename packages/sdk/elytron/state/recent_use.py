@@ -1,0 +1,92 @@
+"""What a runtime remembers of recent calls: last blocks, last conversations, and uses of facts."""
+
+from collections.abc import Iterable
+from itertools import accumulate
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import FactId, SpaceId
+from elytron_core.lru_cache import LruCache
+from elytron_core.scope import ConversationKey, Scope
+
+CONVERSATIONS_KEPT = 1_024
+
+
+class LastBlocks:
+    """The running hashes of each conversation's last block, line by line; no word of it."""
+
+    def __init__(self) -> None:
+        self._hashes: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
+
+    def unchanged_bytes(self, space: SpaceId, key: ConversationKey, block: str, /) -> int:
+        """Return how many leading bytes of `block`, in whole lines, the previous one also had; remember `block`."""
+        lines = block.splitlines(keepends=True)
+        hashes = tuple(accumulate((hash(line) for line in lines), lambda before, line: hash((before, line))))
+        before = self._hashes.get((space, key), ())
+        self._hashes[space, key] = hashes
+        same = 0
+        for line, new, old in zip(lines, hashes, before, strict=False):
+            if new != old:
+                break
+            same += len(line.encode())
+        return same
+
+
+_ScopePlace = tuple[SpaceId, str | None, str]
+
+
+class LastConversations:
+    """The last conversation of each space, agent and channel; beyond the limit the oldest is dropped."""
+
+    def __init__(self) -> None:
+        self._conversations: LruCache[_ScopePlace, str] = LruCache(limits.LAST_CONVERSATIONS)
+
+    def note(self, scope: Scope, /) -> None:
+        """Remember that a turn was committed to the conversation of `scope`."""
+        self._conversations[_scope_place(scope)] = scope.conversation_key.conversation
+
+    def of(self, scope: Scope, /) -> str | None:
+        """Return the last conversation of the subject of `scope`."""
+        return self._conversations.get(_scope_place(scope))
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Clear everything remembered of `space`."""
+        for place in [place for place in self._conversations if place[0] == space]:
+            del self._conversations[place]
+
+
+def _scope_place(scope: Scope) -> _ScopePlace:
+    return scope.space, scope.agent, scope.channel
+
+
+class FactUses:
+    """The last uses of facts in this runtime that are not stored yet, the newest of all spaces."""
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[SpaceId, FactId], Instant] = {}
+
+    def note(self, space: SpaceId, facts: Iterable[str], /, *, at: Instant) -> None:
+        """Remember that these facts were shown at `at`."""
+        for fact in facts:
+            key = space, FactId(fact)
+            self._pending.pop(key, None)
+            self._pending[key] = at
+        while len(self._pending) > limits.FACT_USES_KEPT:
+            del self._pending[next(iter(self._pending))]
+
+    def spaces(self) -> tuple[SpaceId, ...]:
+        """Return the spaces with remembered uses."""
+        return tuple(dict.fromkeys(space for space, _ in self._pending))
+
+    def of(self, space: SpaceId, /) -> dict[FactId, Instant]:
+        """Return the remembered uses of a space."""
+        return {fact: at for (where, fact), at in self._pending.items() if where == space}
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Clear everything remembered of `space`."""
+        self.drop(space, [fact for where, fact in self._pending if where == space])
+
+    def drop(self, space: SpaceId, facts: Iterable[FactId], /) -> None:
+        """Drop what has been stored."""
+        for fact in facts:
+            self._pending.pop((space, fact), None)
