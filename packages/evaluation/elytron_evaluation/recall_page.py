@@ -1,4 +1,4 @@
-"""One HTML file about an evaluation of recall: figures, a comparison and every miss. It loads nothing."""
+"""Render a recall evaluation as one self-contained HTML file with figures, a comparison and every miss."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -30,7 +30,7 @@ REASONS: Final = {
 
 
 def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
-    """Return the figures as rows of a label and a value, `-` where nothing of the kind was asked. k is the limit."""
+    """Return rows of label and value, with `-` for figures that no question measured. k is the limit of hits."""
     return (
         ("recall@k", _percent_text(figures.recall)),
         ("precision@k", _percent_text(figures.precision)),
@@ -45,7 +45,7 @@ def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
 
 
 def evaluation_page(report: EvaluationReport, /) -> str:
-    """Return the whole page. Every text of a question or a memory is escaped."""
+    """Return the whole page, with all text of questions and memories escaped."""
     first = report.evaluation
     both = (first,) if report.comparison is None else (first, report.comparison.second)
     parts = [
