@@ -382,7 +382,7 @@ def read_script(path: Path, /) -> TurnScript:
     if len(lines) > MAX_SCRIPT_LINES:
         raise UnreadableFile(name=path.name, problem=f"has more than {MAX_SCRIPT_LINES:,} lines")
     if not any(isinstance(line, TurnLine) for line in lines):
-        raise UnreadableFile(name=path.name, problem="has no turn: add lines of the kind turn")
+        raise UnreadableFile(name=path.name, problem='has no turns: add lines with "kind": "turn"')
     return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
 
 

@@ -24,8 +24,8 @@ REASONS: Final = {
     EvidenceAbsence.FILTERED: "the scope or the filters exclude it",
     EvidenceAbsence.NO_MATCH: "nothing in it matches the question",
     EvidenceAbsence.MIN_SCORE: "its score is below the minimum",
-    EvidenceAbsence.HELD_BACK: "the gate held it back",
-    EvidenceAbsence.LIMIT: "it is ranked behind the limit",
+    EvidenceAbsence.HELD_BACK: "the recall gate withheld it",
+    EvidenceAbsence.LIMIT: "it ranks below the limit",
 }
 
 
@@ -110,7 +110,7 @@ def _problems_table(report: EvaluationReport) -> str:
     if not lines:
         return ""
     rows = [f"<tr><td class=number>{line.line}</td><td>{escape(line.problem)}</td></tr>" for line in lines]
-    return f"<h2>Lines that were not asked</h2>{_table_html('<th>line</th><th>problem</th>', rows)}"
+    return f"<h2>Skipped lines</h2>{_table_html('<th>line</th><th>problem</th>', rows)}"
 
 
 def _table_html(head: str, rows: Iterable[str]) -> str:

@@ -235,7 +235,7 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
     items = cast("list[object]", evidence) if isinstance(evidence, list) else [] if evidence is None else [evidence]
     texts = [item for item in items if isinstance(item, str) and not is_blank(item)]
     if len(texts) < len(items):
-        raise InvalidInput(field="evidence", problem="is not a list of texts: ids of memories, or quotations")
+        raise InvalidInput(field="evidence", problem="must be a list of texts, each a memory id or a quotation")
     for name in line.keys() - {*_QUESTION_FIELDS, *_EVIDENCE_FIELDS, *_OTHER_FIELDS}:
         ignored[name] = ignored.get(name, 0) + 1
     try:
@@ -249,7 +249,7 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
 def _one_field(line: Mapping[str, object], names: Sequence[str]) -> object:
     present = [name for name in names if name in line]
     if len(present) > 1:
-        raise InvalidInput(field=present[1], problem=f"says the same as {present[0]}: leave one of them out")
+        raise InvalidInput(field=present[1], problem=f"means the same as {present[0]}: remove one of them")
     return line[present[0]] if present else None
 
 

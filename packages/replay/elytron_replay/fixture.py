@@ -65,7 +65,7 @@ Object = dict[str, JsonValue]
 
 def _parse_moment(value: object) -> Instant:
     if not isinstance(value, str):
-        raise ValueError("must be an ISO 8601 text")  # noqa: TRY004  pydantic reads ValueError alone
+        raise ValueError("must be ISO 8601 text")  # noqa: TRY004  pydantic handles only ValueError
     try:
         return instant(value)
     except ElytronError as error:
@@ -132,7 +132,7 @@ class FixtureStep(Value):
     @model_validator(mode="after")
     def _refused_steps_save_nothing(self) -> Self:
         if self.error is not None and (self.save or self.minimum):
-            raise ValueError("a step with `error` has no report to save from or measure")
+            raise ValueError("a step with `error` has no report: remove `save` and `minimum`")
         return self
 
 

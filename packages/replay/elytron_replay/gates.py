@@ -208,7 +208,9 @@ def render_wall(report: WallReport, /) -> str:
     lines += [f"no case measures {kind.value}" for kind in report.missing]
     state = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
     slow = sum(row.is_slow for row in report.rows)
-    lines += [f"{slow} cases had slow answers, which do not fail a case: the machine may be busy"] if slow else []
+    lines += (
+        [f"{slow} cases had slow answers, which do not fail a case because the machine may be busy"] if slow else []
+    )
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
 
 

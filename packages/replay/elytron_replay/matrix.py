@@ -282,7 +282,7 @@ def render_gate(report: GateReport, /) -> str:
     exercised = report.exercised.items()
     rows = [(name, str(len(fixtures)), "demanded" if name in report.demanded else "") for name, fixtures in exercised]
     table = [("operation", "fixtures", ""), *rows]
-    verdict = "every required operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
+    verdict = "every required operation is covered" if report.ok else f"not covered: {', '.join(report.missing)}"
     return "\n".join((*_align_columns(table), "", verdict))
 
 

@@ -94,7 +94,7 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
     plain = name.removesuffix(SEALED)
     if plain not in URLS:
         names = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
-        raise InvalidInput(field="store", problem=f"{name!r} is not a store to replay on; choose from {names}")
+        raise InvalidInput(field="store", problem=f"{name!r} is not a replay store; choose from {names}")
     sealing = (keys or passing_key()) if plain != name else None
 
     def opener(
