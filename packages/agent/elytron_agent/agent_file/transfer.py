@@ -370,7 +370,7 @@ class _FileImport:
             try:
                 await repository.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
-                reason = error.message if isinstance(error, ElytronError) else "it is not a block"
+                reason = error.message if isinstance(error, ElytronError) else "it is not a valid block"
                 self.left_out.append(f"block {label!r}: {reason}")
                 continue
             labels.add(label)

@@ -64,7 +64,7 @@ PERSONA, HUMAN = "persona", "human"
 
 def _parted_label(label: str) -> str:
     if any(part in {"", ".", ".."} for part in label.split("/")):
-        raise ValueError("is not a label: a part between slashes is empty or consists of dots")
+        raise ValueError("is not a valid label: a part between slashes is empty, `.` or `..`")
     return label
 
 

@@ -95,7 +95,7 @@ class HookSettings(Request):
             return cls(**config)
         section = config[SECTION]
         if not isinstance(section, Mapping):
-            raise InvalidInput(field=SECTION, problem="is not a section")
+            raise InvalidInput(field=SECTION, problem="is not a section of names and values")
         settings = cast("Mapping[str, Any]", section)
         return cls(**{name: value for name, value in settings.items() if name.startswith(_OURS)})
 

@@ -312,7 +312,7 @@ class TurnHooks:
         """Count and log a failure, and return its key. Re-raises the error if the settings say so."""
         key = error.key if isinstance(error, ElytronError) else TIMEOUT
         self._counting.add(counter)
-        logger.warning("memory failed around a turn", extra={"counter": counter, "error_key": key})
+        logger.warning("memory failed before or after a turn", extra={"counter": counter, "error_key": key})
         if self._settings.on_failure is FailurePolicy.RAISE:
             raise error
         return key

@@ -51,7 +51,7 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *,
     if len(text) > limits.INPUT_CHARS:
         raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
     if len(images) > MAX_IMAGES:
-        raise InvalidInput(field="images", problem=f"are more than {MAX_IMAGES}")
+        raise InvalidInput(field="images", problem=f"exceed the limit of {MAX_IMAGES}")
     if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
         raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
 
@@ -95,7 +95,7 @@ async def input_of(
         text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
-        raise InvalidInput(field="text", problem="contains only what memory showed")
+        raise InvalidInput(field="text", problem="contains only text that memory supplied")
     return RunInput(
         run=words.run or parts.ids.new(),
         at=parts.clock.now(),

@@ -93,7 +93,7 @@ class EmbeddingStore:
         size = len(request.text.encode("utf-8", "surrogatepass"))
         _require_bytes("text", size, TEXT_BYTES)
         if similarity.is_blank(request.text):
-            raise InvalidInput(field="text", problem="has no words")
+            raise InvalidInput(field="text", problem="contains no words")
         if request.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         for name in sorted(_RESERVED & request.metadata.keys()):

@@ -87,7 +87,7 @@ class ThreadCompactor:
         thread = self.agent.thread
         turns = tuple(turn for turn in thread.past if turn.run in planned.evicted)
         if tuple(turn.run for turn in turns) != planned.evicted:
-            raise InvalidInput(field="plan", problem="belongs to another window: create a new one")
+            raise InvalidInput(field="plan", problem="was made for another window: create a new plan")
         head = thread.head
         summary_text = await self._write_summary(turns, self._previous)
         return WindowSummary(

@@ -240,7 +240,7 @@ class PushRequest(Request):
         address = self.endpoint if is_web else self.url
         if address is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
             requirement = "endpoint and keys" if is_web else "url"
-            raise InvalidInput(field="type", problem=f"needs only {requirement}")
+            raise InvalidInput(field="type", problem=f"requires {requirement}, and no other address fields")
         return address
 
 

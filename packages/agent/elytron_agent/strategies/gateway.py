@@ -262,7 +262,7 @@ class GatewayStrategy:
         try:
             await self._tell(conversation, event)
         except ElytronError as error:
-            logger.warning("an audit event of the gateway cannot be stored (%s)", type(error).__name__)
+            logger.warning("an audit event of the gateway could not be stored (%s)", type(error).__name__)
 
     async def _once(
         self, call: GatewayCall[AnswerT], failed: RunEventKind, conversation: str, *, add_succeeded: bool | None = None

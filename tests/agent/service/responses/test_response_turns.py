@@ -93,7 +93,7 @@ async def test_a_text_file_is_data_for_the_model_and_no_memory() -> None:
         (file_part("x") | {"file_data": "data:text/plain;base64,//8="}, "not UTF-8"),
         ({"type": "input_file", "file_id": "file_1"}, "file_id and file_url are not supported"),
         ({"type": "input_file", "file_url": "https://example.org/a.txt"}, "file_id and file_url are not supported"),
-        (file_part("x" * (limits.RESPONSE_FILE_BYTES + 1)), "1048576 bytes in all"),
+        (file_part("x" * (limits.RESPONSE_FILE_BYTES + 1)), "1048576 bytes in total"),
         (file_part("x" * 600_000), "files are not cut"),
         (file_part("x", "text/plain;charset=iso-8859-1"), "is not text"),
     ],

@@ -113,7 +113,9 @@ def read_input(
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
     size = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
     if size > limits.RESPONSE_FILE_BYTES:
-        raise InvalidInput(field="input", problem=f"has files of more than {limits.RESPONSE_FILE_BYTES} bytes in all")
+        raise InvalidInput(
+            field="input", problem=f"has files with more than {limits.RESPONSE_FILE_BYTES} bytes in total"
+        )
 
 
 def file_messages(items: Iterable[InputItem], /) -> list[Message]:
@@ -380,11 +382,11 @@ def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
         if reasoning[name] is not None
     ]
     if unknown := sorted(set(request.include or ()) - _INCLUDABLE):
-        problems.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
+        problems.append(("include", f"does not support {unknown[0]!r}: no response has it"))
     if request.top_logprobs:
         problems.append(("top_logprobs", "must be 0: answers contain no probabilities"))
     if stream.get("include_obfuscation"):
-        problems.append(("stream_options", "requests padding, which events do not have"))
+        problems.append(("stream_options", "requests padding, which is not supported"))
     if request.context_management:
         problems.append(("context_management", "is set per agent: PUT /v1/agent/config sets its compaction"))
     if request.text is not None and request.text.verbosity not in {None, "medium"}:

@@ -149,7 +149,7 @@ class InputItem(Value):
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
         content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
         if any(part.type == "input_file" for parts in content if isinstance(parts, tuple) for part in parts):
-            raise ValueError("has an input_file, which messages of the assistant may not have")
+            raise ValueError("has an input_file, which assistant messages cannot contain")
         return self
 
 

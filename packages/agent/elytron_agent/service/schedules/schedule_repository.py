@@ -176,7 +176,7 @@ def require_rule(rule: ScheduleRule, now: Instant, /, *, zone: str) -> Instant:
         problem = "is in the past" if isinstance(rule, OneOffRule) else "is never due"
         raise InvalidInput(field="rule", problem=problem)
     if due_at > now + SCHEDULE_MAX_MS:
-        raise InvalidInput(field="rule", problem="is first due in more than ten years")
+        raise InvalidInput(field="rule", problem="is not due within the next ten years")
     return due_at
 
 
