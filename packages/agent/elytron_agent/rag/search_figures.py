@@ -46,12 +46,12 @@ class SearchFigures:
         yield self._cached.figure("elytron_rag_cached_search_seconds", "Searches over cached vectors.")
         yield self._read.figure("elytron_rag_read_search_seconds", "Searches that read their vectors.")
         rows: tuple[tuple[str, str, float], ...] = (
-            ("cached_search_seconds_alert", "Alert threshold in seconds for a search over cached vectors.", self._alerts.cached_search_s),
+            ("cached_search_seconds_alert", "Alert threshold in seconds.", self._alerts.cached_search_s),
             ("load_seconds", "Seconds taken by the last load of a user's vectors.", counts.last_load_s),
-            ("load_seconds_alert", "Alert threshold in seconds for a load.", self._alerts.load_s),
+            ("load_seconds_alert", "Alert threshold in seconds.", self._alerts.load_s),
             ("cache_bytes", "Bytes of cached vectors.", cache.size_bytes),
             ("cache_bytes_limit", "Maximum size of the cache.", bounds.size_bytes),
-            ("cache_bytes_alert", "Alert threshold in bytes for the cache.", self._alerts.cache_share * bounds.size_bytes),
+            ("cache_bytes_alert", "Alert threshold in bytes.", self._alerts.cache_share * bounds.size_bytes),
             ("cache_user_bytes_limit", "Maximum size of one user's vectors in the cache.", bounds.user_bytes),
             ("cache_users", "Users whose vectors are cached.", cache.users),
             ("cache_users_limit", "Maximum number of users whose vectors are cached.", bounds.users),
