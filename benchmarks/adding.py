@@ -1,11 +1,11 @@
-"""One durable add while many texts are indexed, and the recall behind it, beside peers: one run, SQLite at FULL.
+"""Measure a durable add while many texts are indexed, and the next recall, against peers in one run (SQLite at FULL).
 
     python -m benchmarks.adding [units] [--rounds 10] [--peers FOLDER]
 
-`FOLDER` is that of `benchmarks.recall`. Texts are added one by one, in rounds that take turns; each side tells its time
-by a clock of its own process. An Elytron add is acknowledged when it is durable; the very next recall finds it by its
-words (`recall`), and by its vector when that is stored as well (`vector`), which nobody waits for. Peers' adds
-bring the vector along. `held` is for how long the event loop was held at most while this went on.
+`FOLDER` is that of `benchmarks.recall`. Texts are added one by one, in rounds that alternate between the sides. Each
+side measures time with a clock of its own process. An Elytron add is acknowledged when it is durable. The very next
+recall finds it by its words (`recall`), and by its vector once that is stored too (`vector`), which nobody waits for.
+Adds of peers include the vector. `held` is the longest time for which the event loop was blocked meanwhile.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from benchmarks.peers import peers_in
 from benchmarks.recall import filled
 
 AT_ONCE = 20
-"""So many adds are a side's turn."""
+"""Number of adds in a side's turn."""
 
 Add = Callable[[int], Awaitable[float]]
 
 
 class Watch:
-    """Looks for how long the event loop is held, while it is held open."""
+    """Record how long the event loop is blocked while the context is active."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -51,7 +51,7 @@ class Watch:
 
 
 class Ours:
-    """Adds to a memory."""
+    """Add texts to a memory."""
 
     def __init__(self, memory: elytron.MemoryRuntime, texts: list[str], /) -> None:
         self._memory = memory
@@ -60,7 +60,7 @@ class Ours:
         self.vectors: list[float] = []
 
     async def add(self, number: int, /) -> float:
-        """Add a text; return the seconds until it was durable."""
+        """Add a text and return the seconds until it was durable."""
         text = self._texts[number]
         began = time.perf_counter()
         await self._memory.add(text, conversation="added")
@@ -103,7 +103,7 @@ async def compare(size: int, rounds: int, peers: Path | None, folder: Path, /) -
 
 
 def show(size: int, found: dict[str, list[list[float]]], /) -> None:
-    """Print each side's add, the median of its rounds' medians."""
+    """Print each side's add as the median of its rounds' medians."""
     middle = {name: statistics.median(map(statistics.median, rounds)) for name, rounds in found.items()}
     print(f"\nan add while {size} texts are indexed; {len(found['elytron'])} rounds of {AT_ONCE}")
     print(f"{'':<20}{'p50 ms':>9}{'least':>9}{'longest':>9}{'x elytron':>11}")

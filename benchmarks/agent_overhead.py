@@ -1,12 +1,12 @@
-"""What a step of an agent costs beside the model's answer: Elytron, pydantic-ai and openai-agents on one server.
+"""Measure what an agent's step costs in addition to the model: Elytron, pydantic-ai and openai-agents on one server.
 
     uv run --group dev --group peers python -m benchmarks.agent_overhead [--rounds N] [--short]
 
-A model server of ours, a process of its own, answers chat completions as a stream: first a call of a tool, then words.
-Each system holds the same talks of `TURNS` turns with a history, two steps a turn, and takes turns with the others. A
-step's overhead is its time less that of the same exchange by bare httpx, which reads every byte: the least of the
-rounds, and the median of processor time, which other work on the machine changes less. Elytron keeps every step in a
-memory meanwhile, in this process and in a SQLite file.
+A model server in its own process streams chat completions: first a tool call, then text. Each system holds the same
+conversations of `TURNS` turns with a history, two steps per turn, alternating with the others. A step's overhead is its
+time minus that of the same exchange with plain httpx, which reads every byte. Reported are the minimum of the rounds,
+and the median of the processor time, which other load on the machine affects less. Meanwhile, Elytron stores every step
+in a memory, once in this process and once in a SQLite file.
 """
 
 import argparse
@@ -73,12 +73,12 @@ asyncio.run(main())
 
 
 async def distance(place: str) -> str:
-    """Tell how far away a place is."""
+    """Return how far away a place is."""
     return f"{place} is 300 metres away"
 
 
 def bare(url: str, client: httpx.AsyncClient) -> Talk:
-    """Return the exchanges alone: requests as large as those of a talk, answers read to their end."""
+    """Return the bare exchanges: requests as large as those of a conversation, and responses read to the end."""
 
     async def talk() -> None:
         said: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def bare(url: str, client: httpx.AsyncClient) -> Talk:
 
 
 def of_elytron(url: str, folder: Path | None) -> Talk:
-    """Return the talk with Elytron, kept in this process or in a SQLite file of its own."""
+    """Return the conversation with Elytron, stored in this process or in its own SQLite file."""
 
     async def told(arguments: Any, _: CallKey, /) -> str:
         return await distance(arguments["place"])
@@ -118,7 +118,7 @@ def of_elytron(url: str, folder: Path | None) -> Talk:
 
 
 def of_pydantic_ai(url: str) -> Talk:
-    """Return the talk with pydantic-ai, whose history is handed on."""
+    """Return the conversation with pydantic-ai, whose history is passed on from turn to turn."""
     models: Any = import_module("pydantic_ai.models.openai")
     providers: Any = import_module("pydantic_ai.providers.openai")
     peer: Any = import_module("pydantic_ai")
@@ -141,7 +141,7 @@ def of_pydantic_ai(url: str) -> Talk:
 
 
 def of_openai_agents(url: str) -> Talk:
-    """Return the talk with openai-agents, whose session is a SQLite database in memory."""
+    """Return the conversation with openai-agents, whose session is a SQLite database in memory."""
     agents: Any = import_module("agents")
     openai: Any = import_module("openai")
     agents.set_tracing_disabled(disabled=True)
@@ -161,14 +161,14 @@ def of_openai_agents(url: str) -> Talk:
 
 
 class Step(NamedTuple):
-    """Milliseconds of a step: the least time of the rounds, and the median of processor time."""
+    """Milliseconds of a step: the minimum of the rounds, and the median of processor time."""
 
     wall_ms: float
     cpu_ms: float
 
 
 async def measure(rounds: int) -> dict[str, Step]:
-    """Return what a step of each system takes."""
+    """Return the cost of a step for each system."""
     os.environ.setdefault("OPENAI_API_KEY", "k")
     times: dict[str, list[tuple[float, float]]] = {}
     async with serving_model() as url, httpx.AsyncClient() as client:
@@ -191,7 +191,7 @@ async def measure(rounds: int) -> dict[str, Step]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run as the command line says; return 1 if a step costs more than half of the lightest peer's."""
+    """Run the benchmark, and return 1 if a step costs more than half of the lightest peer's."""
     parser = argparse.ArgumentParser(description="what a step of an agent costs")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--short", action="store_true")
@@ -216,7 +216,7 @@ def _step(rounds: list[tuple[float, float]]) -> Step:
 
 @asynccontextmanager
 async def serving_model(*, with_tool: bool = True) -> AsyncGenerator[str]:
-    """Yield the address of a model server, a process of its own; without the tool it answers in words at once."""
+    """Yield the address of a model server in its own process. Without the tool, it answers with text at once."""
     source = _SERVER if with_tool else _SERVER.replace('last["role"] == "tool"', "last")
     process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     try:

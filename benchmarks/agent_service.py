@@ -1,12 +1,12 @@
-"""What a turn costs over HTTP beside one in process, 200 agents at once beside one, exact search beside NumPy.
+"""Measure a turn over HTTP against one in process, 200 concurrent agents against one, and exact search against NumPy.
 
     python -m benchmarks.agent_service [--turns N] [--agents N] [--rate N] [--seconds S] [--only share|many|search]
 
-A scripted model, a process of its own, answers at once. The share is what a turn takes beside the same exchange with
-that model by bare httpx: through `POST /v1/agent/chat` of an `elytron serve` process over a SQLite file, and by
-`Agent.run` here over another one, in turn. Then so many agents of so many users have `--rate` turns a second in all;
-the 99th percentile is put beside the median of one agent alone. Last, a search in cached vectors is put beside a brute
-force over the same array. Exits 1 if a ratio is beyond its bound.
+A scripted model in its own process answers at once. The share is the time of a turn relative to the same exchange with
+that model by plain httpx: alternately through `POST /v1/agent/chat` of an `elytron serve` process on a SQLite file, and
+through `Agent.run` in this process on another one. Then the given number of agents, each of another user, make `--rate`
+turns a second in total; the 99th percentile is compared with the median of a single agent. Finally, a search over
+cached vectors is compared with a brute-force search of the same array. Exits 1 if a ratio exceeds its bound.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class AgentServer:
 
 @asynccontextmanager
 async def serving_agents(folder: Path, model: str, users: int) -> AsyncGenerator[AgentServer]:
-    """Serve agents over a new SQLite file in a process of its own."""
+    """Serve agents from a new SQLite file in a separate process."""
     store = folder / "service.db"
     async with elytron.open(str(store), space=None) as memory:
         access = AccessKeys(memory.context)
@@ -93,14 +93,14 @@ async def chat(client: httpx.AsyncClient, server: AgentServer, user: int, number
 
 
 async def init(client: httpx.AsyncClient, server: AgentServer) -> None:
-    """Make the agents of all users."""
+    """Create the agents of all users."""
     for key in server.keys:
         answer = await client.post(f"{server.url}/v1/agent/init", json={}, headers={"Authorization": f"Bearer {key}"})
         assert answer.status_code == 200, answer.text
 
 
 async def shares(turns: int) -> tuple[float, float, float]:
-    """Return the medians of a turn over HTTP, of one in process, and of its exchange with the model, in ms."""
+    """Return the median ms of a turn over HTTP, of a turn in process, and of its exchange with the model."""
     overs, ins, bares = list[float](), list[float](), list[float]()
     with tempfile.TemporaryDirectory(prefix="elytron-service-") as name:
         folder = Path(name)
@@ -139,7 +139,7 @@ async def shares(turns: int) -> tuple[float, float, float]:
 
 
 async def many(agents: int, rate: float, seconds: float, turns: int) -> tuple[float, float, float]:
-    """Return the median of one agent alone, and the median and the 99th percentile of so many, in ms."""
+    """Return the median ms of a single agent, and the median and 99th percentile of many."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=agents)
     with tempfile.TemporaryDirectory(prefix="elytron-service-") as name:
         async with (
@@ -162,7 +162,7 @@ async def many(agents: int, rate: float, seconds: float, turns: int) -> tuple[fl
 
 
 def searched(size: int) -> tuple[float, float]:
-    """Return the medians of a search in a table of so many rows, and of a brute force over its array, in ms."""
+    """Return the median ms of a search in a table of `size` rows, and of a brute-force search of its array."""
     dice = np.random.default_rng(size)
     matrix = dice.standard_normal((size, DIMENSION)).astype(np.float16).astype(np.float32)
     rows = [EmbeddingRow(f"{at:012}#0", f"{at:012}", "document", "c", (), 10, 40, ()) for at in range(size)]
@@ -184,7 +184,7 @@ def searched(size: int) -> tuple[float, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure as the command line says; return the exit code."""
+    """Run the benchmark and return the exit code."""
     parser = argparse.ArgumentParser(description="ratios of agents as a service")
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--agents", type=int, default=200)

@@ -1,12 +1,12 @@
-"""Whether what a long talk said is recalled after it left the agent's window as it was before.
+"""Check that content of a long conversation is recalled as well after it leaves the agent's window as before.
 
     python -m benchmarks.agent_window [--turns N] [--window TOKENS] [--calls N]
 
-An agent of a scripted model has `--turns` turns (500) through a window of `--window` tokens (32,000). Each turn tells
-of a boat and its pier. Each is asked for right after it was told, and again at the end, of a memory in this process and
-of a SQLite file. Then one turn makes `--calls` calls (99) of 5,000 characters in a window of 20,000 tokens: the largest
-request and the bytes of the store are printed. Exits 1 if the evidence of a turn was the first that was found before
-and is not after, if a request is beyond the window, or if the store has more than three times the results' text.
+An agent with a scripted model has `--turns` turns (500) in a window of `--window` tokens (32,000). Each turn mentions a
+boat and its pier. Each is queried right after its turn and again at the end, with a memory in this process and with a
+SQLite file. Then one turn makes `--calls` calls (99) of 5,000 characters in a window of 20,000 tokens; the largest
+request and the size of the store are printed. Exits 1 if the evidence of a turn ranked first before and does not
+afterwards, if a request exceeds the window, or if the store is larger than three times the text of the results.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PIERS = ("north", "south", "east", "west", "old", "new", "stone", "iron")
 
 
 class Scripted:
-    """A model that says the same at every turn."""
+    """A model that gives the same answer in every turn."""
 
     info = ModelInfo(name="scripted")
 
@@ -47,7 +47,7 @@ class Scripted:
 
 
 class Reader:
-    """A model that reads a page at each step, and notes the largest request."""
+    """A model that reads a page in each step, and records the largest request."""
 
     info = ModelInfo(name="reader")
 
@@ -71,7 +71,7 @@ async def _page(_: object, key: CallKey, /) -> str:
 
 
 async def read(folder: Path, calls: int) -> tuple[int, int]:
-    """Return the bytes of the largest request of one turn of many calls, and those of its store."""
+    """Return the size of the largest request in one turn with many calls, and the size of its store."""
     model = Reader(calls)
     budget = RunBudget(steps=100, calls=calls, tokens=None)
     settings = AgentSettings(enabled=True, max_context_tokens=TURN_WINDOW, budget=budget)
@@ -82,7 +82,7 @@ async def read(folder: Path, calls: int) -> tuple[int, int]:
 
 
 async def talk(memory: MemoryFace, turns: int, window: int) -> tuple[int, int, int]:
-    """Return how many compactions there were, and for how many turns the evidence stood first before and after."""
+    """Return the number of compactions, and for how many turns the evidence ranked first before and after."""
     settings = AgentSettings(enabled=True, max_context_tokens=window)
     compactions = 0
     before: set[int] = set()
@@ -98,7 +98,7 @@ async def talk(memory: MemoryFace, turns: int, window: int) -> tuple[int, int, i
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run as the command line says; return the exit code."""
+    """Run the benchmark and return the exit code."""
     parser = argparse.ArgumentParser(description="recall of what left an agent's window")
     parser.add_argument("--turns", type=int, default=500)
     parser.add_argument("--window", type=int, default=32_000)

@@ -1,12 +1,12 @@
-"""What recall says of questions by its outcome: right first hits, and questions that nothing answers.
+"""Report recall outcomes for questions: those with a correct first hit, and those that nothing answers.
 
     python -m benchmarks.answer_mark [--half HALF] [--embedder NAME]
 
-For each group: of questions whose first hit is right, the shares that are not `nothing` and that are `found`; of
-questions of an unknown detail ("near"), of matters never mentioned ("far"), of both ("none"), and of answered ones with
-a wrong first hit ("wrong"), the share that is `found`. The last columns are AUROC: the chance that the estimate for a
-right first hit is above that of a near, a far and a wrong one. The groups `first` and `misled`, and the half "fit" of
-the others, are what the numbers were chosen on.
+For each group, the table shows the shares of questions with a correct first hit that are not `nothing`, and that are
+`found`. It also shows the share that is `found` among questions about an unknown detail ("near"), about matters never
+mentioned ("far"), about either ("none"), and among answered ones with a wrong first hit ("wrong"). The last columns are
+AUROC: the probability that the estimate for a correct first hit is above that of a near, a far and a wrong one. The
+numbers were chosen on the groups `first` and `misled`, and on the half "fit" of the others.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def groups(half: Half, /) -> dict[str, list[Told]]:
 
 
 def kind_of(one: Asked, /) -> str:
-    """Return what `one` is: right or wrong by its first hit, near or far if nothing answers it."""
+    """Return the class of a question: right or wrong by its first hit, near or far if nothing answers it."""
     if one.is_answered:
         return "right" if one.is_right else "wrong"
     return "near" if one.is_near else "far"
@@ -73,7 +73,7 @@ def _auroc(right: Sequence[float], others: Sequence[float]) -> str:
 
 
 async def run(half: Half, embedder: Embedder | None) -> None:
-    """Print the shares for each group, and for all."""
+    """Print the shares for each group and for all together."""
     heads = ("shown", "found", "near", "far", "wrong", "none", "v near", "v far", "v wrong")
     print(f"{'':<18}{'right':>6}{'none':>6}" + "".join(f"{head:>8}" for head in heads))
     every: list[Asked] = []

@@ -1,16 +1,18 @@
-"""The numbers of the score of a hit and of the outcome: fitted to the conversations that ship, and how well they hold.
+"""Fit the numbers behind a hit's score and the outcome to the bundled conversations, and test how well they hold.
 
     python -m benchmarks.answer_score [--embedder NAME ...] [--without GROUP ...]
 
-Two estimates make a score: that one of the first ten hits of a question is evidence (a logistic model of one number),
-and that it is this one (a share that falls with how far a hit is behind the best). A third one, that the first hit
-answers, decides between `found` and `doubtful`: a wrong first hit counts as wrong there, and its numbers are the same
-without an encoder and with each that is named. Each group of conversations counts the same, and in each group questions
-with an answer and questions that nothing answers; of an unknown detail a quarter as much in the first estimate. Of
-sets with halves the half "fit" is taken; `quality_data/unseen` is not read. With an embedder the group `long` takes a
-quarter of an hour. Printed are the numbers that stand in `elytron_core.policy.ranking` (beside encoders without
-`long`), and what numbers fitted to the other groups make of each group: the means beside the shares that are evidence,
-and reliability tables over all.
+A score combines two estimates: that one of a question's first ten hits is evidence (a logistic model of one number),
+and that it is this one (a share that decreases with the distance from the best hit). A third estimate, that the first
+hit answers, decides between `found` and `doubtful`. There a wrong first hit counts as wrong, and the numbers are the
+same without an encoder and with each one that is named. Every group of conversations has the same weight, and so have,
+in each group, questions with an answer and questions that nothing answers; those about an unknown detail have a quarter
+of that in the first estimate. Of sets with halves, the half "fit" is used; `quality_data/unseen` is not read. With an
+embedder, the group `long` takes a quarter of an hour.
+
+The output contains the numbers in `elytron_core.policy.ranking` (with encoders without `long`). For each group it also
+shows what numbers fitted to the other groups achieve: the means next to the shares that are evidence, and reliability
+tables over all groups.
 """
 
 import argparse
@@ -52,23 +54,26 @@ SETS: Final[dict[str, Callable[[], list[Told]]]] = {
     "languages": lambda: [*with_others(own_language("fit")), *with_others(other_language("fit"))],
 }
 NEAR: Final = 0.25
-"""What a question of an unknown detail counts in the estimate that one of the hits answers."""
+"""Weight of a question about an unknown detail in the estimate that one of the hits answers."""
 WRONG: Final = 0.5
-"""What an answered question with a wrong first hit counts in that of the first hit."""
+"""Weight of an answered question with a wrong first hit in the estimate of the first hit."""
 KEPT: Final = 0.9
-"""In other languages evidence tells little; the intercept is such that so many right first hits are not `nothing`."""
+"""Share of correct first hits that must not be `nothing`.
+
+In other languages evidence is a weak sign, and this determines the intercept.
+"""
 
 Floats = NDArray[np.float64]
 
 
 class Asked(NamedTuple):
-    """What was found for one question; 1 stands for a hit that is evidence."""
+    """The hits for one question, with 1 for a hit that is evidence."""
 
     signs: AnswerSigns
     evidence: Floats
     is_answered: bool
     is_near: bool = False
-    """True if it asks an unknown detail of what was told."""
+    """True if it asks for an unknown detail of something that was mentioned."""
     is_right: bool = False
     """True if the first hit is evidence."""
     first: FirstHitSigns | None = None
@@ -76,7 +81,7 @@ class Asked(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The questions of some conversations, and what each counts: those with an answer as much as all others."""
+    """The questions of some conversations with their weights. Those with an answer weigh as much as all others."""
 
     asked: list[Asked]
     worth: Floats
@@ -98,12 +103,12 @@ class Group(NamedTuple):
 
     @property
     def evidence(self) -> Floats:
-        """What says of each question that it is answered."""
+        """The sign, for each question, that it is answered."""
         return np.array([one.signs.evidence for one in self.asked])
 
 
 async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Asked]:
-    """Return what the first hits of every question are."""
+    """Return the first hits of every question."""
     seen: list[FoundCandidates] = []
     firsts: list[FirstHitSigns] = []
     shipped, chance = order.answer_scores, outcome.first_hit_chance
@@ -142,12 +147,12 @@ async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Aske
 
 
 def of_language(asked: Iterable[Asked], *, is_foreign: bool) -> list[Asked]:
-    """Return the questions in which another language than English has a part, or those in which it has none."""
+    """Return the questions that involve a language other than English, or the other questions."""
     return [one for one in asked if one.signs.is_foreign is is_foreign]
 
 
 def first_hit(groups: Iterable[Sequence[Asked]], /) -> FirstHitWeights:
-    """Return the numbers of the estimate that the first hit answers, each of `groups` counting the same."""
+    """Return the numbers of the estimate that the first hit answers, with equal weight for each of `groups`."""
     kept = [[one for one in group if one.first is not None] for group in groups]
     worth = [
         _balanced(
@@ -164,7 +169,7 @@ def first_hit(groups: Iterable[Sequence[Asked]], /) -> FirstHitWeights:
 
 
 def kept_by(estimate: EstimateNumbers, asked: Sequence[Asked], /) -> EstimateNumbers:
-    """Return `estimate` with the intercept by which the mark of a block keeps `KEPT` of right first hits."""
+    """Return `estimate` with the intercept at which the threshold of a block keeps `KEPT` of the correct first hits."""
     least = float(np.quantile([one.signs.evidence for one in asked if one.is_right], 1.0 - KEPT))
     return estimate._replace(
         intercept=float(np.log(PROJECTED_SCORE / (1.0 - PROJECTED_SCORE))) - estimate.evidence * least
@@ -172,26 +177,26 @@ def kept_by(estimate: EstimateNumbers, asked: Sequence[Asked], /) -> EstimateNum
 
 
 def _balanced(counted: Floats, is_positive: Sequence[bool]) -> Floats:
-    """Return what each counts if those that are positive and all others together count the same."""
+    """Return weights with which the positive ones and all others count the same in total."""
     positive = np.array(is_positive)
     halves = float(counted[positive].sum()), float(counted[~positive].sum())
     return np.array([0.5 * one / halves[not is_one] for one, is_one in zip(counted, is_positive, strict=True)])
 
 
 def fitted(group: Group, /) -> EstimateNumbers:
-    """Return the numbers that fit best: first those of questions, then those of hits."""
+    """Return the best-fitting numbers: first those of questions, then those of hits."""
     intercept, weight = logistic(group.evidence[:, None], group.found, group.worth / group.worth.mean())
     tried = (EstimateNumbers(intercept, weight, *numbers) for numbers in product(SHARPNESS, PIECES))
     return min(tried, key=lambda estimate: _loss(group, estimate))
 
 
 def chances(group: Group, estimate: EstimateNumbers, /) -> Floats:
-    """Return the estimate of each question."""
+    """Return the estimate for each question."""
     return 1.0 / (1.0 + np.exp(-(estimate.intercept + estimate.evidence * group.evidence)))
 
 
 def scores_of(group: Group, estimate: EstimateNumbers, /) -> tuple[Floats, Floats, Floats]:
-    """Return the score of each hit, 1 for those that are evidence, and what each counts."""
+    """Return the score of each hit, 1 for each that is evidence, and the weights."""
     scores = [
         chance * np.array(hit_shares(one.signs, estimate))
         for one, chance in zip(group.asked, chances(group, estimate), strict=True)
@@ -208,7 +213,7 @@ def _loss(group: Group, estimate: EstimateNumbers) -> float:
 
 
 async def run(embedders: Sequence[Embedder], without: Sequence[str]) -> None:
-    """Print the numbers, and how well they hold for a group that they were not fitted to."""
+    """Print the numbers, and how well they hold for a group they were not fitted to."""
     pooled: list[list[Asked]] = []
     print(f"{'':<32}", *EstimateNumbers._fields)
     for embedder in (None, *embedders):

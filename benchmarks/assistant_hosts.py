@@ -1,8 +1,8 @@
-"""Hosts as their hooks see them: the transcript that each writes, and the events that it sends.
+"""Hosts as their hooks see them: the transcript that each one writes, and the events that it sends.
 
-Shapes are those of Claude Code 2.1.332, Codex 0.163, Cursor 2026.07, Gemini CLI, OpenCode 1.18, Copilot CLI 1.0 and VS
-Code 1.110. Transcripts have, besides what was said, what programs write in the place of a user: reminders, environment,
-summaries. Each of these holds `PROGRAM_WORD`, which no memory may show.
+The formats are those of Claude Code 2.1.332, Codex 0.163, Cursor 2026.07, Gemini CLI, OpenCode 1.18, Copilot CLI 1.0
+and VS Code 1.110. In addition to the conversation, transcripts contain text that programs write in the user's role:
+reminders, environment, summaries. Each of these contains `PROGRAM_WORD`, which no memory may show.
 """
 
 import json
@@ -20,7 +20,7 @@ from benchmarks.assistant_sessions import ScriptedTurn
 
 PROGRAM_WORD: Final = "quoinwright"
 EVENTS: Final = ("start", "recall", "keep", "end")
-"""The events of a session by the names of the commands that take them."""
+"""The events of a session, named like the commands that handle them."""
 _NAMES: Final = UUID("6f1c2a52-6d0e-4f1e-9a35-0d6f6a0c9d11")
 _REMINDER: Final = f"<system-reminder>The {PROGRAM_WORD} list is empty.</system-reminder>"
 
@@ -28,10 +28,10 @@ Json = dict[str, Any]
 
 
 class HostSession(ABC):
-    """A session of one host: the file that grows by each turn, and the events around them."""
+    """A session of one host: the transcript that grows with each turn, and the events around the turns."""
 
     event_names: ClassVar[Mapping[str, str]]
-    """What the host calls each event; those that it does not have are missing."""
+    """The host's name for each event. Events that the host does not have are missing."""
 
     def __init__(self, home: Path, folder: Path, name: str, at: datetime, /) -> None:
         self.folder = folder
@@ -48,15 +48,15 @@ class HostSession(ABC):
         """Return where the host stores the session."""
 
     def head_lines(self) -> Iterator[Json]:
-        """Yield what the file begins with."""
+        """Yield the first lines of the file."""
         yield from ()
 
     @abstractmethod
     def turn_lines(self, turn: ScriptedTurn, /) -> Iterator[Json]:
-        """Yield what a turn adds to the file."""
+        """Yield the lines that a turn adds to the file."""
 
     def event(self, event: str, turn: ScriptedTurn | None = None, /) -> Json:
-        """Return what the host writes to a hook's standard input; `turn` is the one of a prompt or an answer."""
+        """Return what the host writes to a hook's standard input. `turn` is the one of a prompt or an answer."""
         base = {
             "session_id": self.id,
             "transcript_path": str(self.path),
@@ -66,7 +66,7 @@ class HostSession(ABC):
         return base | self.event_fields(event, turn)
 
     def event_fields(self, event: str, turn: ScriptedTurn | None, /) -> Json:
-        """Return the fields of one kind of event, as Claude Code has them."""
+        """Return the fields of an event in the form of Claude Code."""
         match event:
             case "start":
                 return {"source": "startup"}
@@ -82,12 +82,12 @@ class HostSession(ABC):
         self._write(self.turn_lines(turn))
 
     def next_id(self) -> str:
-        """Return an id of the next entry."""
+        """Return an id for the next entry."""
         self._count += 1
         return str(uuid5(_NAMES, f"{self.id}/{self._count}"))
 
     def next_time(self) -> str:
-        """Return the time of the next entry."""
+        """Return a time for the next entry."""
         self.at += timedelta(seconds=7)
         return self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -97,7 +97,7 @@ class HostSession(ABC):
 
 
 class ClaudeCodeSession(HostSession):
-    """A tree of entries. Each second session is compacted behind its second turn."""
+    """A tree of entries. Every second session is compacted after its second turn."""
 
     event_names = {"start": "SessionStart", "recall": "UserPromptSubmit", "keep": "Stop", "end": "SessionEnd"}
 
@@ -138,7 +138,7 @@ class ClaudeCodeSession(HostSession):
 
 
 class CodexSession(HostSession):
-    """Response items, as `rollout-*.jsonl` has them. There is no event at the end."""
+    """Response items in the form of `rollout-*.jsonl`. There is no end event."""
 
     event_names = {"start": "SessionStart", "recall": "UserPromptSubmit", "keep": "Stop"}
 
@@ -219,7 +219,7 @@ class CursorSession(HostSession):
 
 
 class GeminiSession(HostSession):
-    """A log of states, in which the prompt holds what hooks put around it."""
+    """A log of states, in which the prompt contains what hooks added around it."""
 
     event_names = {"start": "SessionStart", "recall": "BeforeAgent", "keep": "AfterAgent", "end": "SessionEnd"}
 
@@ -262,7 +262,7 @@ class GeminiSession(HostSession):
 
 
 class CopilotSession(HostSession):
-    """Events of the session; hooks get camel case, and the prompt in the form that is sent to the model."""
+    """Events of the session. Hooks receive camel case, and the prompt as it is sent to the model."""
 
     event_names = {"start": "sessionStart", "recall": "userPromptTransformed", "keep": "agentStop", "end": "sessionEnd"}
 
@@ -305,7 +305,7 @@ class CopilotSession(HostSession):
 
 
 class VsCodeSession(CopilotSession):
-    """A transcript as Copilot CLI writes it; hooks get Claude Code's events in camel case fields."""
+    """A transcript in the form of Copilot CLI. Hooks receive Claude Code's events with camel case fields."""
 
     event_names = {"start": "SessionStart", "recall": "UserPromptSubmit", "keep": "Stop"}
 
@@ -325,7 +325,7 @@ class VsCodeSession(CopilotSession):
 
 
 class OpenCodeSession(HostSession):
-    """Rows of one database for all sessions. Its plugin sends what the commands read."""
+    """Rows of one database for all sessions. The plugin sends what the commands read."""
 
     event_names = {
         "start": "experimental.chat.system.transform",
@@ -401,7 +401,7 @@ HOSTS: Final[Mapping[str, type[HostSession]]] = {
     "copilot": CopilotSession,
     "vscode": VsCodeSession,
 }
-"""The hosts that are replayed, by the names that the commands have for them."""
+"""The replayed hosts, by their names in the commands."""
 
 
 def _transformed(turn: ScriptedTurn) -> str:
@@ -409,7 +409,7 @@ def _transformed(turn: ScriptedTurn) -> str:
 
 
 def context_of(output: str, event: Json, /) -> str:
-    """Return what a hook's output adds to the model's input at an event; empty if it adds nothing."""
+    """Return what a hook's output adds to the model's input for an event, or "" if nothing."""
     if not output.strip():
         return ""
     try:

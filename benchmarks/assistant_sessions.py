@@ -1,11 +1,12 @@
-"""Scripted sessions with coding assistants: 200 labelled prompts over five repositories, read from TOML files.
+"""Scripted sessions with coding assistants: 200 labelled prompts in five repositories, read from TOML files.
 
-A turn that states something has a `name` and a `fact`: words of it without which the statement is useless. Of a turn
-that needs such statements, `evidence` has their names; they were made in earlier sessions of the same repository, or
-anywhere if they are `personal`. A turn with neither is *unrelated*: nothing that was said before helps with it, though
-some of them ask what only another repository knows. The `canaries` are words of one repository.
+A turn that states something has a `name` and a `fact`: words of the statement without which it is useless. A turn that
+needs such statements lists their names in `evidence`. They were made in earlier sessions of the same repository, or
+anywhere if they are `personal`. A turn with neither is *unrelated*: nothing said before helps with it, although some of
+these prompts ask for something that only another repository knows. The `canaries` are words that belong to one
+repository.
 
-The prompts were written before the hooks that they measure, and are not changed to suit them.
+The prompts were written before the hooks that they measure, and are not adapted to them.
 """
 
 import re
@@ -40,12 +41,12 @@ class ScriptedTurn:
 
     @property
     def is_unrelated(self) -> bool:
-        """Return whether nothing that was said before helps with the prompt, and it says nothing worth storing."""
+        """Return whether nothing said before helps with the prompt, and it states nothing worth storing."""
         return not self.fact and not self.evidence
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return everything that is said or run in the turn."""
+        """Return every text and command of the turn."""
         return (
             self.prompt,
             self.reply,
@@ -55,7 +56,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedSession:
-    """A session of one host in one repository; `number` counts the sessions of the repository from 0."""
+    """A session of one host in one repository. `number` counts the repository's sessions from 0."""
 
     repository: str
     number: int
@@ -65,7 +66,7 @@ class ScriptedSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionScript:
-    """All sessions in the order in which they take place, and what belongs to one repository only."""
+    """All sessions in chronological order, and what belongs to only one repository."""
 
     sessions: tuple[ScriptedSession, ...]
     canaries: Mapping[str, tuple[str, ...]]
@@ -77,11 +78,11 @@ class SessionScript:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return the words of each statement by its name."""
+        """Return the words of each statement by name."""
         return {turn.name: turn.fact for session in self.sessions for turn in session.turns if turn.name}
 
     def foreign_words(self, repository: str, /) -> tuple[str, ...]:
-        """Return the words that no block in `repository` may have: canaries and facts of the others."""
+        """Return the words that no block in `repository` may contain: canaries and facts of the others."""
         canaries = [word for name, words in self.canaries.items() if name != repository for word in words]
         facts = [
             turn.fact
@@ -92,7 +93,7 @@ class SessionScript:
         return (*canaries, *facts)
 
     def shortened(self) -> "SessionScript":
-        """Return of each repository one prompt with evidence, what it needs, and one unrelated prompt."""
+        """Return, for each repository, one prompt with evidence, the turns it needs, and one unrelated prompt."""
         chosen = {name for repository in self.repositories for name in self._short_turns(repository)}
         sessions = (
             replace(session, turns=tuple(turn for turn in session.turns if turn.prompt in chosen))
@@ -101,7 +102,7 @@ class SessionScript:
         return replace(self, sessions=tuple(session for session in sessions if session.turns))
 
     def _short_turns(self, repository: str) -> Iterator[str]:
-        """Yield the prompts of the short form. Each repository takes another one of its prompts with evidence."""
+        """Yield the prompts of the short form. Each repository uses a different prompt with evidence."""
         own = [session for session in self.sessions if session.repository == repository]
         place = self.repositories.index(repository)
         needing = [turn for session in own for turn in session.turns if turn.evidence][-1 - place]
@@ -112,17 +113,17 @@ class SessionScript:
 
 
 def plain_text(text: str, /) -> str:
-    """Return `text` in lower case with single spaces, for comparing."""
+    """Return `text` in lower case with single spaces, for comparison."""
     return " ".join(text.casefold().split())
 
 
 def has_words(text: str, words: str, /) -> bool:
-    """Return whether `words` stand in `text` as whole words, in any case and spacing."""
+    """Return whether `text` contains `words` as whole words, ignoring case and spacing."""
     return re.search(rf"(?<!\w){re.escape(plain_text(words))}(?!\w)", plain_text(text)) is not None
 
 
 def read_script(folder: Path = DATA, /) -> SessionScript:
-    """Return the sessions of all files, the first one of each repository before all second ones.
+    """Read the sessions of all files, ordered by session number and then by repository.
 
     Raises ValueError for labels that contradict the texts.
     """
@@ -149,7 +150,7 @@ def _scripted_turn(entry: Mapping[str, Any]) -> ScriptedTurn:
 
 
 def _label_problems(script: SessionScript) -> Iterator[str]:
-    """Yield what is wrong with the labels."""
+    """Yield the problems of the labels."""
     homes = {turn.name: (session, turn) for session in script.sessions for turn in session.turns if turn.name}
     for session in script.sessions:
         foreign = script.foreign_words(session.repository)
@@ -172,7 +173,7 @@ def _label_problems(script: SessionScript) -> Iterator[str]:
 
 
 def describe_script(script: SessionScript, /) -> str:
-    """Return a line that counts what the script has."""
+    """Return a line with the numbers of sessions, prompts and labels."""
     turns: Sequence[ScriptedTurn] = [turn for session in script.sessions for turn in session.turns]
     stating = sum(bool(turn.fact) for turn in turns)
     needing = sum(bool(turn.evidence) for turn in turns)

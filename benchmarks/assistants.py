@@ -2,23 +2,23 @@
 
     python -m benchmarks.assistants [--short] [--as HOST] [--show]
 
-The sessions of `benchmarks.assistant_sessions` take place in Git repositories made for the purpose, in the order of
-their numbers, each second one in a worktree. Every event is a process of `elytron hooks` that gets what the host would
-write: at the start, at each prompt, after each answer and at the end, as far as the host has the event. A resident
-process serves them where the system has one. The table has
+The sessions of `benchmarks.assistant_sessions` take place in Git repositories created for this purpose, in the order of
+their numbers, every second one in a worktree. Every event is a process of `elytron hooks` that receives what the host
+would write: at the start, at each prompt, after each answer and at the end, if the host has that event. A resident
+process serves them where the system supports one. The table shows
 
 - leaks: blocks with a word of another repository;
-- program words: blocks with what a program, not the person, wrote in the place of a user;
-- prompts that are stored, in the words of the person;
-- unrelated prompts with a block: those that nothing said before helps with;
-- evidence: statements whose words were shown in the session until the answer to the prompt that needs them, against the
-  same blocks without the precision gate and of the same size, which this process builds from the same store; once more
-  without evidence that the start or an earlier prompt of the session had shown, which is the gate's own share;
-- characters, processor time (the hook's and the resident's) and time of each prompt;
-- processes that were there beside a hook, and those that are left when the store is gone.
+- program words: blocks with text that a program, not the person, wrote in the user's role;
+- prompts that are stored, in the person's words;
+- unrelated prompts with a block: those with which nothing said before helps;
+- evidence: statements whose words were shown in the session before the prompt that needs them was answered. It is
+  compared with blocks of the same size without the precision gate, which this process builds from the same store, and
+  shown once more without evidence from the start or an earlier prompt of the session, which is the gate's own share;
+- characters, processor time (of the hook and the resident process) and duration of each prompt;
+- processes that existed next to a hook, and those that remain after the store is gone.
 
-`--short` replays a few prompts. The exit code is 1 if there is a leak, a program's word or a process left, or if no
-evidence at all is shown.
+`--short` replays a few prompts. The exit code is 1 if there is a leak, a program's word or a remaining process, or if
+no evidence is shown at all.
 """
 
 import argparse
@@ -66,16 +66,16 @@ from elytron_core.scope import Scope
 CLI: Final = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 BLOCK_CHARS: Final = 800
 LISTED: Final = 100
-"""More prompts than a repository has."""
+"""A number larger than the number of prompts in any repository."""
 HOOK_WAIT_S, END_WAIT_S, LATE_S = 60, 15, 2.0
 FIRST_DAY: Final = timedelta(days=60)
-"""So long ago the first session took place; one day lies between two of a repository."""
+"""How long ago the first session took place. Two sessions of a repository are one day apart."""
 _SET_CHILD_SUBREAPER: Final = 36
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class HookRun(NamedTuple):
-    """What one hook did: what it gave to the model, and what it cost."""
+    """The result of one hook: what it gave to the model, and its cost."""
 
     context: str
     cpu_s: float
@@ -85,15 +85,15 @@ class HookRun(NamedTuple):
 
 @dataclass(slots=True)
 class ReplayCounts:
-    """What was counted in a replay."""
+    """The counts of a replay."""
 
     prompts: int = 0
     unrelated: int = 0
     statements: int = 0
     shown: Counter[str] = field(default_factory=Counter[str])
-    """Prompts with a block, by their label."""
+    """Prompts with a block, by label."""
     ungated_alarms: int = 0
-    """Unrelated prompts with a block of the same store without the gate."""
+    """Unrelated prompts with a block from the same store without the gate."""
     chars: int = 0
     needed: int = 0
     gated: int = 0
@@ -103,7 +103,7 @@ class ReplayCounts:
     new_ungated: int = 0
     new_needed: int = 0
     lost: int = 0
-    """Evidence that only the ungated block has."""
+    """Evidence that only the ungated block contains."""
     processes: int = 0
     leaks: list[str] = field(default_factory=list[str])
     program_words: list[str] = field(default_factory=list[str])
@@ -115,7 +115,7 @@ class ReplayCounts:
 
 
 class Workspace:
-    """Repositories, a home and a store in one folder, and hooks that run as processes in them."""
+    """Repositories, a home folder and a store in one folder, with hooks that run as processes in them."""
 
     def __init__(self, folder: Path, repositories: Sequence[str], /) -> None:
         self.folder = folder
@@ -123,7 +123,7 @@ class Workspace:
         self.store = folder / "store" / "memory.db"
         for path in (self.home, self.store.parent, folder / "runtime"):
             path.mkdir(mode=0o700, parents=True)
-        # Without the last one, each process would compile the modules that it loads.
+        # Without the last variable, each process would compile the modules that it imports.
         foreign = ("ELYTRON_", "XDG_", "PYTHONDONTWRITEBYTECODE")
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(foreign)},
@@ -135,11 +135,11 @@ class Workspace:
             self._make_repository(name, has_origin=number % 2 == 0)
 
     def session_folder(self, session: ScriptedSession, /) -> Path:
-        """Return where a session takes place: each second one is in a worktree."""
+        """Return the folder of a session: every second one is in a worktree."""
         return self.folder / "code" / (f"{session.repository}-next" if session.number % 2 else session.repository)
 
     def run_hook(self, event: str, session: HostSession, turn: ScriptedTurn | None, /, *, host: str) -> HookRun:
-        """Run the hook command of an event and return what it did."""
+        """Run the hook command for an event and return its result."""
         options = ["--resident", "--per-repository", "--store", str(self.store)]
         if host != "claude-code":
             options += ["--host", host]
@@ -179,7 +179,7 @@ class Workspace:
 
 
 class SessionReplay:
-    """Replays a script in a workspace and counts what its prompts get."""
+    """Replay a script in a workspace and count what its prompts receive."""
 
     def __init__(self, workspace: Workspace, script: SessionScript, /) -> None:
         self.counts = ReplayCounts()
@@ -243,7 +243,7 @@ class SessionReplay:
                 counts.false_alarms.append(f"{place}\n{block}")
 
     def _count_evidence(self, turn: ScriptedTurn, gated: Sequence[str], ungated: Sequence[str]) -> None:
-        """Count which evidence was shown in the session; the last texts are those of this prompt."""
+        """Count the evidence that the session showed. The last text of each list belongs to this prompt."""
         counts = self.counts
         for name in turn.evidence:
             fact = self._script.facts[name]
@@ -260,7 +260,7 @@ class SessionReplay:
                 counts.missed.append(f"{turn.prompt} [{fact}]{' (ungated: shown)' if is_ungated else ''}")
 
     async def _count_stored(self) -> None:
-        """Count which prompts are stored, in the words of the person, in the memory of their repository."""
+        """Count the prompts that are stored in the person's words in the memory of their repository."""
         for name in self._script.repositories:
             sessions = [session for session in self._script.sessions if session.repository == name]
             scope = Scope(space=(await self._place_of(self._workspace.session_folder(sessions[0]))).spaces[0])
@@ -275,7 +275,7 @@ class SessionReplay:
             )
 
     async def _ungated_block(self, session: HostSession, turn: ScriptedTurn) -> str:
-        """Return the block of the hook's size that the store gives without the gate."""
+        """Return a block of the hook's size from the store without the gate."""
         if not self._workspace.store.exists():
             return ""
         if self._memory is None:
@@ -304,7 +304,7 @@ class SessionReplay:
 
 
 def adopt_processes() -> None:
-    """Have processes whose parent ends become this one's children, where the system can do it."""
+    """Make this process the parent of orphaned descendants, where the system supports it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -317,19 +317,19 @@ def _child_processes() -> list[int]:
 
 
 def _spent_cpu() -> float:
-    """Return the processor time of all children so far, of those that ended and of those that are there."""
+    """Return the processor time of all children so far, ended and running."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     ticks = 0
     for process in _child_processes():
         with suppress(OSError):
-            # Behind the name, which may have spaces: the 12th and 13th are user and system time.
+            # After the program name, which may contain spaces, the 12th and 13th fields are user and system time.
             parts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
             ticks += int(parts[11]) + int(parts[12])
     return ended.ru_utime + ended.ru_stime + ticks / _TICKS
 
 
 def remaining_processes() -> list[int]:
-    """Return the children that are there after `END_WAIT_S`."""
+    """Return the children that still exist after `END_WAIT_S`."""
     deadline = time.monotonic() + END_WAIT_S
     for process in _child_processes():
         with suppress(ProcessLookupError):
@@ -342,7 +342,7 @@ def remaining_processes() -> list[int]:
 
 
 def table_rows(counts: ReplayCounts, left: Sequence[int], /) -> Iterator[tuple[str, str]]:
-    """Yield what is printed of a replay."""
+    """Yield the printed rows of a replay."""
     unrelated, recalls = counts.shown["unrelated"], counts.runs["recall"]
     related = counts.prompts - counts.unrelated - counts.statements
     yield "leaks across repositories", f"{len(counts.leaks)}"
@@ -394,7 +394,7 @@ def _end_process(_number: int, _frame: object) -> None:
 
 
 def main() -> int:
-    """Replay the sessions and print what was counted; return the exit code."""
+    """Replay the sessions, print the counts, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="replay a few prompts of each repository")
     parser.add_argument("--as", dest="host", choices=HOSTS, help="replay all sessions as those of one host")
@@ -406,12 +406,12 @@ def main() -> int:
     if options.host is not None:
         script = replace(script, sessions=tuple(replace(one, host=options.host) for one in script.sessions))
     adopt_processes()
-    # Ended from outside, it still removes the store, so that no resident process stays.
+    # If it is terminated, it still removes the store, so that no resident process remains.
     signal.signal(signal.SIGTERM, _end_process)
     with tempfile.TemporaryDirectory(prefix="assistants-") as folder:
         workspace = Workspace(Path(folder), script.repositories)
         counts = asyncio.run(SessionReplay(workspace, script).run())
-        # A resident process ends when the store that it opened is gone.
+        # A resident process ends when its store is gone.
         shutil.rmtree(workspace.store.parent)
         left = remaining_processes()
     print(describe_script(script))
@@ -426,7 +426,7 @@ def main() -> int:
     for name, texts in (failures | details).items():
         for text, number in Counter(texts).items():
             print(f"{name}{f' ({number} times)' if number > 1 else ''}: {text}")
-    # A hook that fails because the machine is slow is shown, but no fault of its own.
+    # A hook that fails on a slow machine is reported, but does not count as its fault.
     return int(bool(counts.leaks or counts.program_words or left or not counts.gated))
 
 

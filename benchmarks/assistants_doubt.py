@@ -1,13 +1,13 @@
-"""When coding assistants are shown memories that may not answer: the choice of the strict gate's two marks.
+"""Choose the two thresholds of the strict gate, which decides when assistants are shown doubtful memories.
 
     python -m benchmarks.assistants_doubt [--rows]
 
-Sessions of `benchmarks/assistants_fit`, which were written for this choice and are about other repositories than those
-of `benchmarks.assistants`, are replayed in this process. Each prompt gets the block that hooks of a new session would
-get, through the gate `auto`, and one of the same size without a gate. The table has for pairs of marks how many
-unrelated prompts have a block, and how many statements of those that prompts need are in the block. A low first
-estimate counts only where few of the query's words are near a memory. The table ends with the marks that ship.
-`--rows` lists the numbers of every prompt whose memories are doubtful.
+The sessions of `benchmarks/assistants_fit`, which were written for this choice and are about other repositories than
+those of `benchmarks.assistants`, are replayed in this process. Each prompt gets the block that hooks of a new session
+would get through the gate `auto`, and one of the same size without a gate. For pairs of thresholds, the table shows how
+many unrelated prompts have a block, and how many of the needed statements are in the block. A low first estimate counts
+only if few of the query's words are near a memory. The last line shows the current thresholds. `--rows` lists the
+numbers of every prompt with doubtful memories.
 """
 
 import argparse
@@ -43,7 +43,7 @@ FIRSTS: Final = (0.0, 0.1, 0.2, 0.25, 0.3)
 
 
 class TierNumbers(NamedTuple):
-    """What one tier of a memory has for a prompt: whether that is doubtful, the gate's numbers, and the texts."""
+    """One tier of a memory for a prompt: whether it is doubtful, the gate's numbers, and the texts."""
 
     is_doubtful: bool
     chance: float
@@ -52,14 +52,14 @@ class TierNumbers(NamedTuple):
     texts: tuple[str, ...]
 
     def passes(self, chance: float, first: float, /) -> bool:
-        """Return whether the tier is shown with these marks."""
+        """Return whether the tier is shown with these thresholds."""
         is_near = self.first >= first or self.context >= DOUBTFUL_CONTEXT
         return bool(self.texts) and (not self.is_doubtful or (self.chance >= chance and is_near))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptNumbers:
-    """A prompt, the statements that it needs, and what it gets through the gate and without one."""
+    """A prompt, the statements that it needs, and its blocks with and without the gate."""
 
     turn: ScriptedTurn
     facts: tuple[str, ...]
@@ -68,19 +68,19 @@ class PromptNumbers:
     ungated_block: str
 
     def fact_count(self, chance: float, first: float, /) -> int:
-        """Return how many of the needed statements are in the block with these marks."""
+        """Return how many of the needed statements are in the block with these thresholds."""
         texts = [text for tier in self.tiers if tier.passes(chance, first) for text in tier.texts]
         return sum(has_words(self.block, fact) and any(has_words(text, fact) for text in texts) for fact in self.facts)
 
 
 @dataclass(slots=True)
 class GatherRecorder:
-    """Notes what projections gather, which their reports do not have."""
+    """Record what projections gather, which their reports do not contain."""
 
     gathered: list[GatheredHits] = field(default_factory=list[GatheredHits])
 
     def recording(self) -> None:
-        """Note from now on what is gathered in this process."""
+        """Record everything gathered in this process from now on."""
         usual = projection.gather_hits
 
         async def gather_hits(*arguments: object) -> GatheredHits:
@@ -128,7 +128,7 @@ async def prompt_numbers(recorder: GatherRecorder) -> list[PromptNumbers]:
 
 async def _opened_tiers(memory: MemoryRuntime, folder: Path) -> TieredMemory:
     folder.mkdir(exist_ok=True)
-    # The folder for temporary files is no project, but one in it is.
+    # The folder for temporary files is not a project, but a folder inside it is.
     return TieredMemory(memory, memory.operate, await project_memory(memory, folder, person=PERSON_SPACE, cwd=folder))
 
 
@@ -157,7 +157,7 @@ def _write_request(scope: Scope, session: ScriptedSession, place: int, turn: Scr
 
 
 def table_lines(rows: Sequence[PromptNumbers], /) -> Iterator[str]:
-    """Yield what is printed of the replay."""
+    """Yield the printed lines of the replay."""
     unrelated = [row for row in rows if row.turn.is_unrelated]
     ungated = sum(has_words(row.ungated_block, fact) for row in rows for fact in row.facts)
     needed, alarms = sum(len(row.facts) for row in rows), sum(bool(row.ungated_block) for row in unrelated)

@@ -1,9 +1,9 @@
-"""Pages of the console in a browser over few memories and over many: the time until each is shown, and its bytes.
+"""Measure the console's pages in a browser with few and with many memories: the time until each is shown, and its size.
 
     python -m benchmarks.console [--memories 100 100000] [--rounds 5]
 
-The store is one SQLite file for each size, the server `elytron console` in a process of its own, the browser Chromium.
-A time begins with the navigation. The first round fills caches and is shown by itself.
+Each size has its own SQLite file. The server is `elytron console` in a separate process, the browser is Chromium. A
+time starts with the navigation. The first round fills caches and is shown separately.
 """
 
 import argparse
@@ -45,7 +45,7 @@ PAGES = {
     "journal": ("journal", ".page[aria-busy=false]"),
     "spending": ("spending", ".figures"),
 }
-"""Addresses of the pages, and the part that is there when one is shown."""
+"""Addresses of the pages, and the element that is present once a page is shown."""
 SHOWN = """(wanted) => document.querySelector(wanted) && !document.querySelector(".waiting") && performance.now()"""
 LOADED = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .map((entry) => [new URL(entry.name).pathname, entry.duration, entry.decodedBodySize])"""
@@ -53,7 +53,7 @@ ROWS_GOAL, PAGE_GOAL, WHOLE_GOAL = 3.0, 200 * 1024, 300 * 1024
 
 
 class PageLook(NamedTuple):
-    """A page that was opened: milliseconds until it was shown, its bytes, and the call that took longest."""
+    """One visit of a page: milliseconds until it was shown, its bytes, and its slowest call."""
 
     shown_ms: float
     size_bytes: int
@@ -62,7 +62,7 @@ class PageLook(NamedTuple):
 
 
 async def fill(path: Path, texts: list[str], /) -> None:
-    """Store the texts as messages, one each second, in one space and conversations of 400."""
+    """Store the texts as messages, one per second, in one space and in conversations of 400."""
     async with elytron.open(path, space="ada") as memory:
         for first in range(0, len(texts), BATCH):
             turns = [
@@ -76,7 +76,7 @@ async def fill(path: Path, texts: list[str], /) -> None:
 
 @asynccontextmanager
 async def console_of(path: Path, /) -> AsyncGenerator[str]:
-    """Give the address of a console over the store at `path`."""
+    """Yield the address of a console for the store at `path`."""
     command = (*CLI, "console", "--store", str(path), "--space", "ada", "--port", "0")
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -95,7 +95,7 @@ async def console_of(path: Path, /) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def chromium() -> AsyncGenerator["Browser"]:
-    """Give a browser that makes no calls of its own."""
+    """Yield a browser that makes no calls of its own."""
     from playwright.async_api import async_playwright
 
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
@@ -103,7 +103,7 @@ async def chromium() -> AsyncGenerator["Browser"]:
         sys.exit("no Chromium on this machine: install the package `chromium`")
     switches = ["--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-gpu"]
     if os.geteuid() == 0:
-        switches.append("--no-sandbox")  # root has none
+        switches.append("--no-sandbox")  # root has no sandbox
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=program, args=switches)
         try:
@@ -113,7 +113,7 @@ async def chromium() -> AsyncGenerator["Browser"]:
 
 
 async def look(browser: "Browser", url: str, address: str, wanted: str, /) -> PageLook:
-    """Open a page with an empty cache, and return when it was shown."""
+    """Open a page with an empty cache, and measure when it is shown."""
     page = await browser.new_page()
     try:
         await page.goto(f"{url}/console#/{address}")
@@ -128,7 +128,7 @@ async def look(browser: "Browser", url: str, address: str, wanted: str, /) -> Pa
 
 
 async def measure(size: int, rounds: int, folder: Path, /) -> dict[str, list[PageLook]]:
-    """Return the looks at each page over `size` memories, the first one first."""
+    """Return the visits of each page with `size` memories, in order."""
     data = corpus(size)
     path = folder / f"{size}.db"
     await fill(path, data.texts)
@@ -142,7 +142,7 @@ async def measure(size: int, rounds: int, folder: Path, /) -> dict[str, list[Pag
 
 
 def show(size: int, found: dict[str, list[PageLook]], /) -> None:
-    """Print the times of each page: of the first look, and of the middle one of the others."""
+    """Print the times of each page: the first visit, and the median of the others."""
     print(f"\n{size:,} memories\n{'page':<15}{'first ms':>9}{'ms':>7}{'KiB':>6}  longest call, ms")
     for name, (first, *others) in found.items():
         middle = sorted(others)[len(others) // 2]
@@ -151,7 +151,7 @@ def show(size: int, found: dict[str, list[PageLook]], /) -> None:
 
 
 def main() -> None:
-    """Measure each size, and say which goals are met."""
+    """Measure each size and print which goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=int, nargs="+", default=[100, 100_000])
     parser.add_argument("--rounds", type=int, default=5)

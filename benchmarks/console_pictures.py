@@ -1,11 +1,11 @@
-"""Pictures of the console's pages over a made-up store, for docs/images and for eyes.
+"""Take pictures of the console's pages with a made-up store, for docs/images and for visual inspection.
 
     python -m benchmarks.console_pictures FOLDER            the pictures of docs/how-to/use-the-console.md
     python -m benchmarks.console_pictures FOLDER --every    each page at 360, 768 and 1440 px, light and dark, full
                                                             and of an empty space
 
-The store is in memory and made of invented people in English, Chinese and Hebrew; the agent's model is a server of our
-own that repeats what it is asked.
+The store is in memory and contains invented people in English, Chinese and Hebrew. The agent's model is a local server
+that repeats its input.
 """
 
 import argparse
@@ -120,7 +120,7 @@ TASKS = (
 
 
 def writes() -> Sequence[tuple[Write, dict[str, str]]]:
-    """Return what the made-up people say and what is known of them."""
+    """Return what the invented people say and what is known about them."""
     found: list[tuple[Write, dict[str, str]]] = []
     for place, (conversation, speaker, text) in enumerate(SAID):
         message = {"text": text, "speaker": speaker}
@@ -138,7 +138,7 @@ def writes() -> Sequence[tuple[Write, dict[str, str]]]:
 
 
 async def fill(memory: elytron.MemoryRuntime, /) -> None:
-    """Store what the made-up people say, in three spaces."""
+    """Store what the invented people say, in three spaces."""
     for write, scope in writes():
         request = MemoryWriteRequest.model_validate({"write": write, "scope": {"space": "ada", **scope}})
         await memory.operate(request)
@@ -154,7 +154,7 @@ async def fill(memory: elytron.MemoryRuntime, /) -> None:
 
 
 async def spend(memory: elytron.MemoryRuntime, /) -> None:
-    """Store what maintenance used of models on the last days."""
+    """Store the model usage of maintenance in recent days."""
     now, book = memory.context.clock.now(), SpendingHistory()
     for place, tokens in enumerate(reversed((4_200, 1_800, 9_100, 2_600, 0, 7_400, 5_050, 3_300))):
         at = Instant(now - (7 - place) * DAY)
@@ -167,7 +167,7 @@ async def spend(memory: elytron.MemoryRuntime, /) -> None:
 
 
 async def act(client: httpx.AsyncClient, /) -> dict[str, str]:
-    """Make an agent, keys, and what people correct, forget and erase; return ids that addresses name."""
+    """Create an agent and keys, and correct, forget and erase memories. Return the ids used in addresses."""
     scope = {"space": "ada"}
 
     async def sent(path: str, body: Any, method: str = "POST", **headers: str) -> Any:
@@ -203,7 +203,7 @@ async def act(client: httpx.AsyncClient, /) -> dict[str, str]:
 
 
 async def _repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer chat completions as a model that repeats what it is asked."""
+    """Answer chat completions like a model that repeats its input."""
     head = await reader.readuntil(b"\r\n\r\n")
     rows = head.lower().split(b"\r\n")
     length = next((int(row.split(b":")[1]) for row in rows if row.startswith(b"content-length")), 0)
@@ -225,7 +225,7 @@ async def _repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @asynccontextmanager
 async def made_server() -> AsyncGenerator[tuple[str, dict[str, str]]]:
-    """Serve the made-up store in development mode; give its address and ids."""
+    """Serve the made-up store in development mode, and yield its address and ids."""
     model = await asyncio.start_server(_repeat, "127.0.0.1", 0)
     port = model.sockets[0].getsockname()[1]
     storage = StorageReport(store_bytes=48_234_496, free_bytes=181 * 2**30, device_bytes=512 * 2**30)
@@ -249,18 +249,18 @@ async def made_server() -> AsyncGenerator[tuple[str, dict[str, str]]]:
 
 
 class MovedClock:
-    """A clock that another one is put into."""
+    """A clock whose underlying clock can be replaced."""
 
     def __init__(self, inner: "FrozenClock | SystemClock", /) -> None:
         self.inner: FrozenClock | SystemClock = inner
 
     def now(self) -> Instant:
-        """Return the moment of the clock inside."""
+        """Return the time of the underlying clock."""
         return self.inner.now()
 
 
 async def take(browser: "Browser", url: str, address: str, path: Path, /, *, size: tuple[int, int], **how: Any) -> None:
-    """Take a picture of one page, whole if `full_page`."""
+    """Take a picture of one page, complete if `full_page`."""
     full_page = how.pop("full_page", False)
     viewport = {"width": size[0], "height": size[1]}
     page = await browser.new_page(viewport=viewport, locale="en-GB", timezone_id="UTC", reduced_motion="reduce", **how)  # pyright: ignore[reportArgumentType]
@@ -281,7 +281,7 @@ async def take_documented(folder: Path, /) -> None:
 
 
 async def take_every(folder: Path, only: Sequence[str], /) -> None:
-    """Take each page at each width, in light and dark, and of an empty space."""
+    """Take each page at each width, in light and dark, and for an empty space."""
     async with made_server() as (url, ids), chromium() as browser:
         for place, pattern in enumerate(EVERY):
             address = pattern.format(**ids)

@@ -1,4 +1,4 @@
-"""What speed is measured on: texts by Zipf's law, clustered unit vectors, questions near to what is stored."""
+"""Data for speed measurements: texts by Zipf's law, clustered unit vectors, and questions close to the stored texts."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ DIMENSIONS = 384
 VOCABULARY = 30_000
 QUERIES = 500
 ADDED = 400
-"""So many texts there are to be added to a corpus."""
+"""Number of texts that can be added to a corpus."""
 _NEAR = 0.5 / DIMENSIONS**0.5
 _AROUND = 0.65 / DIMENSIONS**0.5
 
@@ -23,7 +23,10 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Texts with their vectors, and questions with theirs: three to five words of one text, near to one vector."""
+    """Texts and questions with vectors.
+
+    A question has three to five words of one text, and a vector near that text's.
+    """
 
     texts: list[str]
     vectors: Matrix
@@ -32,7 +35,7 @@ class Corpus:
 
 
 def corpus(size: int, /, *, seed: int = 0) -> Corpus:
-    """Return `size` texts of 10 to 35 words; the same at every run, and others with another `seed`."""
+    """Return `size` texts of 10 to 35 words, the same in every run for the same `seed`."""
     dice, numbers = random.Random(3 + seed), np.random.default_rng(7 + seed)
     words = ["".join(dice.choices("bdfgklmnprstvz", k=2)) + "".join(dice.choices("aeiou", k=2)) + f"{place:x}"
              for place in range(VOCABULARY)]  # fmt: skip
@@ -66,7 +69,7 @@ def _unit(rows: Matrix) -> Matrix:
 
 
 class Looked:
-    """An embedder that looks vectors up: what is measured is everything but the model."""
+    """An embedder that looks vectors up, so that everything except the model is measured."""
 
     info = EmbedderInfo("looked-up", DIMENSIONS)
 

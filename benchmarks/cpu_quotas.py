@@ -1,4 +1,4 @@
-"""Quotas of a processor for single processes, by control groups where they can be written."""
+"""Processor quotas for single processes, by control groups where these can be created."""
 
 import os
 from collections.abc import Callable, Generator
@@ -12,7 +12,7 @@ Hold = Callable[[int], None]
 
 @contextmanager
 def cpu_quotas(share: float, /) -> Generator[Hold | None]:
-    """Yield what holds a process to `share` of one processor; None if no control group can be made here."""
+    """Yield a function that limits a process to `share` of one processor, or None without control groups."""
     made: list[Path] = []
 
     def hold(process: int) -> None:

@@ -1,9 +1,9 @@
-"""What the runtime and the dispatcher add to a call of the store: time and ratio, measured side by side in one run.
+"""Measure what the runtime and the dispatcher add to a store call: time and ratio, side by side in one run.
 
     python -m benchmarks.facade [calls]
 
-Rows go from the bare store up, on the memory engine, so that the difference between two of them is the layer between.
-Each figure is the median of interleaved rounds.
+Rows start with the bare store and add one layer each, on the memory engine, so that the difference between two rows is
+the layer between them. Each figure is the median of interleaved rounds.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def write_request() -> MemoryWriteRequest:
-    """Return what each write sends."""
+    """Return the request that each write sends."""
     return MemoryWriteRequest(write=TranscriptWrite(turns=(TurnDraft.model_validate(_TURN),)))
 
 
@@ -40,7 +40,7 @@ _TURN = {"messages": [{"text": "The ferry leaves at six."}]}
 
 
 class Layers:
-    """The same read and the same write, asked of each layer."""
+    """The same read and the same write at each layer."""
 
     def __init__(self, memory: MemoryRuntime, known: str, /) -> None:
         self._memory = memory
@@ -51,7 +51,7 @@ class Layers:
         self._count = 0
 
     def reads(self) -> dict[str, Call]:
-        """Return a read of one turn by each layer."""
+        """Return a read of one turn at each layer."""
         typed = MemoryGetRequest(id=self._known)
         payload = typed.model_dump_json(exclude_none=True).encode()
         return {
@@ -62,7 +62,7 @@ class Layers:
         }
 
     def writes(self) -> dict[str, Call]:
-        """Return a write of one turn by each layer; the bare store's commits as many documents as the runtime's."""
+        """Return a write of one turn at each layer. The bare store commits as many documents as the runtime does."""
         return {
             "store.commit": self._commit,
             "runtime.write": lambda: self._memory.write(write_request()),
@@ -89,7 +89,7 @@ class Layers:
 
 
 async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
-    """Return the median microseconds of a call, by layer; layers take turns."""
+    """Return the median microseconds of a call by layer. Layers alternate."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
@@ -101,7 +101,7 @@ async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
 
 
 def show(title: str, found: dict[str, float]) -> float:
-    """Print a table and return what the dispatcher adds to the runtime's call, in microseconds."""
+    """Print a table and return the microseconds that the dispatcher adds to the runtime's call."""
     first = next(iter(found.values()))
     print(f"\n{title:<22}{'us/call':>10}{'ratio':>8}{'over store':>12}")
     for name, value in found.items():

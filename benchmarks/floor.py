@@ -1,7 +1,7 @@
-"""What a recall could cost at best: an int8 scan rescored, postings of ready scores, and the rows of the answers.
+"""The lower bound of a recall's cost: an int8 scan with rescoring, precomputed postings, and reading the answers.
 
-No facade, no spaces, no filters, no times, no neighbours, no other process to look out for, and postings that an added
-text does not change: a bound, not a memory.
+It has no facade, spaces, filters, times, neighbours or other processes, and its postings, which contain finished
+scores, do not change when texts are added. It is a bound, not a usable memory.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ K1, B = 1.2, 0.75
 
 
 class Floor:
-    """The bound over one corpus."""
+    """The lower bound for one corpus."""
 
     def __init__(self, path: Path, data: Corpus, /) -> None:
         self._data = data
@@ -56,7 +56,7 @@ class Floor:
         self._scores = np.zeros(len(texts), np.float32)
 
     def recall(self, number: int, /) -> int:
-        """Answer a question by reciprocal ranks; return how many rows were read."""
+        """Answer a question by reciprocal rank fusion, and return the number of rows read."""
         asked = self._data.asked[number]
         rough = dot_products(_coded(asked[None]), self._codes)[0]
         near = np.argpartition(rough, -60)[-60:]

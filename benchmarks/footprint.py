@@ -1,10 +1,10 @@
-"""What the core install costs: packages, megabytes, and the time an import takes, in a fresh environment.
+"""Measure the core installation in a fresh environment: packages, megabytes, and import time.
 
     python benchmarks/footprint.py
 
-Builds the wheel, installs it and what it needs into an empty environment (uv and a package index are needed), and
-counts what is there. Import times are medians of fresh interpreters, in processor time, so that a busy machine tells
-the same; each beside an interpreter that imports nothing.
+Builds the wheel, installs it with its dependencies into an empty environment (which requires uv and a package index),
+and counts the result. Import times are medians over fresh interpreters, in processor time, so that a busy machine gives
+the same result. Each is shown next to an interpreter that imports nothing.
 """
 
 import resource
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def install(home: Path) -> Path:
-    """Install the distribution alone into a new environment in `home`; return its Python."""
+    """Install only the distribution into a new environment in `home`, and return its Python."""
     run(["uv", "build", "--quiet", "--wheel", "--out-dir", str(home / "dist"), str(ROOT)])
     (wheel,) = (home / "dist").glob("*.whl")
     run(["uv", "venv", "--quiet", "--python", sys.executable, str(home / "fresh")])
@@ -50,13 +50,13 @@ def install(home: Path) -> Path:
 
 
 def measure(python: Path, statement: str) -> float:
-    """Return the median milliseconds of a fresh interpreter that runs `statement`; the first run warms the caches."""
+    """Return the median milliseconds of a fresh interpreter that runs `statement`. The first run fills the caches."""
     run([str(python), "-c", statement])
     return statistics.median(timed(python, statement) for _ in range(ROUNDS))
 
 
 def timed(python: Path, statement: str) -> float:
-    """Return the milliseconds of processor time of one run."""
+    """Return the processor time of one run in milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run([str(python), "-c", statement])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,9 +1,9 @@
-"""What adapters of frameworks take, against the SQLite stores of the same frameworks, which take turns with them.
+"""Compare the speed of framework adapters with the same frameworks' SQLite stores, in alternation.
 
     python -m benchmarks.frameworks [--short] [--check]
 
-Both write files on the same disk, and every write is synchronised with it (`synchronous=FULL`). A ratio is of medians.
-With `--check`, exits with 1 if a ratio is above its goal. Needs the dependency group `frameworks`.
+Both write files on the same disk, and every write is synchronised with it (`synchronous=FULL`). Ratios are ratios of
+medians. With `--check`, exits 1 if a ratio exceeds its goal. Requires the dependency group `frameworks`.
 """
 
 import argparse
@@ -27,16 +27,16 @@ from elytron_integrations.openai_agents import ElytronSession
 CALLS = 200
 WARM_UP = 10
 MESSAGES = 20
-"""Messages in the state of a thread, of 100 characters each."""
+"""Number of messages in the state of a thread, each of 100 characters."""
 GOAL = 2.0
 
 Step = Callable[[int], Awaitable[object]]
 
 
 async def alternate(theirs: Step, ours: Step, calls: int, /) -> tuple[float, float]:
-    """Return the median milliseconds of the steps of both, which take turns, and turns at being first.
+    """Return the median milliseconds of both steps, which alternate, and alternate in being first.
 
-    A disk may take longer for what it is to synchronise right after something else.
+    A disk may need longer to synchronise right after another write.
     """
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(WARM_UP + calls):
@@ -68,7 +68,7 @@ class Thread:
         self._place = await self._saver.aput(self._place, checkpoint, metadata, {"messages": number})
 
     async def put_writes(self, number: int) -> None:
-        """Store what a task wrote."""
+        """Store a task's writes."""
         await self._saver.aput_writes(self._place, [("messages", f"word {number}")], f"task-{number}")
 
     async def get(self, _: int) -> None:
@@ -77,7 +77,7 @@ class Thread:
 
 
 async def measure(folder: Path, calls: int, /) -> Mapping[str, tuple[float, float]]:
-    """Return the milliseconds of each call: of the framework's own store, and of the adapter."""
+    """Return the milliseconds of each call for the framework's own store and for the adapter."""
     async with (
         AsyncSqliteSaver.from_conn_string(str(folder / "saver.db")) as saver,
         elytron.open(folder / "memory.db", space="ada") as memory,

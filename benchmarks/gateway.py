@@ -1,11 +1,11 @@
-"""How much the Memory Gateway adds: a search over HTTP beside the recall in this process and one round trip.
+"""Measure what the Memory Gateway adds: a search over HTTP against a recall in this process and one round trip.
 
     python -m benchmarks.gateway [--users N] [--memories N] [--searches N]
 
-The users are filled in this process, each in one bulk write of his chat; then a server of its own takes over the store,
-on the event loop that `elytron serve` takes; the same questions of the same users go to it and to a runtime here, in
-turns. What is compared are medians of warm searches: of each user one question is asked before, so that his index is
-built.
+Users are filled in this process, each with one bulk write of a chat. Then a separate server takes over the store, with
+the same event loop as `elytron serve`. The same questions of the same users go alternately to the server and to a
+runtime in this process. Medians of warm searches are compared: each user asks one question beforehand, so that the
+index is built.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _USERS = 200
 _MEMORIES = 1_000
 _SEARCHES = 1_000
 _TOGETHER = 32
-"""So many users are filled at once, so that they share commits."""
+"""Number of users that are filled concurrently, so that they share commits."""
 _WAIT_S = 60.0
 _SESSION = "chat:c"
 _TOP_K = 8
@@ -56,7 +56,7 @@ User = dict[str, str]
 
 
 def served(voice: Voice, folder: Path) -> None:
-    """Serve a gateway over the store in `folder` and say where; the body of a child."""
+    """Serve a gateway for the store in `folder` and report its address; the body of a child process."""
 
     async def work() -> None:
         async with elytron.open(folder / "memory.db", space=None) as memory:
@@ -73,7 +73,7 @@ def served(voice: Voice, folder: Path) -> None:
 
 
 async def fill(folder: Path, /, *, users: int, memories: int) -> list[User]:
-    """Make the users, each with as many memories; return their credentials."""
+    """Create the users with the given number of memories, and return their credentials."""
     async with elytron.open(folder / "memory.db", space=None) as memory:
         gateway = MemoryGateway(memory)
         made: list[User] = []
@@ -86,7 +86,7 @@ async def fill(folder: Path, /, *, users: int, memories: int) -> list[User]:
 async def _filled(gateway: MemoryGateway, memory: elytron.MemoryRuntime, number: int, memories: int) -> User:
     chance = random.Random(number)
     user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
-    # The first message makes the user's space and session known to the gateway; the others are the same turns.
+    # The first message makes the user's space and session known to the gateway; the others are the same kind of turns.
     said = {"sender_id": "u", "role": "user", "timestamp": 1, "content": _sentence(chance, 0)}
     add = {**user, "session_id": _SESSION, "messages": [said]}
     await gateway.add(wire.GatewayAddRequest.model_validate(add))
@@ -107,7 +107,7 @@ def _sentence(chance: random.Random, place: int) -> str:
 
 
 async def measure(folder: Path, users: Sequence[User], chance: random.Random, /, *, searches: int) -> dict[str, float]:
-    """Return the medians in milliseconds: a round trip, a recall here, a search there."""
+    """Return the median milliseconds of a round trip, of a recall here, and of a search there."""
     child = Child(served, folder)
     assert child.listen(_WAIT_S, until=READY), "the server did not start"
     took: dict[str, list[float]] = {"round trip": [], "recall": [], "search": []}
@@ -147,7 +147,7 @@ async def _timed(call: Callable[[], Awaitable[object]]) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark as the command line says; return 1 where the goal is missed."""
+    """Run the benchmark and return 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description="searches of the Memory Gateway beside recall in this process")
     parser.add_argument("--users", type=int, default=_USERS)
     parser.add_argument("--memories", type=int, default=_MEMORIES, help="of each user")

@@ -1,10 +1,10 @@
-"""How an index grows: time of a search, memory, opening, the longest pause of an add, and how exact it stays.
+"""Measure how an index grows: search time, memory, opening time, the longest pause of an add, and accuracy.
 
-    python -m benchmarks.growth [sizes...]          1000 10000 100000 unless said otherwise; 1000000 takes a while
+    python -m benchmarks.growth [sizes...]          default: 1000 10000 100000; 1000000 takes a while
 
-One space, texts with vectors in conversations of 30. `recall@10` compares the ten nearest vectors with an exact float32
-scan, for filters that let through all, a tenth, and a hundredth of the units. The exponent is that of the search's time
-between two lines: 1 would be in proportion to the size.
+The corpus is one space of texts with vectors in conversations of 30. `recall@10` compares the ten nearest vectors with
+an exact float32 scan, for filters that admit all, a tenth, and a hundredth of the units. The exponent is that of the
+search time between two lines; 1 means proportional to the size.
 """
 
 import gc
@@ -110,7 +110,7 @@ def searched(index: SpaceIndex, data: Corpus, /) -> tuple[float, float]:
 
 
 def nearest(index: SpaceIndex, data: Corpus, /) -> Iterator[float]:
-    """Yield the share of the ten nearest that a search by vector finds, for each filter."""
+    """Yield the share of the ten nearest vectors that a search finds, for each filter."""
     everyone = np.arange(len(data.texts))
     for step, (_, tags) in zip((1, 10, 100), SHARES, strict=True):
         allowed = everyone[everyone % step == 0]
@@ -126,7 +126,7 @@ def nearest(index: SpaceIndex, data: Corpus, /) -> Iterator[float]:
 
 
 def added(index: SpaceIndex, data: Corpus, /) -> tuple[float, float]:
-    """Return the median and the longest seconds of adding one unit with its vector."""
+    """Return the median and the longest seconds for adding one unit with its vector."""
     spent: list[float] = []
     for place in range(len(data.texts), len(data.texts) + ADDS):
         changes, embedded = steps(data, place, place + 1)
@@ -138,7 +138,7 @@ def added(index: SpaceIndex, data: Corpus, /) -> tuple[float, float]:
 
 
 def resident_bytes() -> int:
-    """Return the memory this process holds, where the system tells it (0 elsewhere)."""
+    """Return the resident memory of this process, or 0 where the system does not report it."""
     status = Path("/proc/self/status")
     found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else 0

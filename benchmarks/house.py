@@ -1,13 +1,13 @@
-"""The house in figures: modules, imports, names, and what a behaviour crosses.
+"""Code metrics: modules, imports, names, and how much code each behaviour runs through.
 
     uv run --group dev python -m benchmarks.house [--roads]
 
-Counted over `packages/`, without conformance suites: modules without the packages' own `__init__`, lines of all files,
-lines of import statements, module-level functions and classes whose name is one word, and module-level functions whose
-name stands in several modules. With `--roads` it also runs each behaviour once more after two warm-ups, in a store in
-memory, and counts modules crossed, calls of the product's own functions, reads of the store (`get` and `scan`) and
-commits. The proxied request is a streamed chat completion, up to the commit of what was said. The agent's turn is one
-of two steps with one call of a tool that reads, and one without tools.
+Counted in `packages/` without conformance suites: modules without the packages' own `__init__`, lines of all files,
+lines of import statements, module-level functions and classes with a one-word name, and module-level functions whose
+name occurs in several modules. With `--roads`, each behaviour also runs once more after two warm-ups, on a store in
+memory, and these are counted: modules crossed, calls of the product's own functions, reads of the store (`get` and
+`scan`) and commits. The proxied request is a streamed chat completion, up to the commit of its turns. The agent's turn
+is one of two steps with one read-only tool call, and one without tools.
 """
 
 import argparse
@@ -58,7 +58,7 @@ PARTS = {
         *("console", "agent/elytron_agent/service", "agent/elytron_agent/rag", "store/elytron_store/postgres"),
     ),
 }
-"""Folders whose modules are also counted apart: tools for developers, and what is built upon memory."""
+"""Folders whose modules are also counted separately: developer tools, and what is built on the memory."""
 ROAD_AIMS = {
     "write": "at most 22 modules",
     "recall": "at most 45 modules, 900 calls",
@@ -76,18 +76,18 @@ PARTICIPLES = frozenset(
     used wanted won worn written
     """.split()  # noqa: SIM905 - a list of words reads as one
 )
-"""Words that say nothing of the value in a variable."""
+"""Words that say nothing about the value in a variable."""
 
 
 ROUTE_METHODS = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
 ROUTE_BUILDERS = {ROOT / "adapter/elytron_adapter/surface.py", ROOT / "http_shell/elytron_http_shell/application.py"}
-"""What makes surfaces of routes, and the web framework's own routes of surfaces."""
+"""Modules that build surfaces from routes, and the web framework's own routes of surfaces."""
 CLIENTS = {"client", "remote"}
 """Folders of the clients, which call routes by method and path."""
 
 
 class RoadCount(NamedTuple):
-    """What one run of a behaviour crossed."""
+    """What one run of a behaviour runs through."""
 
     modules: int
     calls: int
@@ -103,7 +103,7 @@ def source_files() -> Iterator[Path]:
 
 
 def bare_participles(function: ast.AST, /) -> set[str]:
-    """Return the participles that a function has as names of variables and parameters; `left` may stand by `right`."""
+    """Return the participles that a function uses as variable or parameter names. `left` is allowed next to `right`."""
     names: set[str] = set()
     for part in ast.walk(function):
         if isinstance(part, ast.arg):
@@ -138,13 +138,13 @@ def _stored_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def is_participle(name: str, /) -> bool:
-    """Return whether the last part of `name` is a bare participle; `put` is a verb there."""
+    """Return whether the last part of `name` is a bare participle. `put` counts as a verb."""
     bare = name.rpartition(".")[2].strip("_").lower()
     return bare in PARTICIPLES and bare != "put"
 
 
 def is_one_word(name: str, /) -> bool:
-    """Return whether `name` is a single word, in either way of writing names."""
+    """Return whether `name` is a single word in either naming style."""
     bare = name.strip("_")
     return "_" not in bare if bare == bare.lower() else len(re.findall(r"[A-Z][a-z0-9]*", bare)) <= 1
 
@@ -152,7 +152,7 @@ def is_one_word(name: str, /) -> bool:
 def route_ways(tree: ast.AST, /) -> Iterator[str]:
     """Yield, for each route that a module declares, the name of what declares it.
 
-    That is a row with a method, a path and a handler, a decorator with a path, or a route of the web framework.
+    This is a row with a method, a path and a handler, a decorator with a path, or a route of the web framework.
     """
     framework: set[str] = set()
     for node in ast.walk(tree):
@@ -164,7 +164,7 @@ def route_ways(tree: ast.AST, /) -> Iterator[str]:
             case ast.Call(func=function, args=[ast.Constant(value=str(method)), _, _, *_]) if method in ROUTE_METHODS:
                 yield ast.unparse(function)
             case ast.Tuple(elts=[ast.Constant(value=str(method)), path, _, *_]) if method in ROUTE_METHODS:
-                # A tuple of methods alone declares nothing.
+                # A tuple of methods without a path declares nothing.
                 if not isinstance(path, ast.Constant) or path.value not in ROUTE_METHODS:
                     yield "tuple"
             case ast.FunctionDef(decorator_list=decorators) | ast.AsyncFunctionDef(decorator_list=decorators):
@@ -184,13 +184,13 @@ def parse_module(path: Path, /) -> ast.Module:
 
 
 def count_route_ways(parse: Callable[[Path], ast.Module] = parse_module) -> Counter[str]:
-    """Return how many routes the product declares, by the name of what declares them; clients only call routes."""
+    """Return the number of routes that the product declares, by what declares them. Clients only call routes."""
     modules = (path for path in source_files() if path not in ROUTE_BUILDERS and not CLIENTS & {*path.parts})
     return Counter(way for path in modules for way in route_ways(parse(path)))
 
 
 def house_figures() -> dict[str, float]:
-    """Return each figure of the tree by its name."""
+    """Return each figure of the tree by name."""
     modules = lines = import_lines = every = participles = 0
     functions: list[str] = []
     classes: list[str] = []
@@ -233,8 +233,8 @@ def fence_modules() -> list[Path]:
 
 
 async def count_road(behaviour: Callable[[], Awaitable[object]], /) -> RoadCount:
-    """Return what the second run of `behaviour` crosses."""
-    # Values whose forms are built at their first use are built by the second run, where a thread has a past.
+    """Return what the measured run of `behaviour` runs through."""
+    # Two runs, because some values are only built on first use in a thread that already has a history.
     await behaviour()
     await behaviour()
     modules: set[str] = set()
@@ -248,7 +248,7 @@ async def count_road(behaviour: Callable[[], Awaitable[object]], /) -> RoadCount
         if event == "call" and code.co_filename.startswith(prefix) and not code.co_name.startswith("<"):
             modules.add(code.co_filename)
             calls += 1
-            # Of the engine, and not of what is around it.
+            # Count calls of the engine only, not of its wrappers.
             crossings[code.co_qualname] += 1
 
     sys.setprofile(watch)
@@ -262,12 +262,12 @@ async def count_road(behaviour: Callable[[], Awaitable[object]], /) -> RoadCount
 
 
 class LookingModel:
-    """A chat model that calls a tool, then answers."""
+    """A chat model that calls a tool and then answers."""
 
     info = ModelInfo(name="looking")
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
-        """Yield a call, and behind its result an answer; without the tool, the answer."""
+        """Yield a call, and after its result an answer; without the tool, only the answer."""
         if isinstance(request.messages[-1], ToolResult) or "look" not in {tool.name for tool in request.tools}:
             yield TextDelta(text="Good morning.")
             yield ReplyFinished(reason=FinishReason.STOP)
@@ -277,7 +277,7 @@ class LookingModel:
 
 
 async def look(_arguments: object, _key: CallKey, /) -> str:
-    """Return what is seen."""
+    """Return what the tool sees."""
     return "A boat."
 
 
@@ -333,7 +333,7 @@ async def open_proxy(memory: elytron.MemoryRuntime, /) -> AsyncGenerator[Callabl
 
 
 async def road_counts() -> dict[str, RoadCount]:
-    """Return what each behaviour crosses."""
+    """Return the counts of each behaviour."""
     async with open_memory() as memory, open_proxy(memory) as send_request:
         tool = Tool("look", "Look at the harbour.", {"type": "object"}, look, read_only=True)
         looking, plain = Agent(memory, LookingModel(), (tool,)), Agent(memory, LookingModel(), name="plain")
@@ -348,7 +348,7 @@ async def road_counts() -> dict[str, RoadCount]:
 
 
 def main() -> None:
-    """Print every figure beside what is aimed at."""
+    """Print every figure next to its target."""
     parser = argparse.ArgumentParser(description="Figures of the product's own tree.")
     parser.add_argument("--roads", action="store_true", help="also count what behaviours cross")
     asked = parser.parse_args()

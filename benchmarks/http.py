@@ -1,10 +1,10 @@
 # ruff: noqa: A005 - a benchmark is run, and named for what it measures
-"""How much the server adds: recall over HTTP beside a bare Starlette echo of the same size; many connections; overload.
+"""Measure what the server adds: recall over HTTP against a plain Starlette echo; many connections; overload.
 
     python -m benchmarks.http [--short]
 
-Both servers are processes of their own on this machine and take turns; the load comes from a third. A ratio is the
-median over the rounds.
+Both servers are separate processes on this machine and alternate; the load comes from a third process. The echo returns
+as many bytes as the recall. A ratio is the median over the rounds.
 """
 
 import argparse
@@ -52,7 +52,7 @@ with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
 
 @dataclass(slots=True)
 class Load:
-    """What came back: answers by status, the time of each in seconds, and how many sheds said when to come again."""
+    """Responses by status, their times in seconds, and how many shed ones said when to retry."""
 
     statuses: Counter[int] = field(default_factory=Counter[int])
     times: list[float] = field(default_factory=list[float])
@@ -78,7 +78,7 @@ def request(path: str, body: bytes, *, key: str | None = None) -> bytes:
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:
-    """Return the status, the head and the body of one answer."""
+    """Return the status, the head and the body of one response."""
     head = await reader.readuntil(b"\r\n\r\n")
     lowered = head.lower()
     at = lowered.index(b"content-length:") + 15
@@ -87,7 +87,7 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:
 
 
 async def load(port: int, sent: bytes, *, connections: int, seconds: float) -> Load:
-    """Send `sent` again and again over `connections`, each waiting for its answer."""
+    """Send `sent` repeatedly over `connections`, each waiting for its response."""
     found = Load()
     until = time.perf_counter() + seconds
 
@@ -109,7 +109,7 @@ async def load(port: int, sent: bytes, *, connections: int, seconds: float) -> L
 
 
 def resident_mib(pid: int) -> float:
-    """Return the memory of a process."""
+    """Return the memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -118,7 +118,7 @@ def resident_mib(pid: int) -> float:
 
 @asynccontextmanager
 async def process(*command: str) -> AsyncGenerator[tuple[asyncio.subprocess.Process, str]]:
-    """Run a server and give the first thing that it prints: a line, or a JSON object."""
+    """Run a server and yield the first thing that it prints: a line, or a JSON object."""
     started = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert started.stdout is not None
     told = ""
@@ -129,14 +129,14 @@ async def process(*command: str) -> AsyncGenerator[tuple[asyncio.subprocess.Proc
     try:
         yield started, told
     finally:
-        with contextlib.suppress(ProcessLookupError):  # it may have done all that it had to
+        with contextlib.suppress(ProcessLookupError):  # it may have finished already
             started.terminate()
         await started.wait()
 
 
 @asynccontextmanager
 async def elytron_server(folder: Path, *options: str) -> AsyncGenerator[tuple[int, int]]:
-    """Run a server over a store in `folder`; give its port and process."""
+    """Run a server with a store in `folder`, and yield its port and process."""
     command = (*CLI, "serve", "--port", "0", "--json", "--log-level", "warning")
     async with process(*command, "--store", str(folder / "m.db"), "--space", "ada", *options) as (started, told):
         report = json.loads(told)
@@ -144,7 +144,7 @@ async def elytron_server(folder: Path, *options: str) -> AsyncGenerator[tuple[in
 
 
 async def fill(port: int, turns: int) -> bytes:
-    """Write a space of `turns` turns and return the answer to one recall."""
+    """Write a space of `turns` turns and return the response to one recall."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for first in range(0, turns, 100):
         said = [
@@ -166,7 +166,7 @@ RECALL = request("/v1/recall", b'{"query": "where is box 41?", "limit": 8}')
 
 
 async def ratios(folder: Path, *, rounds: int, seconds: float) -> float:
-    """Print what recall over HTTP is beside the echo, and return the median ratio."""
+    """Print recall over HTTP relative to the echo, and return the median ratio."""
     async with elytron_server(folder, "--development") as (port, _):
         size = len(await fill(port, TURNS))
         async with process(sys.executable, "-c", _ECHO, str(size)) as (_, told):
@@ -187,7 +187,7 @@ async def ratios(folder: Path, *, rounds: int, seconds: float) -> float:
 
 
 async def many(folder: Path, *, seconds: float) -> None:
-    """Print how 500 connections fare, and what becomes of five times the calls that are let in."""
+    """Print how 500 connections fare, and the effect of five times the admitted number of calls."""
     async with elytron_server(folder, "--development") as (port, pid):
         await fill(port, TURNS)
         found = await load(port, RECALL, connections=MANY, seconds=seconds)
@@ -203,7 +203,7 @@ async def many(folder: Path, *, seconds: float) -> None:
 
 
 async def overload(folder: Path, *, seconds: float) -> None:
-    """Print what becomes of five times the calls that one user may make."""
+    """Print the effect of five times the number of calls that one user may make."""
     async with elytron_server(folder, "--operator-key", "--calls-per-minute", "600") as (port, pid):
         key = await made(folder)
         sent = request("/v1/recall", b'{"query": "where is box 41?"}', key=key)
@@ -228,7 +228,7 @@ async def made(folder: Path) -> str:
 
 
 async def main() -> int:
-    """Run all parts; the exit code says whether the goal was met."""
+    """Run all parts, and return an exit code that says whether the goal was met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--short", action="store_true", help="fewer and shorter rounds")
     short = parser.parse_args().short

@@ -1,10 +1,10 @@
-"""The index against SQLite's own full text search (FTS5, in memory), in one process and one run.
+"""Compare the index with SQLite's own full-text search (FTS5, in memory), in one process and one run.
 
-    python benchmarks/index.py [units ...]        1000 10000 100000 unless told otherwise
+    python benchmarks/index.py [units ...]        default: 1000 10000 100000
 
-Texts are 10 to 35 words of a Zipf vocabulary without stop words, queries 3 to 5 words of a stored text joined by OR:
-hard for every engine. Rounds alternate between the two; figures are medians, and their ratio is what counts. The
-index computes all its signals (three fields, neighbours, windows, sessions), FTS5 its one rank.
+Texts are 10 to 35 words of a Zipf vocabulary without stop words, and queries are 3 to 5 words of a stored text joined
+by OR, which is hard for every engine. Rounds alternate between the two engines. Figures are medians, and their ratio is
+what counts. The index computes all of its signals (three fields, neighbours, windows, sessions), FTS5 only its rank.
 """
 
 import gc
@@ -40,7 +40,7 @@ def main(sizes: Sequence[int]) -> None:
 
 
 def measure(size: int, analyser: TextAnalyser) -> None:
-    """Print throughput, latency and memory of both engines at `size` units."""
+    """Print throughput, latency and memory of both engines with `size` units."""
     texts = list(corpus(size))
     chance = random.Random(2)
     queries = [chance.sample(chance.choice(texts).split(), chance.randint(3, 5)) for _ in range(QUERIES)]
@@ -70,7 +70,7 @@ def measure(size: int, analyser: TextAnalyser) -> None:
 
 
 def compare(name: str, ours: Sequence[Callable[[], object]], theirs: Sequence[Callable[[], object]]) -> None:
-    """Print the median time of a call of each side, over rounds that alternate."""
+    """Print the median time of a call for each side over alternating rounds."""
     for call in (*ours, *theirs):
         call()
     mine: list[float] = []
@@ -93,7 +93,7 @@ def fts5(connection: sqlite3.Connection, words: Sequence[str]) -> list[tuple[int
 
 
 def corpus(size: int) -> Iterator[str]:
-    """Yield texts of words that are no English stop words, by Zipf's law."""
+    """Yield texts by Zipf's law from words that are not English stop words."""
     chance = random.Random(1)
     words = ["".join(chance.choices("bdfgklmnprstvz", k=2)) + "".join(chance.choices("aeiou", k=2)) + f"{number:x}"
              for number in range(VOCABULARY)]  # fmt: skip
@@ -103,7 +103,7 @@ def corpus(size: int) -> Iterator[str]:
 
 
 def changes(texts: Sequence[str]) -> Iterator[DocumentChange]:
-    """Yield the texts as turns of conversations of 30."""
+    """Yield the texts as turns in conversations of 30."""
     for place, text in enumerate(texts):
         ref = DocumentRef("turn", f"{place:032x}")
         unit = SearchUnit(
@@ -115,14 +115,14 @@ def changes(texts: Sequence[str]) -> Iterator[DocumentChange]:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Return how many seconds `call` takes."""
+    """Return the duration of `call` in seconds."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def resident_bytes() -> int:
-    """Return the memory this process holds, where the system tells it (0 elsewhere)."""
+    """Return the resident memory of this process, or 0 where the system does not report it."""
     status = Path("/proc/self/status")
     found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else 0

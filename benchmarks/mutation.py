@@ -1,18 +1,18 @@
-"""Which share of small faults the tests see.
+"""Measure the share of small faults that the tests detect.
 
     python -m benchmarks.mutation [--seconds 900] [--seed 1] [--modules elytron_store/sqlite ...]
     python -m benchmarks.mutation --direct --faults 60 --each 1 --seed 2 --modules elytron_core elytron ...
 
-Copies the checkout to a temporary folder and puts one fault after the other into modules there, drawn by the seed. For
-each only those tests run that reach its line, the quickest first: which these are is learned from a run with coverage
-of the tests that import the module or something that imports it. A fault is seen if a test fails or does not end.
-It survives if the tests that reach it pass; one that no test reaches is counted apart, as more tests were perhaps
-wanted than the time allowed. Some faults change nothing that can be seen, so the share is a lower bound. Each that
-no test saw is printed. The run ends when its time does, and what it was at then does not count.
+Copies the checkout to a temporary folder and inserts one fault after the other into modules there, drawn by the seed.
+For each fault, only the tests that reach its line run, the fastest first. Which these are is learned from a run with
+coverage of the tests that import the module or something that imports it. A fault is detected if a test fails or does
+not end. It survives if the tests that reach it pass. A fault that no test reaches is counted separately, because the
+time may not have been enough to run every relevant test. Some faults change nothing observable, so the share is a lower
+bound. Each undetected fault is printed. The run ends when its time is over, and an unfinished fault does not count.
 
-All times are those of processors that the tests used, not of a clock: how busy a machine is changes nothing. `--direct`
-learns nothing: the files of tests that have to do with a module, the nearest first, run for `--wide` seconds at most.
-What they do not see counts as survived, reached or not.
+All times are processor time of the tests, so the load on the machine changes nothing. `--direct` learns nothing: the
+test files related to a module, the most closely related first, run for at most `--wide` seconds. Faults they do not
+detect count as survived, whether they are reached or not.
 """
 
 import argparse
@@ -60,27 +60,27 @@ MODULES = (
     "elytron_gateway/accounts.py",
     "elytron_index/structures/visibility.py",
 )
-"""Those that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
+"""Modules that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
 FILES = 40
-"""Of so many files of tests a module's are taken."""
+"""Maximum number of test files for a module."""
 LEARN_S = 60.0
 FILE_S = 90.0
-"""So long a module's files are tried, and one file at the most."""
+"""Time limit for a module's test files, and for a single file."""
 TESTS = 200
 TESTS_S = 15.0
-"""So many tests are run against one fault at most, and so long as they took before."""
+"""Limits on the number of tests for one fault, and on their total previous duration."""
 RUN_S = 90.0
-"""What takes longer than this does not end."""
+"""Time after which a run counts as not ending."""
 STUCK = 10
-"""What takes so many times as long by the clock, and does nothing, does not end either."""
+"""Multiple of the time limit in wall-clock time after which an idle run also counts as not ending."""
 STUCK_S = 120.0
-"""So long by the clock it has at least."""
+"""Minimum wall-clock time for that."""
 _TOOK = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+(.+)$")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$")
 
 
 class Fate(StrEnum):
-    """What becomes of a fault."""
+    """The fate of a fault."""
 
     SEEN = "seen"
     SURVIVED = "survived"
@@ -88,7 +88,7 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What became of a fault, and why."""
+    """The fate of a fault, and the reason."""
 
     fate: Fate
     why: str
@@ -99,14 +99,14 @@ class OutOfTime(Exception):
 
 
 class Workshop:
-    """A copy of the checkout, and what is known of its tests."""
+    """A copy of the checkout, and what is known about its tests."""
 
     def __init__(self, folder: Path, /, *, seconds: float, wide_s: float, is_direct: bool = False) -> None:
         self.folder = folder
         self._wide_s = wide_s
         self._is_direct = is_direct
         self.until = used_s() + seconds
-        """When the run ends, by the processor time of its tests."""
+        """End of the run, in processor time of its tests."""
         self._known: set[str] = set()
         self._took: Counter[str] = Counter()
         self._reach: dict[Path, dict[int, set[str]]] = {}
@@ -117,11 +117,11 @@ class Workshop:
 
     @property
     def left(self) -> float:
-        """Return how many seconds are left."""
+        """Return the remaining seconds."""
         return self.until - used_s()
 
     def learn(self, files: Iterable[str], /) -> bool:
-        """Run files of tests that are not known, the first and more for `LEARN_S`; tell whether there was any."""
+        """Run unknown test files, at least one and more for `LEARN_S`. Return whether there was any."""
         until = used_s() + min(LEARN_S, self.left)
         new = [file for file in files if file not in self._known]
         for file in new:
@@ -160,10 +160,12 @@ class Workshop:
                 lines.setdefault(line, set()).update(tests - self._failing)
 
     def judge(self, module: Path, place: Place, files: Sequence[str], /) -> tuple[Verdict, str]:
-        """Put a fault into `module`, run the tests that reach it, take it back; return what became of it, and it.
+        """Insert a fault into `module`, run the tests that reach it, and remove it.
 
-        Where these see nothing, more of `files` are learned, for as long as the first were; then the rest is run
-        for a while.
+        Return its fate and its description.
+
+        If these tests detect nothing, more of `files` are learned for as long as the first ones; then the rest runs for
+        a while.
         """
         path = self.folder / module
         changed, told = with_fault(path.read_text(encoding="utf-8"), place)
@@ -184,13 +186,13 @@ class Workshop:
         return Verdict(fate, f"{fate}, {len(tried)} tests reach it" if tried else fate.value), told
 
     def _run(self, path: Path, changed: str, tests: Sequence[str], *, wait_s: float = RUN_S) -> Verdict | None:
-        """Run `tests` with `changed` at `path`; return None where they see nothing. Raises OutOfTime."""
+        """Run `tests` with `changed` at `path`, and return None if they detect nothing. Raises OutOfTime."""
         if self.left < 0:
             raise OutOfTime
         source, times = path.read_text(encoding="utf-8"), path.stat()
         self._changed += 1
         path.write_text(changed, encoding="utf-8")
-        # Compiled code is known by its source's time in whole seconds, so each fault has one of its own.
+        # Compiled code is identified by its source's time in whole seconds, so each fault gets a different time.
         os.utime(path, (self._changed, self._changed))
         try:
             ended = self._pytest(["-x", "-n0", *tests], wait_s=min(wait_s, self.left))
@@ -206,12 +208,15 @@ class Workshop:
         return Verdict(Fate.SEEN, "a test failed") if ended.returncode else None
 
     def _are_there(self, tests: Sequence[str]) -> bool:
-        """Tell whether `tests` are found without a fault, so that a run which found them not says something of it."""
+        """Return whether `tests` are found without a fault, so that not finding them says something about a fault."""
         found = self._pytest(["--collect-only", "-n0", *tests], wait_s=RUN_S)
         return found is not None and found.returncode == 0
 
     def _tests(self, path: Path, line: int, without: Collection[str]) -> Sequence[str]:
-        """Return the tests that reach a line, the quickest first; where it runs at import, those that reach any."""
+        """Return the tests that reach a line, fastest first.
+
+        For a line that runs at import, return those that reach any line.
+        """
         lines = self._reach.get(path, {})
         found = lines.get(line) or set[str]()
         if not found and line in lines:
@@ -241,7 +246,7 @@ class Workshop:
         try:
             output, _ = process.communicate(timeout=max(STUCK * wait_s, STUCK_S))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with whatever processes the tests began
+            os.killpg(process.pid, signal.SIGKILL)  # including all processes that the tests started
             process.communicate()
             return None
         if process.returncode in {-signal.SIGXCPU, -signal.SIGKILL}:
@@ -252,7 +257,7 @@ class Workshop:
 
 
 def used_s() -> float:
-    """Return the processor time that the tests of this process took."""
+    """Return the processor time of this process's tests."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -266,9 +271,9 @@ def copy_checkout(folder: Path, /) -> None:
 def drawn(
     modules: Sequence[Path], chance: random.Random, /, *, folder: Path, each: int
 ) -> Iterator[tuple[Path, list[Place]]]:
-    """Yield modules with some of their faults, every module once before any comes again, until none is left.
+    """Yield modules with some of their faults, in rounds over all modules until none is left.
 
-    The order of each round is by chance, weighted by how many faults a module can get.
+    The order of each round is random, weighted by the number of possible faults in a module.
     """
     left: dict[Path, list[Place]] = {}
     for module in modules:
@@ -286,7 +291,7 @@ def drawn(
 
 
 def report(found: Mapping[Path, Counter[Fate]], /) -> str:
-    """Return the share of faults that were seen among those that tests reach, by module and in all."""
+    """Return the share of detected faults among those that tests reach, by module and in total."""
     lines = [_line(fates, str(module)) for module, fates in sorted(found.items())]
     total = sum(found.values(), start=Counter[Fate]())
     reached = total.total() - total[Fate.UNREACHED]

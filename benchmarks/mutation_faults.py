@@ -1,6 +1,6 @@
-"""Small faults that can be put into a module: one wrong comparison, one guard or call less, one number off by one.
+"""Small faults that can be inserted into a module: a wrong comparison, a missing guard or call, or a number off by one.
 
-Messages of errors, asserts, annotations, docstrings, and what type checkers or other systems alone read get none.
+Error messages, asserts, annotations, docstrings, and code for type checkers or other systems get no faults.
 """
 
 import ast
@@ -29,12 +29,12 @@ _SUMS: dict[type[ast.operator], type[ast.operator]] = {
 }
 _QUIET = frozenset({"log", "logger", "debug", "info", "warning"})
 _ELSEWHERE = re.compile(r"\bTYPE_CHECKING\b|'(?:win32|darwin|nt)'")
-"""What is so on other systems, or for type checkers alone."""
+"""Conditions that only hold on other systems or for type checkers."""
 _TOLD_CHARS = 100
 
 
 class Place(NamedTuple):
-    """Where a fault can be put: its number in the module, and the line that it changes."""
+    """Where a fault can be inserted: its number in the module, and the line that it changes."""
 
     number: int
     line: int
@@ -42,20 +42,20 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A node, and what makes it wrong."""
+    """A node, and the change that makes it wrong."""
 
     node: ast.AST
     apply: Callable[[], None]
 
 
 def places_of(source: str, /) -> list[Place]:
-    """Return where `source` can get a fault, in the order of its text."""
+    """Return the places in `source` for a fault, in text order."""
     changes = enumerate(_changes(ast.parse(source)))
     return [Place(number, getattr(change.node, "lineno", 0)) for number, change in changes]
 
 
 def with_fault(source: str, place: Place, /) -> tuple[str, str]:
-    """Return `source` with the fault of `place` in it, and what it says there, before and after."""
+    """Return `source` with the fault of `place`, and a description of it before and after."""
     tree = ast.parse(source)
     change = next(change for number, change in enumerate(_changes(tree)) if number == place.number)
     before = _told(change.node)
@@ -93,7 +93,7 @@ def _changes(tree: ast.Module) -> Iterator[_Change]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that may be wrong, in the order of the text."""
+    """Yield the nodes that may get a fault, in text order."""
     for name, value in ast.iter_fields(node):
         if name in {"annotation", "returns", "decorator_list", "type_params", "bases"}:
             continue
@@ -103,7 +103,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             if isinstance(child, ast.If) and _ELSEWHERE.search(ast.unparse(child.test)):
                 continue
             if isinstance(child, ast.Subscript) and isinstance(child.slice, ast.Constant):
-                continue  # what a wrong place of a pair breaks, every test sees
+                continue  # every test detects a swapped pair
             yield child
             yield from _walk(child)
 

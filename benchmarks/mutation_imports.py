@@ -1,4 +1,4 @@
-"""Which files of tests have to do with a module: by what imports it, at first or at further hand, and by its name."""
+"""Find the test files related to a module, by direct and indirect imports and by name."""
 
 import ast
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ def modules_below(root: Path, named: Iterable[str], /) -> list[Path]:
 
 
 class Imports:
-    """What imports what in a checkout."""
+    """The imports between files of a checkout."""
 
     def __init__(self, folder: Path, /) -> None:
         self._importers: dict[str, set[str]] = {}
@@ -43,9 +43,10 @@ class Imports:
             self._note(folder / test, test, packages)
 
     def tests_of(self, module: Path, /) -> Sequence[str]:
-        """Return the files of tests that have to do with `module`, the nearest first.
+        """Return the test files related to `module`, the most closely related first.
 
-        Near is what imports it, what has a name like it or its folder, and what stands in its package's folder.
+        Closest are files that import it, then those with a name like it or its folder, then those in its package's
+        folder.
         """
         steps: dict[str, int] = {}
         ring = {_dotted(Path(*module.parts[2:]))}

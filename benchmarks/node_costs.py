@@ -1,12 +1,12 @@
-"""Processor time of an operation on one node, two nodes and two workers over one Postgres server.
+"""Measure the processor time of an operation on one node, two nodes and two workers with one Postgres server.
 
     python -m benchmarks.node_costs [--url postgresql://...] [--rounds 3] [--operations 200] [--spaces 12]
 
-Clients add a note and recall, in turn, in spaces with 100 notes each. Two nodes get each space's calls at one of them
-(routed) or at either (not routed); two workers get the calls of a connection that a client keeps, or each call over a
-connection of its own. Processor time is that of the nodes, and of the database where its processes are at hand. It does
-not depend on what else the machine does, but how much a process answers in a second does: that is printed only where
-control groups can hold each process to a share of a processor. All figures are medians of interleaved rounds.
+Clients alternately add a note and recall, in spaces of 100 notes each. With two nodes, each space's calls go to one of
+them (routed) or to either (not routed). With two workers, calls share a client's persistent connection, or each has its
+own. Processor time is that of the nodes, and of the database if its processes are on this machine. It does not depend
+on other load on the machine. The number of responses per second does, so it is printed only where control groups can
+limit each process to a share of a processor. All figures are medians of interleaved rounds.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _QUERY = "ferry to the island"
 
 @dataclass(slots=True)
 class Arrangement:
-    """Nodes with workers, how calls reach them, and what was measured of them in each round."""
+    """Nodes with workers, how calls reach them, and the measurements of each round."""
 
     name: str
     nodes: int = 1
@@ -52,7 +52,7 @@ class Arrangement:
 
 
 def arrangements() -> list[Arrangement]:
-    """Return what is compared; the first is the measure of the others."""
+    """Return the arrangements to compare. The first is the reference for the others."""
     return [
         Arrangement("1 node"),
         Arrangement("2 nodes, routed", nodes=2),
@@ -63,7 +63,7 @@ def arrangements() -> list[Arrangement]:
 
 
 def database_seconds(server: PostgresServer) -> float | None:
-    """Return the processor seconds of the processes of a database server; None if they are elsewhere."""
+    """Return the processor seconds of a database server's processes, or None if they are on another machine."""
     if server.files is None:
         return None
     main = int((server.files / "postmaster.pid").read_text().split()[0])
@@ -76,7 +76,7 @@ def database_seconds(server: PostgresServer) -> float | None:
 
 
 async def fill_spaces(url: str, spaces: int, /) -> None:
-    """Make the spaces, with the notes that are recalled."""
+    """Create the spaces with the notes that are recalled."""
     async with elytron.open(url, space=None) as memory:
         for space in range(spaces):
             for number in range(_NOTES):
@@ -86,7 +86,7 @@ async def fill_spaces(url: str, spaces: int, /) -> None:
 
 @asynccontextmanager
 async def served_nodes(url: str, how: Arrangement, hold: Hold | None, /) -> AsyncGenerator[tuple[list[int], list[int]]]:
-    """Serve the nodes of an arrangement; yield their ports, and the processes that answer."""
+    """Serve the nodes of an arrangement, and yield their ports and the processes that respond."""
     arguments = ["serve", "--store", url, "--development", "--log-level", "error", "--calls-per-minute", "0"]
     ports: list[int] = []
     processes: list[int] = []
@@ -120,7 +120,7 @@ class NodeClients:
         self._kept: dict[tuple[int, int], tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
 
     async def run(self, operations: int, /, *, chance: random.Random) -> None:
-        """Add a note and recall in turn, `operations` times in all."""
+        """Alternately add a note and recall, `operations` times in total."""
         await asyncio.gather(*(self._work(client, operations // _CLIENTS, chance) for client in range(_CLIENTS)))
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class NodeClients:
 async def measure_round(
     server: PostgresServer, url: str, how: Arrangement, /, *, asked: argparse.Namespace, hold: Hold | None, seed: int
 ) -> None:
-    """Measure one arrangement once, behind a run in which its nodes read the spaces."""
+    """Measure one arrangement once, after a run in which its nodes read the spaces."""
     async with served_nodes(url, how, hold) as (ports, processes):
         clients = NodeClients(ports, how, asked.spaces)
         await clients.run(asked.operations, chance=random.Random(seed))
@@ -200,7 +200,7 @@ async def compare_all(server: PostgresServer, asked: argparse.Namespace, /) -> N
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a database of a superuser on a server that runs")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,10 +1,10 @@
-"""Nodes over one Postgres server: commits beside the raw statement, many spaces, second nodes, quotas, workers.
+"""Measure nodes with one Postgres server: commits, many spaces, a second node, quotas and workers.
 
     python -m benchmarks.nodes [--url postgresql://...] [--rounds 5] [--seconds 1.5] [--spaces 10000]
 
-The server is the one of the tests, unless `--url` names the database of one that runs; a schema is made there for each
-part. All figures are medians of interleaved rounds of one run. Commits are of one document of 400 bytes: `raw` is the
-same in one statement through psycopg, with neither checks nor groups.
+The server is that of the tests, unless `--url` names the database of a running one, where a schema is created for each
+part. All figures are medians of interleaved rounds of one run. A commit is one document of 400 bytes. `raw` is the same
+in one statement through psycopg, without checks or group commits.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def batch_of(space: str, /) -> Batch:
 
 
 async def rate_of(commit: Commit, /, *, writers: int, spaces: int, seconds: float) -> float:
-    """Return how many commits a second `writers` make, each in one space after the other."""
+    """Return the commits per second of `writers`, each using one space after the other."""
     until = time.perf_counter() + seconds
     count = 0
 
@@ -82,7 +82,7 @@ async def rate_of(commit: Commit, /, *, writers: int, spaces: int, seconds: floa
 
 
 async def beside_raw(url: str, /, *, rounds: int, seconds: float) -> None:
-    """Print commits of the engine beside those of the raw statement."""
+    """Print commits of the engine next to those of the raw statement."""
     async with AsyncExitStack() as stack:
         connections = [await psycopg.AsyncConnection.connect(url, autocommit=True) for _ in range(16)]
         for connection in connections:
@@ -111,7 +111,7 @@ async def beside_raw(url: str, /, *, rounds: int, seconds: float) -> None:
                 for name, commit in (("raw", raw), ("engine", engine)):
                     before = time.process_time()
                     rate = await rate_of(commit, writers=writers, spaces=spaces, seconds=seconds)
-                    if number:  # in the first, each session of the server makes its plans
+                    if number:  # in the first round, each server session creates its plans
                         found[name].append(rate)
                         used[name].append((time.process_time() - before) / rate / seconds * 1e6)
             left, right = (statistics.median(rates) for rates in found.values())
@@ -164,7 +164,7 @@ async def second_node(url: str, /, *, rounds: int) -> None:
 
 
 class QuotaNode:
-    """A process that commits for a time when it is asked to, in spaces of its own."""
+    """A process that commits for a given time on request, in its own spaces."""
 
     def __init__(self, url: str, name: str, /) -> None:
         command = [sys.executable, "-c", "from benchmarks.nodes import serve_commits; serve_commits()", url, name]
@@ -175,23 +175,23 @@ class QuotaNode:
         self._answers.readline()
 
     def begin(self, seconds: float, /) -> None:
-        """Have it commit for `seconds`."""
+        """Let it commit for `seconds`."""
         self._asking.write(f"{seconds}\n")
         self._asking.flush()
 
     def commits(self) -> float:
-        """Return the commits a second that it made."""
+        """Return the commits per second that it made."""
         return float(self._answers.readline())
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         self._asking.close()
         self.process.wait()
         self._answers.close()
 
 
 def serve_commits() -> None:
-    """Answer each line of the input, a number of seconds, with the commits a second that were made: a node's body."""
+    """For each input line, a number of seconds, print the commits per second; the body of a node."""
     url, name = sys.argv[1:]
 
     async def serve() -> None:
@@ -234,7 +234,7 @@ def by_quota_nodes(url: str, /, *, rounds: int, seconds: float) -> None:
 
 
 async def beside_langgraph(url: str, /, *, rounds: int, seconds: float) -> None:
-    """Print puts of LangGraph's store on the same server beside commits of the engine, if it is installed."""
+    """Print puts of LangGraph's store on the same server next to commits of the engine, if it is installed."""
     try:
         peers: Any = import_module("langgraph.store.postgres.aio")
     except ImportError:
@@ -262,9 +262,9 @@ async def beside_langgraph(url: str, /, *, rounds: int, seconds: float) -> None:
 
 
 async def by_workers(*, rounds: int, seconds: float, keeps: bool) -> None:
-    """Print recalls a second, and a CPU second of the server, of one worker and of two with quotas, on a file.
+    """Print recalls per second and per server CPU second, for one worker and two with quotas, on a file.
 
-    If a client `keeps` its connection, the worker that took it answers all of its calls.
+    If a client `keeps` its connection, the worker that accepted it answers all of its calls.
     """
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
@@ -307,7 +307,7 @@ async def _recalls_of(
             nonlocal calls
             async with httpx.AsyncClient(timeout=60) as client:
                 while time.perf_counter() < until:
-                    # With a connection for each call, the worker that is free takes it.
+                    # With a connection for each call, a free worker accepts it.
                     headers = {} if keeps else {"Connection": "close"}
                     answer = await client.post(
                         f"{address}/v1/recall", json={"query": "ferry to the island"}, headers=headers
@@ -323,7 +323,7 @@ async def _recalls_of(
 
 
 def cpu_seconds(process: int, *, with_ended: bool = False) -> float:
-    """Return the CPU seconds of a process, and of its children that ended."""
+    """Return the CPU seconds of a process, optionally with its ended children."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
@@ -340,7 +340,7 @@ async def run_all(url: str, asked: argparse.Namespace, /) -> None:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url")
     parser.add_argument("--rounds", type=int, default=5)

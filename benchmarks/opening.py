@@ -1,11 +1,11 @@
-"""What it takes to open a store until the first answer, each time in a process that has just begun.
+"""Measure opening a store until the first answer, each time in a fresh process.
 
     python -m benchmarks.opening [units] [--rounds 7] [--plain] [--engine sqlite|file]
 
-One space of texts with vectors of 384 numbers (`--plain`: without). The process that writes them stores no index and
-ends as a crash ends it: the next one makes the index from the journal and is told how far it is; it leaves a
-checkpoint, from which all others open. `first` and `second` are the first two answers. The clock begins
-with `elytron.open`, behind the imports that it needs, whose time is told beside.
+The store is one space of texts with vectors of 384 numbers (`--plain`: without). The process that writes them stores no
+index and ends as in a crash. The next one builds the index from the journal and reports its progress; it leaves a
+checkpoint, from which all others open. `first` and `second` are the first two answers. The clock starts with
+`elytron.open`, after the imports that it needs, whose time is reported separately.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Figures = dict[str, float]
 
 
 class Prepared:
-    """An embedder that has the vectors of some questions in a file, so that a process need not make the corpus."""
+    """An embedder with the vectors of some questions in a file, so that a process need not create the corpus."""
 
     info = EmbedderInfo("looked-up", DIMENSIONS)
 
@@ -49,7 +49,7 @@ class Prepared:
 
 
 def written(store: str, size: int, prepared: Path, /, *, plain: bool) -> None:
-    """Fill the store and end without closing it, and without a checkpoint of the index."""
+    """Fill the store, and end without closing it and without a checkpoint of the index."""
     checkpoints.ASIDE_LEAST = sys.maxsize
     data = corpus(size)
     np.save(prepared, data.asked[:ASKED])
@@ -59,7 +59,7 @@ def written(store: str, size: int, prepared: Path, /, *, plain: bool) -> None:
 
 
 async def answered(store: str, prepared: Path, /, *, plain: bool) -> Figures:
-    """Return what it took to open the store and have the first answers; the second is of an index in memory."""
+    """Return the times for opening the store and the first answers. The second answer uses an index in memory."""
     embedder = Prepared(prepared)
     told: list[tuple[int, int]] = []
     opening, imported = elytron.open, time.process_time()
@@ -89,13 +89,13 @@ async def answered(store: str, prepared: Path, /, *, plain: bool) -> Figures:
 
 
 def in_a_process(*words: str) -> Figures:
-    """Return what this prints in a process of its own that is given `words`."""
+    """Run this module in a separate process with `words`, and return what it prints."""
     told = subprocess.run([sys.executable, "-m", "benchmarks.opening", *words], check=True, capture_output=True)
     return json.loads(told.stdout) if told.stdout else {}
 
 
 def show(name: str, rounds: list[Figures], /) -> None:
-    """Print a line of medians, and the least that opening and the first answer took."""
+    """Print a line of medians, and the minimum time for opening and the first answer."""
     middle = {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
     whole = [figures["open"] + figures["first"] for figures in rounds]
     print(f"{name:<28}{statistics.median(whole) * 1e3:>9.0f}{min(whole) * 1e3:>9.0f}{middle['cpu'] * 1e3:>8.0f}"

@@ -1,7 +1,7 @@
-"""One peer over one corpus, in its own environment.
+"""One peer with one corpus, in its own environment.
 
-The number of a question comes in on a line, how many were found goes out. `+` and the number of a text have it added:
-the seconds of that go out, and whether the text is the first that a search by its own vector finds.
+The input is one question number per line, and the output the number of hits. `+` and the number of a text adds that
+text; the output is the seconds that took, and whether a search by the text's own vector finds it first.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from benchmarks.corpora import ADDED, DIMENSIONS, Corpus, corpus, vectors_of
 
 
 class Side(Protocol):
-    """A peer that has taken in the corpus."""
+    """A peer that has loaded the corpus."""
 
     def recall(self, number: int, /) -> int:
-        """Answer a question; return how many were found."""
+        """Answer a question and return the number of hits."""
         ...
 
     def add(self, text: str, /) -> None:
@@ -30,7 +30,7 @@ class Side(Protocol):
         ...
 
     def first(self, text: str, /) -> str:
-        """Return the text that is found first by the vector of `text`."""
+        """Return the text that the vector of `text` finds first."""
         ...
 
 
@@ -61,7 +61,7 @@ def index_of(data: Corpus, more: Corpus) -> dict[str, Any]:
     known = vectors_of(data, more)
 
     def ready(texts: list[str]) -> list[list[float]]:
-        # One of the stores embeds a value as JSON, the other its text.
+        # One of the stores embeds a value as JSON, the other one its text.
         return [(known[text] if text in known else known[json.loads(text)["text"]]).tolist() for text in texts]
 
     return {"dims": DIMENSIONS, "embed": ready, "fields": ["text"]}
@@ -82,7 +82,7 @@ def langgraph_memory(data: Corpus, more: Corpus, folder: Path) -> Side:  # noqa:
 
 
 class Chroma:
-    """Chroma, filtered by its user, as a memory of several users must."""
+    """Chroma, filtered by user, as a memory of several users has to be."""
 
     def __init__(self, data: Corpus, more: Corpus, folder: Path) -> None:
         chromadb: Any = import_module("chromadb")
@@ -163,7 +163,7 @@ SIDES: dict[str, Callable[[Corpus, Corpus, Path], Side]] = {
 
 
 def main(name: str, size: int, folder: Path) -> None:
-    """Take the corpus in, say so, and answer until the input ends."""
+    """Load the corpus, report that, and answer until the input ends."""
     folder.mkdir(parents=True)
     more = corpus(ADDED, seed=1)
     side = SIDES[name](corpus(size), more, folder)

@@ -1,10 +1,10 @@
-"""Peers, each in an environment and a process of its own, over the same texts and the same ready-made vectors.
+"""Peers, each in its own environment and process, with the same texts and the same precomputed vectors.
 
-    python -m benchmarks.peers install FOLDER     makes the environments (pip and a package index are needed)
+    python -m benchmarks.peers install FOLDER     creates the environments (requires pip and a package index)
     python -m benchmarks.peers                    names the peers
 
-None is asked to embed or to call a model. Their stores keep their own settings. LangGraph's SQLite store needs an
-interpreter whose sqlite3 loads extensions; make its environment by hand where the usual one does not.
+None of them embeds or calls a model. Their stores keep their default settings. LangGraph's SQLite store requires an
+interpreter whose sqlite3 loads extensions; create its environment manually where the default one does not.
 """
 
 import argparse
@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(slots=True)
 class Peer:
-    """One peer's process; it takes the number of a question, or of a text to add, on a line and answers with a line."""
+    """One peer's process. It reads the number of a question, or of a text to add, per line, and answers with a line."""
 
     name: str
     python: Path
     process: asyncio.subprocess.Process | None = field(default=None)
     missed: int = 0
-    """How many of the texts that were added it did not find right behind."""
+    """Number of added texts that it did not find right afterwards."""
 
     async def start(self, size: int, folder: Path, /) -> bool:
-        """Start the process and let it take in the corpus; say whether it did."""
+        """Start the process, let it load the corpus, and return whether it did."""
         paths = (ROOT, *(ROOT / "packages" / name for name in ("core", "index")))
         environment = {
             **os.environ,
@@ -61,11 +61,11 @@ class Peer:
         return False
 
     async def recall(self, number: int, /) -> object:
-        """Put a question."""
+        """Ask a question."""
         return await self._answer(f"{number}", b"found ")
 
     async def add(self, number: int, /) -> float:
-        """Have a text added; return the seconds that the peer took, by its own clock."""
+        """Add a text and return the seconds that took, by the peer's own clock."""
         spent, is_found = (await self._answer(f"+{number}", b"added ")).split()
         self.missed += is_found != b"1"
         return float(spent)
@@ -96,7 +96,7 @@ def peers_in(folder: Path | None, /) -> list[Peer]:
 
 
 def install(folder: Path, /) -> None:
-    """Make an environment for each peer."""
+    """Create an environment for each peer."""
     for name, packages in PACKAGES.items():
         venv.create(folder / name, with_pip=True)
         python = folder / name / "bin" / "python"

@@ -1,10 +1,10 @@
-"""Questions asked while lines from outside repeat them: how often the person's own answer is among the first five.
+"""Ask questions while lines from outside repeat them, and count how often the person's answer is in the first five.
 
-python -m benchmarks.planted
+    python -m benchmarks.planted
 
-The small spaces of `benchmarks/quality_data/small` in English, half "fit". "Alone" is the space as it is. "Planted"
-has, for each question, eight lines of a tool that hold its words. "From a tool" turns it round: the answer itself comes
-from a tool among what the person said, and should stay in its place.
+Uses the small spaces of `benchmarks/quality_data/small` in English, half "fit". "Alone" is the space as it is. In
+"Planted", there are eight lines of a tool for each question that contain its words. "From a tool" is the reverse: the
+answer itself comes from a tool among the person's own messages, and should keep its rank.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ FORMS = (
     "Page {number} answers the question: {question}",
     "{question} See entry {number} of the list for more.",
 )
-"""How a planted line repeats the question, in turn."""
+"""Forms in which a planted line repeats the question, in turn."""
 
 Setting = Literal["alone", "planted", "from a tool"]
 
 
 async def places(told: Told, question: Question, setting: Setting, /) -> int:
-    """Return the place of the first answer among the first twenty; 0 if it is not there."""
+    """Return the rank of the first answer within the first twenty hits, or 0 if it is missing."""
     async with elytron.open("memory:", space="person") as memory:
         for turn in told.turns:
             is_answer = turn.id in question.gold
@@ -46,7 +46,7 @@ async def places(told: Told, question: Question, setting: Setting, /) -> int:
 
 
 async def main() -> None:
-    """Print, for each setting, how many answers are first, among the first five, and among the first twenty."""
+    """Print, for each setting, how many answers rank first, in the first five, and in the first twenty."""
     asked = [(told, question) for told in small("fit") for question in told.questions if question.kind == "en"]
     settings: tuple[Setting, ...] = ("alone", "planted", "from a tool")
     print(f"{'':12} {'first':>6} {'first 5':>8} {'first 20':>9}   of {len(asked)}")

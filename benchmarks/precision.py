@@ -1,13 +1,13 @@
-"""When memory speaks up unasked: prompts that nothing was told about, and questions that were answered.
+"""Measure when memory appears unrequested: for prompts about which nothing is known, and for answered questions.
 
     python -m benchmarks.precision [--held] [--examples N] [--sizes N ...] [--without-gate]
 
 Each prompt of `benchmarks/precision_data` with the label `no` is projected into spaces of growing size: the beginning
-of the demo's conversation, and behind its end the conversations of `benchmarks.quality_unseen`. A prompt is *shown* if
-its block has recalled memories. The last table has the questions that these conversations answer, each in its own
-space: *shown* should be all of them. `--held` measures the prompts that nothing was chosen on, and refuses a file that
-has not the digest recorded before the first fit. Without it examples are measured, the first `--examples` of each kind
-in each file, which say nothing of other prompts. "±" is half of a 95 % interval.
+of the demo's conversation, followed by the conversations of `benchmarks.quality_unseen`. A prompt is *shown* if its
+block has recalled memories. The last table has the questions that these conversations answer, each in its own space:
+ideally all of them are *shown*. `--held` measures the prompts on which nothing was chosen, and rejects a file whose
+digest differs from the one recorded before the first fit. Without it, examples are measured: the first `--examples` of
+each kind in each file, which say nothing about other prompts. "±" is half of a 95 % interval.
 """
 
 import argparse
@@ -30,7 +30,7 @@ DATA = Path(__file__).parent / "precision_data"
 EXAMPLES: Sequence[str] = ("examples_a.tsv", "examples_b.tsv", "examples_c.tsv", "examples_d.tsv")
 HELD = ("held.tsv",)
 DIGESTS = {"held.tsv": "d49840f08b17a002"}
-"""Of the sets that nothing is chosen on, the beginning of SHA-256; `EXAMPLES` were chosen on, and are never added."""
+"""Beginning of the SHA-256 of sets on which nothing is chosen. `EXAMPLES` were chosen on, and are never added here."""
 SIZES = (10, 30, 100, 486, 4_000)
 MAX_CHARS = 4_000
 GROUPS = {
@@ -54,7 +54,7 @@ class Prompt:
 
 
 def prompts(files: Sequence[str], /, *, most: int | None = None) -> list[Prompt]:
-    """Return the prompts of `files`, of each kind and language at most `most` from each file."""
+    """Return the prompts of `files`, at most `most` of each kind and language per file."""
     chosen: list[Prompt] = []
     for name in files:
         counts: defaultdict[tuple[str, str, bool], int] = defaultdict(int)
@@ -79,7 +79,7 @@ def spaces(sizes: Iterable[int], /) -> list[Told]:
 
 
 def held_prompts() -> list[Prompt]:
-    """Return the prompts that nothing was chosen on. Exits where a set was changed, or chosen on."""
+    """Return the prompts on which nothing was chosen. Exits if a set was changed or chosen on."""
     for name in HELD:
         digest = hashlib.sha256((DATA / name).read_bytes()).hexdigest()
         if name in EXAMPLES or not digest.startswith(DIGESTS[name]):
@@ -96,7 +96,7 @@ async def is_shown(memory: MemoryRuntime, text: str, gate: RecallGate, /) -> boo
 async def shown_by_size(
     wanted: Sequence[Prompt], sizes: Sequence[int], gate: RecallGate
 ) -> Mapping[tuple[str, str], list[bool]]:
-    """Return by group of prompts and space whether each prompt was shown something."""
+    """Return, by group of prompts and space, whether each prompt was shown something."""
     shown: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
     for told in spaces(sizes):
         shipped = Shipped()
@@ -110,7 +110,7 @@ async def shown_by_size(
 
 
 async def answered(gate: RecallGate) -> Mapping[str, list[bool]]:
-    """Return by kind whether each question of the unseen conversations was shown something."""
+    """Return, by kind, whether each question of the unseen conversations was shown something."""
     shown: defaultdict[str, list[bool]] = defaultdict(list)
     for told in unseen():
         shipped = Shipped()
@@ -122,7 +122,7 @@ async def answered(gate: RecallGate) -> Mapping[str, list[bool]]:
 
 
 def share(outcomes: Sequence[bool], /) -> str:
-    """Return the percentage that is true, with half of its 95 % interval."""
+    """Return the percentage of true outcomes with half of its 95 % interval."""
     part = sum(outcomes) / len(outcomes)
     return f"{100 * part:.1f} ±{196 * math.sqrt(part * (1 - part) / len(outcomes)):.1f}"
 

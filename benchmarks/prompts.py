@@ -1,8 +1,8 @@
-"""What a hook costs at each prompt, with and without a resident process, over a store of 6,000 turns.
+"""Measure what a hook costs at each prompt, with and without a resident process, on a store of 6,000 turns.
 
     python -m benchmarks.prompts [--rounds 5]
 
-Each prompt is a process of its own, as a coding agent starts it; the median of all rounds counts.
+Each prompt is a separate process, as a coding agent starts it. The median of all rounds counts.
 """
 
 import argparse
@@ -23,7 +23,7 @@ EVENT = json.dumps({"session_id": "s", "cwd": "/", "prompt": "where does the fer
 
 
 def median_ms(command: list[str], environment: dict[str, str], rounds: int) -> float:
-    """Return how long a prompt waits."""
+    """Return the median time that a prompt waits, in milliseconds."""
     times: list[float] = []
     for _ in range(rounds):
         start = time.perf_counter()

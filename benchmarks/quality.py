@@ -1,21 +1,21 @@
-"""How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
+"""Measure how well recall finds answers: as shipped, against plain baselines, and without each signal in turn.
 
     python -m benchmarks.quality [--long] [--unseen] [--small] [--ordinary] [--languages] [--decoys] [--data FILE]
                                  [--half HALF] [--only NAME ...] [--embedder NAME] [--ablation]
 
-Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
-with --unseen those that were written before recall was asked about them, with --small and --ordinary the small spaces
-and the ordinary conversations, with --languages spaces in many languages, with --decoys spaces in which the questions'
-words mislead, with --data a file in LoCoMo's form, which is not part of this project. Each group is a
-table of its own. --half chooses the questions of small spaces and ordinary conversations: "held" for the figures of the
-docs, "fit" for all that is chosen by looking.
+The default is the constructed sets of `benchmarks/quality_data`. --long selects the long conversations with an
+assistant, --unseen those that were written before recall was run on them, --small and --ordinary the small spaces and
+ordinary conversations, --languages spaces in many languages, --decoys spaces in which the questions' words mislead, and
+--data a file in LoCoMo's format, which is not part of this project. Each group has its own table. --half chooses the
+questions of small spaces and ordinary conversations: "held" for the figures of the docs, "fit" for everything that is
+chosen by inspection.
 
-recall@10 is the share of a question's evidence among the first ten, nDCG@10 counts its places; "first" and "three" are
-the shares of questions with some of it in the first place and in the first three. "shown" is the share of answered
-questions that anything was found for, "false" that of questions that nothing answers. "near" and "far" are AUROC:
-the chance that the best hit of a question whose first hit is right scores above that of one that asks an unknown detail
-of what was told (near), or of a matter never told (far); a wrong first hit counts as one that scores below. With an
-embedder, rows with vectors are added.
+recall@10 is the share of a question's evidence among the first ten hits; nDCG@10 weighs it by rank. "first" and "three"
+are the shares of questions with some evidence at rank one and within the first three. "shown" is the share of answered
+questions for which anything was found, "false" that of questions that nothing answers. "near" and "far" are AUROC: the
+probability that the best hit of a question with a correct first hit scores above that of a question about an unknown
+detail of something mentioned (near), or about something never mentioned (far). A wrong first hit counts as one that
+scores below. With an embedder, rows with vectors are added.
 """
 
 import argparse
@@ -40,7 +40,7 @@ SIGNALS = (
     "date", "fits", "told", "sentence", "informative", "again", "misled", "text_vectors",
 )  # fmt: skip
 WITHOUT = {"asking": 1.0}
-"""What a weight is that does nothing, where that is not 0."""
+"""Values with which a weight has no effect, where that is not 0."""
 
 
 @dataclass
@@ -63,9 +63,9 @@ class Score:
 
 @dataclass
 class Measured:
-    """What one system came to; `answered` and `unanswered` are the scores of best hits, -inf without a hit.
+    """The results of one system. `answered` and `unanswered` are the scores of best hits, -inf without a hit.
 
-    `right` are those of the answered ones, -inf where the best hit is wrong.
+    `right` has the scores of the answered questions, -inf where the best hit is wrong.
     """
 
     kinds: dict[str, Score]
@@ -85,13 +85,13 @@ class Measured:
         return [float(score > -math.inf) for scores in self.unanswered.values() for score in scores]
 
     def auroc(self, kind: str) -> float | None:
-        """Return the chance that a right best hit scores above that of an unanswered question, equal ones by half."""
+        """Return the probability that a correct best hit scores above an unanswered question's; ties count half."""
         others = self.unanswered.get(kind, [])
         pairs = [(one > other) + (one == other) / 2 for one in self.right for other in others]
         return statistics.fmean(pairs) if pairs else None
 
     def all(self, measure: str) -> list[float]:
-        """Return the values of a measure over every kind but the one that is kept apart."""
+        """Return the values of a measure for every kind except the one that is listed separately."""
         return [value for kind, score in self.kinds.items() if kind != APART for value in getattr(score, measure)]
 
     def line(self, name: str, kinds: Sequence[str]) -> str:
@@ -130,7 +130,7 @@ async def measure(system: System, sets: Sequence[Told]) -> Measured:
 
 
 def systems(embedder: Embedder | None, *, ablation: bool) -> dict[str, System]:
-    """Return what is measured, by the name of its row."""
+    """Return the systems to measure, by the name of their row."""
     if ablation:
         signals = SIGNALS if embedder is None else (*SIGNALS, "vector", "passage")
         return {

@@ -1,4 +1,4 @@
-"""Which conversations a command asks: the made ones without more, and others by an option."""
+"""Select the conversations that a command uses: the constructed ones by default, others by an option."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -11,7 +11,7 @@ from benchmarks.quality_unseen import unseen
 
 
 def add_sets(parser: ArgumentParser, /) -> None:
-    """Let `parser` take the options that choose the conversations."""
+    """Add the options that choose the conversations to `parser`."""
     parser.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
     parser.add_argument(
         "--corrections", type=Path, nargs="+", default=(), metavar="FILE", help="corrected evidence for --data"

@@ -1,8 +1,8 @@
 """Small spaces in sixteen languages, and small spaces whose other memories share the questions' words.
 
 `benchmarks/quality_data/languages` has questions in the language of their space, and questions in another one;
-`benchmarks/quality_data/decoys` has questions in English. All was written before anything was measured. The half "fit"
-is there to choose by, the half "held" gives the figures of the docs. `benchmarks/quality_data/misled` has more spaces
+`benchmarks/quality_data/decoys` has questions in English. Everything was written before anything was measured. The half
+"fit" is for choosing, the half "held" gives the figures of the docs. `benchmarks/quality_data/misled` has more spaces
 whose words mislead, in eight languages, with questions that nothing answers: the order of few statements and the
 numbers of the outcome were chosen on all of it.
 """
@@ -22,13 +22,13 @@ MISLED = MADE / "misled" / "misled.json"
 
 
 def own_language(half: Half, /) -> list[Told]:
-    """Return the spaces with their questions in the same language; the kind of a question is that language."""
+    """Return the spaces with their questions in the same language. The kind of a question is that language."""
     spaces = [_space(space, is_across=False) for space in _spaces(half)]
     return [told for told in spaces if told.questions]
 
 
 def other_language(half: Half, /) -> list[Told]:
-    """Return the spaces with their questions in another language; the kind of a question is the language it is in."""
+    """Return the spaces with their questions in another language. The kind of a question is its own language."""
     return [_space(space, is_across=True) for space in _spaces(half)]
 
 
@@ -39,13 +39,13 @@ def decoys(half: Half, /) -> list[Told]:
 
 
 def misled() -> list[Told]:
-    """Return the spaces whose words mislead; the kind of an answered question is the language of its space."""
+    """Return the spaces whose words mislead. The kind of an answered question is the language of its space."""
     spaces: list[dict[str, Any]] = json.loads(MISLED.read_text("utf-8"))["spaces"]
     return [space_of(space) for space in spaces]
 
 
 def with_others(spaces: list[Told], /) -> list[Told]:
-    """Return `spaces`, each asked as many questions of others in the same languages, which nothing there answers."""
+    """Return `spaces`, each with as many questions of others in the same languages, which nothing there answers."""
     asked = [(space.name, each) for space in spaces for each in space.questions if each.kind not in UNANSWERED]
     joined: list[Told] = []
     for place, space in enumerate(spaces):

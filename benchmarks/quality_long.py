@@ -1,9 +1,9 @@
-"""Long conversations of one person with an assistant, made for measuring: about 100,000 tokens each.
+"""Long conversations of one person with an assistant, constructed for measurement: about 100,000 tokens each.
 
-What the person says is written by hand (`benchmarks/quality_data/long`), as are the questions, and the sentences of the
-assistant that are asked for. The rest is made from frames and the words of the subject, the same in every run: answers
-of 200 to 800 words with headings, lists and code, which take up what was said before and have the words of every
-question somewhere; and small talk of the person about the same things.
+The person's statements (`benchmarks/quality_data/long`), the questions, and the assistant's sentences that questions
+ask for are written by hand. The rest is generated from templates and the words of the subject, identically in every
+run: answers of 200 to 800 words with headings, lists and code, which refer to earlier messages and contain the words of
+every question somewhere; and small talk of the person about the same things.
 """
 
 import json
@@ -18,9 +18,9 @@ from benchmarks.quality_sets import Question, Told, Turn
 
 LONG = Path(__file__).parent / "quality_data" / "long"
 SMALL_TALK = 11
-"""Exchanges of each session that nothing is asked about, beside those that are written by hand."""
+"""Number of exchanges per session about which nothing is asked, in addition to those written by hand."""
 RECALLED = 0.3
-"""How often the assistant comes back to something that was said earlier."""
+"""How often the assistant returns to something said earlier."""
 
 _FRAMES = (
     "The {noun} should be {adjective} before you {verb} the {other}.",
@@ -90,16 +90,16 @@ _ABOUT_YOU = (
     (r"\b[Oo]ur\b", "your"), (r"\bme\b", "you"), (r"\bmyself\b", "yourself"), (r"\bWe're\b", "you're"),
     (r"\bWe've\b", "you've"), (r"\b[Ww]e\b", "you"), (r"\bus\b", "you"),
 )  # fmt: skip
-"""How what a person says of himself is told back to him."""
+"""How a person's statement about himself is repeated back to him."""
 
 
 def long_chats() -> list[Told]:
-    """Return the long conversations, each a space of its own."""
+    """Return the long conversations, each as its own space."""
     return [_told(json.loads(path.read_text("utf-8"))) for path in sorted(LONG.glob("*.json"))]
 
 
 class _Writer:
-    """Writes what the assistant says, and the person's small talk."""
+    """Generate the assistant's answers and the person's small talk."""
 
     def __init__(self, subject: dict[str, Any], /) -> None:
         self._subject = subject
@@ -110,7 +110,7 @@ class _Writer:
         return self._filled(self._random.choice(_ASKED), about)
 
     def answer(self, said: str, about: Sequence[str], key: str) -> str:
-        """Return a long answer to `said` that has the sentence `key` somewhere in the middle."""
+        """Return a long answer to `said` that contains the sentence `key` somewhere in the middle."""
         choice, words = self._random.choice, self._random.randint(200, 800)
         parts = [choice(_OPENINGS).format(said=restated(said))]
         if self._said and self._random.random() < RECALLED:
@@ -164,7 +164,7 @@ def _told(subject: dict[str, Any]) -> Told:
 
 
 def restated(said: str) -> str:
-    """Return the first sentences of `said` as told of the other person."""
+    """Return the first sentences of `said`, rephrased for the other person."""
     text = " ".join(re.split(r"(?<=[.!?]) ", said)[:2]).rstrip("?!.")
     for own, theirs in _ABOUT_YOU:
         text = re.sub(own, theirs, text)

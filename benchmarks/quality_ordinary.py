@@ -1,11 +1,11 @@
-"""Small spaces of single facts, and ordinary conversations of some 200 turns: how memory is used every day.
+"""Small spaces of single facts, and ordinary conversations of about 200 turns: everyday use of memory.
 
-A small space holds 5 to 40 memories (`benchmarks/quality_data/small`), each asked for in other words than its own. An
-ordinary conversation (`benchmarks/quality_data/ordinary`) is asked questions of eight kinds. In both are
-questions that nothing answers: of an unknown detail of what was told ("nothing"), and of matters never told
-("elsewhere"). All was written before anything was measured, but the latter: these came later, by a writer who had seen
-no measurement. The half "fit" is there to be looked at and to choose weights by; the half "held" gives the figures of
-the docs, and no weight, word or rule is chosen by it.
+A small space has 5 to 40 memories (`benchmarks/quality_data/small`), each asked for in paraphrase. An ordinary
+conversation (`benchmarks/quality_data/ordinary`) is asked questions of eight kinds. Both have questions that nothing
+answers: about an unknown detail of something mentioned ("nothing"), and about matters never mentioned ("elsewhere").
+Everything was written before anything was measured, except the latter: these came later, from a writer who had seen no
+measurement. The half "fit" is for inspection and for choosing weights. The half "held" gives the figures of the docs,
+and no weight, word or rule is chosen by it.
 """
 
 import json
@@ -20,7 +20,7 @@ ORDINARY = MADE / "ordinary"
 
 
 def small(half: Half, /) -> list[Told]:
-    """Return the small spaces of one half; the kind of a question is the language of its space."""
+    """Return the small spaces of one half. The kind of a question is the language of its space."""
     groups = [json.loads(path.read_text("utf-8")) for path in sorted(SMALL.glob("*.json"))]
     return [space_of(space) for group in groups for space in group["spaces"] if space["half"] == half]
 
@@ -38,7 +38,7 @@ def first_spaces() -> list[Told]:
 
 
 def space_of(space: dict[str, Any], /) -> Told:
-    """Return what one small space holds and is asked."""
+    """Return the content and the questions of one small space."""
     turns = tuple(
         Turn(said["id"], "main", said["speaker"], "user", datetime.fromisoformat(said["at"]), said["text"])
         for said in space["memories"]

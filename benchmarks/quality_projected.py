@@ -1,10 +1,10 @@
-"""How much of the evidence stands in a projected block of so many tokens, beside the first hits that fill as many.
+"""Measure the share of evidence in a projected block of limited tokens, against the first hits that fill as many.
 
     python -m benchmarks.quality_projected [--long] [--unseen] [--small] [--ordinary] [--data FILE] [--only NAME ...]
 
-The sets are those of `benchmarks.quality`. Evidence counts as far as what is asked for can be read: of a long answer
-that was cut, the sentence that matters must be there. "Hits" are those of recall, each whole, until the next one has no
-room. A token is four characters. The last line is the share of questions with all their evidence.
+The sets are those of `benchmarks.quality`. Evidence counts only if what is asked for can be read: of a truncated long
+answer, the relevant sentence must be present. "Hits" are those of recall, each complete, until the next one does not
+fit. A token is four characters. The last line is the share of questions with all of their evidence.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Shares = dict[tuple[str, int], list[float]]
 
 
 async def measure(sets: Sequence[Told], *, tokens: Sequence[int] = TOKENS) -> dict[str, Shares]:
-    """Return for each kind of question the share of evidence by (what is shown, tokens)."""
+    """Return, for each kind of question, the share of evidence by (what is shown, tokens)."""
     kinds: defaultdict[str, Shares] = defaultdict(lambda: defaultdict(list))
     for told in sets:
         shipped = Shipped()
@@ -58,7 +58,7 @@ def _is_read(told: Told, id_: str, block: MemoryProjectionReport) -> bool:
 
 
 def _filling(hits: Sequence[RecallHit], chars: int) -> list[str]:
-    """Return the ids of the first hits whose lines have room together."""
+    """Return the ids of the first hits whose lines fit together."""
     shown: list[str] = []
     for hit in hits:
         line = line_of(hit.id, (format_minute(hit.at), label_of(hit.speaker or "")), "")

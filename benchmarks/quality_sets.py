@@ -1,8 +1,8 @@
-"""Conversations with questions whose evidence is known: the made sets that ship, and files in LoCoMo's form.
+"""Conversations with questions whose evidence is known: the bundled constructed sets, and files in LoCoMo's format.
 
-A made set is `benchmarks/quality_data/NAME.json`: turns, and questions that name the turns with their evidence.
-Questions of the kind "nothing" have none: nothing there answers them. Each made set is told together with the long
-conversation in `fixtures/conversations`, among whose turns its own have to be found.
+A constructed set is `benchmarks/quality_data/NAME.json`: turns, and questions that name the turns with their evidence.
+Questions of the kind "nothing" have none, because nothing there answers them. Each constructed set is combined with the
+long conversation in `fixtures/conversations`, among whose turns its own have to be found.
 """
 
 import gzip
@@ -17,9 +17,9 @@ from typing import Any
 MADE = Path(__file__).parent / "quality_data"
 BACKGROUND = Path(__file__).parents[1] / "fixtures" / "conversations" / "harbour.jsonl"
 NOTHING = "nothing"
-"""Asks an unknown detail of what was told."""
+"""Asks for an unknown detail of something that was mentioned."""
 ELSEWHERE = "elsewhere"
-"""Asks of a matter that was never told."""
+"""Asks about a matter that was never mentioned."""
 UNANSWERED = frozenset((NOTHING, ELSEWHERE))
 APART = "5 adversarial"
 KINDS = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open-domain", 4: "4 single-hop", 5: APART}
@@ -36,7 +36,7 @@ class Turn:
     at: datetime | None
     text: str
     key: str = ""
-    """What of a long text is asked for; without it, all."""
+    """The part of a long text that is asked for; empty for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one space is told and asked."""
+    """The content and the questions of one space."""
 
     name: str
     turns: tuple[Turn, ...]
@@ -60,12 +60,12 @@ class Told:
 
 
 def made() -> list[Told]:
-    """Return the made sets, each among the turns of the background conversation."""
+    """Return the constructed sets, each among the turns of the background conversation."""
     return [_made(path) for path in sorted(MADE.glob("*.json"))]
 
 
 def locomo(path: Path, corrections: Sequence[Path] = (), /) -> list[Told]:
-    """Return the conversations of a file in LoCoMo's form, captions of pictures as part of the texts.
+    """Return the conversations of a file in LoCoMo's format, with picture captions as part of the texts.
 
     Files of `corrections` list questions with their `correct_evidence`, which replaces that of the data.
     """
@@ -106,7 +106,7 @@ def background() -> Iterable[Turn]:
 
 
 def turns_of(sessions: Sequence[dict[str, Any]], /) -> Iterable[Turn]:
-    """Yield what is said in `sessions`, a minute apart; who is called "assistant" is one."""
+    """Yield the turns of `sessions`, one minute apart. A speaker named "assistant" is one."""
     for number, session in enumerate(sessions, 1):
         at = datetime.fromisoformat(session["at"])
         for minutes, (id_, speaker, text) in enumerate(session["said"]):

@@ -1,4 +1,4 @@
-"""Plain sums of a few numbers for each turn, to be compared with recall: the parts, and their weights."""
+"""Plain sums of a few numbers per turn, for comparison with recall: the parts, and their weights."""
 
 import math
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ class Part(Protocol):
 
 
 class Likeness:
-    """The cosine of a text's vector to the question's, and nothing else."""
+    """The cosine of a text's vector to the question's."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -56,7 +56,7 @@ class Likeness:
 
 
 class Meaning:
-    """The likeness of a text to the question by the tables that ship, as recall takes it."""
+    """The similarity of a text to the question by the bundled tables, computed as in recall."""
 
     def __init__(self) -> None:
         self._vectors: dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]] = {}
@@ -74,7 +74,7 @@ class Meaning:
 
 
 class Share:
-    """The BM25 of a text as a share of the most that any text could have for the question."""
+    """The BM25 of a text as a share of the maximum that any text could have for the question."""
 
     def __init__(self) -> None:
         self._analyser = TextAnalyser()
@@ -105,7 +105,7 @@ class Share:
 
 
 class Sum:
-    """Turns by the sum of weighed parts; `around` of the sums of both neighbours in the conversation is added."""
+    """Ranks turns by a weighted sum of parts, plus `around` times the sums of both neighbours in the conversation."""
 
     def __init__(self, *parts: tuple[float, Part], around: float = 0.0) -> None:
         self._parts = parts
@@ -125,7 +125,7 @@ class Sum:
         beside, alone = self._beside[told.name], numbers.copy()
         numbers[:-1] += self._around * np.where(beside, alone[1:], 0.0)
         numbers[1:] += self._around * np.where(beside, alone[:-1], 0.0)
-        # Of equal ones the later told comes first, as in recall.
+        # Of equal ones, the later turn comes first, as in recall.
         best: list[int] = np.lexsort((-np.arange(len(numbers)), -numbers))[:limit].tolist()
         return [Found(told.turns[row].id, float(numbers[row])) for row in best if numbers[row] > 0.0]
 

@@ -1,4 +1,4 @@
-"""What is measured: recall as shipped, with an encoder, with one signal off, and plain baselines beside it."""
+"""The measured systems: recall as shipped, with an encoder, with one signal off, and plain baselines."""
 
 import math
 import re
@@ -30,21 +30,21 @@ OFF = SignalWeights(
     title=0.0, name=0.0, kin=0.0, asking=1.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0,
     present=0.0, owner=0.0, standing=0.0, date=0.0, fits=0.0, told=0.0, informative=0.0, text_vectors=0.0,
 )  # fmt: skip
-"""No signal but BM25 of the text."""
+"""No signal except BM25 of the text."""
 PLAIN = Bm25Parameters(typical=math.inf)
 
 _WORD = re.compile(r"\w+")
 
 
 class Found(NamedTuple):
-    """A turn that was found, with what it came to; scores of different systems do not compare."""
+    """A turn that was found, with its score. Scores of different systems are not comparable."""
 
     id: str
     score: float
 
 
 class System(Protocol):
-    """Is told conversations, then gives turns, best first; none where it finds nothing."""
+    """A system that is told conversations and then returns turns, best first, or none if it finds nothing."""
 
     async def tell(self, told: Told, /) -> None: ...
 
@@ -52,7 +52,7 @@ class System(Protocol):
 
 
 class Shipped:
-    """Recall through the public calls; `changed` are weights that differ from the shipped ones."""
+    """Recall through the public calls. `changed` are weights that differ from the shipped ones."""
 
     def __init__(self, embedder: Embedder | None = None, **changed: float) -> None:
         self._embedder = embedder
@@ -77,11 +77,11 @@ class Shipped:
                 pass
 
     def memory(self, told: Told, /) -> elytron.MemoryRuntime:
-        """Return the memory that was told it."""
+        """Return the memory that was told `told`."""
         return self._memories[told.name]
 
     def names(self, told: Told, ids: Sequence[str], /) -> list[str]:
-        """Return the ids that turns have in `told`."""
+        """Return the ids of the turns in `told`."""
         return [self._ids[told.name][id_] for id_ in ids]
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
@@ -96,7 +96,7 @@ class Shipped:
 
 
 class Fts5:
-    """SQLite FTS5 with its Porter stemmer and bm25(), the words of the question joined by OR."""
+    """SQLite FTS5 with its Porter stemmer and bm25(), and the words of the question joined by OR."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:")
@@ -118,7 +118,7 @@ class Fts5:
 
 
 class Plain:
-    """The index with BM25 of the texts alone."""
+    """The index with only BM25 of the texts."""
 
     def __init__(self) -> None:
         self._indexes: dict[str, SpaceIndex] = {}

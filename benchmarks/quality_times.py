@@ -1,9 +1,9 @@
-"""Whether recall finds what was meant by a time: in words of several languages, or with `as_of` and `known_at`.
+"""Measure whether recall finds what a time refers to: in words of several languages, or with `as_of` and `known_at`.
 
     python -m benchmarks.quality_times
 
-Everything is told at its own moment and asked at one later. A question is met when its answer comes first; where a time
-is told by what happened then, when it comes before what was said of the same matter at another time.
+Everything is told at its own time and asked at a later one. A question is met if its answer comes first. If a time is
+described by an event, the answer must come before statements about the same matter from another time.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from elytron_core.clock import FrozenClock, Instant, instant
 from elytron_core.planes.facts import FactAuthority, FactKind
 
 ABSENT = "not: "
-"""What begins so must not be found."""
+"""Prefix of texts that must not be found."""
 LIFE = Path(__file__).parent / "quality_data" / "times" / "life.json"
 
 
 async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRuntime:
-    """Return a memory that was told everything of `life`, each at its time."""
+    """Return a memory that was told everything in `life`, each at its time."""
     memory = await elytron.open("memory:", space="life", clock=clock).__aenter__()
     for at, text in life["said"]:
         await memory.add(text, at=at)
@@ -40,7 +40,7 @@ async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRun
 
 
 async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[str, list[str]]:
-    """Return the questions whose answer does not come first, by what was asked of."""
+    """Return the questions whose answer does not come first, by subject."""
     turns = elytron.RecallFilters(planes=(elytron.RecallPlane.TRANSCRIPT,))
     missed: dict[str, list[str]] = {
         "asked_of_words": [], "asked_in_languages": [], "asked_of_anchors": [], "asked_of_times": []

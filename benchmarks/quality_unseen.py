@@ -1,12 +1,12 @@
 """Conversations that were written before anybody looked at what recall makes of them.
 
-Six long ones of a person with an assistant (100,000 to 180,000 tokens each) and three of two or three people over a
-year and more, with questions of ten kinds: abstention ("nothing"), contradiction, order, extraction, instruction,
-update, multi-session, preference, summary and temporal. What people say, the questions, and the sentences of the
-assistant that are asked for are written by hand (`benchmarks/quality_data/unseen`); what fills the long ones up is made
-from sentences that each has of its own. `clockmaker`, `ledger` and `flatmates` are younger than the others and longer;
-about half of what is asked there is asked in other words than it was told, and `flatmates` is told in slang.
-No weight, word or rule of recall is to be chosen by looking at single questions here.
+There are six long ones of a person with an assistant (100,000 to 180,000 tokens each) and three of two or three people
+over more than a year, with questions of ten kinds: abstention ("nothing"), contradiction, order, extraction,
+instruction, update, multi-session, preference, summary and temporal. People's statements, the questions, and the
+assistant's sentences that questions ask for are written by hand (`benchmarks/quality_data/unseen`). The filling of the
+long ones is generated from sentences that each of them provides. `clockmaker`, `ledger` and `flatmates` are newer and
+longer than the others; about half of their questions are paraphrased, and `flatmates` is written in slang. No weight,
+word or rule of recall may be chosen by looking at single questions here.
 """
 
 import json
@@ -21,7 +21,7 @@ from benchmarks.quality_sets import Question, Told, Turn, background, turns_of
 
 UNSEEN = Path(__file__).parent / "quality_data" / "unseen"
 FILLING = 13
-"""Exchanges of each session that nothing is asked about."""
+"""Number of exchanges per session about which nothing is asked."""
 
 _TAKEN_UP = (
     "Understood: {said}",
@@ -43,12 +43,12 @@ _ENDS = (
 
 
 def unseen() -> list[Told]:
-    """Return the conversations, each a space of its own."""
+    """Return the conversations, each as its own space."""
     return [_told(json.loads(path.read_text("utf-8"))) for path in sorted(UNSEEN.glob("*.json"))]
 
 
 class _Filler:
-    """Writes what nothing is asked about, out of the sentences that a conversation has for it."""
+    """Generate exchanges about which nothing is asked, from the sentences that a conversation provides for this."""
 
     def __init__(self, subject: dict[str, Any], /) -> None:
         self._subject = subject
@@ -59,7 +59,7 @@ class _Filler:
         return " ".join(self._filled(frame, about) for frame in self._random.sample(self._subject["asks"], count))
 
     def answer(self, said: str, about: Sequence[str], key: str) -> str:
-        """Return a long answer to `said`; the sentence `key` stands in its second paragraph."""
+        """Return a long answer to `said` with the sentence `key` in its second paragraph."""
         pick, chance = self._random.choice, self._random.random
         words, parts = self._random.randint(150, 650), [pick(_TURNS)]
         if chance() < 0.6:

@@ -1,16 +1,16 @@
-"""Recall through the public API beside the floor and, where they are installed, peers: one run, SQLite at FULL.
+"""Measure recall through the public API against the floor and installed peers, in one run (SQLite at FULL).
 
     python -m benchmarks.recall [sizes...] [--rounds 7] [--peers FOLDER] [--profile]
 
-`FOLDER` holds an environment per peer, made by
+`FOLDER` holds an environment per peer, created by
 
     python -m benchmarks.peers install FOLDER
 
-Each side has the same texts and the same ready-made vectors, in a space (user, collection) of its own; rounds are
-interleaved in an order that changes. A cell is the median of the rounds' medians. Printed beside are the time that the
-table of text vectors takes to load, the bytes a text in the store's files, its vector included, and what a block costs
-beside a recall, in a space that has lasting wishes too and no vectors. `--profile` prints where the time of a recall
-goes instead, `--profile project` that of a block.
+Each side has the same texts and the same precomputed vectors, in its own space (user, collection). Rounds are
+interleaved in a changing order. A cell is the median of the rounds' medians. The output also shows the loading time of
+the table of text vectors, the bytes per text in the store's files including its vector, and the cost of a block
+relative to a recall, in a space with standing wishes and without vectors. `--profile` prints where the time of a recall
+is spent instead, `--profile project` that of a block.
 """
 
 import argparse
@@ -38,15 +38,15 @@ CONVERSATION = 30
 WISHES = 64
 STATEMENTS = Path(__file__).parent / "sentences" / "statements.tsv"
 PROJECT_GOAL = 1.5
-"""How many times a recall a block may take."""
+"""Maximum cost of a block in recalls."""
 GOALS = {1_000: 2.5, 10_000: 1.5, 100_000: 1.0}
-"""How many times the floor a recall may take."""
+"""Maximum cost of a recall in units of the floor."""
 
 Side = Callable[[int], Awaitable[object]]
 
 
 async def filled(path: Path | str, data: Corpus, embedder: Looked | None, /) -> elytron.MemoryRuntime:
-    """Return a memory of the corpus: committed, embedded, indexed."""
+    """Return a memory of the corpus: committed, embedded and indexed."""
     memory = await elytron.open(path, space="bench", embedder=embedder, index_bytes=1 << 31)
     for start in range(0, len(data.texts), CONVERSATION):
         said = data.texts[start : start + CONVERSATION]
@@ -59,7 +59,7 @@ async def filled(path: Path | str, data: Corpus, embedder: Looked | None, /) -> 
 
 
 def ours(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
-    """Return a question put to the memory."""
+    """Return a question for the memory."""
 
     async def ask(number: int) -> object:
         return await memory.recall(data.questions[number], limit=10)
@@ -68,7 +68,7 @@ def ours(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
 
 
 def projected(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
-    """Return a block built for a question, in a conversation with recent messages."""
+    """Return a block that is built for a question in a conversation with recent messages."""
 
     async def ask(number: int) -> object:
         return await memory.project(data.questions[number], conversation="wishes")
@@ -77,7 +77,7 @@ def projected(memory: elytron.MemoryRuntime, data: Corpus, /) -> Side:
 
 
 async def wished(path: Path, data: Corpus, /) -> elytron.MemoryRuntime:
-    """Return a memory of the corpus without vectors, and of statements of what is to hold from now on."""
+    """Return a memory of the corpus without vectors, plus statements of standing wishes."""
     memory = await filled(path, data, None)
     rows = (line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines())
     wishes = [text for label, language, text in (row for row in rows if len(row) == 3)
@@ -88,7 +88,7 @@ async def wished(path: Path, data: Corpus, /) -> elytron.MemoryRuntime:
 
 
 def bound(floor: Floor, /) -> Side:
-    """Return a question put to the floor."""
+    """Return a question for the floor."""
 
     async def ask(number: int) -> object:
         return floor.recall(number)
@@ -98,14 +98,14 @@ def bound(floor: Floor, /) -> Side:
 
 @dataclass(slots=True)
 class Spent:
-    """Seconds of a question by the clock, the median of each round, and of this process's processor, the mean."""
+    """Seconds per question: wall-clock time as each round's median, and this process's processor time as the mean."""
 
     walls: list[float] = field(default_factory=list[float])
     cpus: list[float] = field(default_factory=list[float])
 
 
 async def medians(sides: dict[str, Side], rounds: int, /) -> dict[str, Spent]:
-    """Return what each side's questions took, by round; sides take turns."""
+    """Return the times of each side's questions by round. Sides alternate."""
     found = {name: Spent() for name in sides}
     asked = 0
     for _ in range(rounds):
@@ -143,7 +143,7 @@ async def compare(size: int, rounds: int, peers: list[Peer], folder: Path, /) ->
 
 
 async def compare_blocks(path: Path, data: Corpus, rounds: int, /) -> None:
-    """Print what a block takes, and what a recall does in the same space."""
+    """Print the times of a block and of a recall in the same space."""
     memory = await wished(path, data)
     sides = {"recall": ours(memory, data), "project": projected(memory, data)}
     # Long enough for the space's caches to fill.
@@ -159,7 +159,7 @@ async def compare_blocks(path: Path, data: Corpus, rounds: int, /) -> None:
 
 
 def show(size: int, rounds: int, found: dict[str, Spent], /, *, of_peers: set[str]) -> None:
-    """Print a size's table; what a peer's process takes of the processor is not seen from here."""
+    """Print a size's table. The processor time of a peer's process cannot be seen from here."""
     base, mine = found["floor"], found["elytron"]
     print(f"\n{size} texts in the space, median of {rounds} rounds of {ASKED} questions")
     print(f"{'':<20}{'p50 ms':>9}{'x floor':>9}{'x elytron':>11}{'cpu ms':>9}{'x floor':>9}")
@@ -172,7 +172,7 @@ def show(size: int, rounds: int, found: dict[str, Spent], /, *, of_peers: set[st
 
 
 async def profile(size: int, folder: Path, call: str, /) -> None:
-    """Print where the time of a recall or a block goes."""
+    """Print where the time of a recall or a block is spent."""
     data = corpus(size)
     if call == "project":
         memory = await wished(folder / f"{size}.db", data)

@@ -1,11 +1,11 @@
-"""Record what benchmarks print, for the figures in README and docs.
+"""Record the output of benchmarks, for the figures in README and docs.
 
     python -m benchmarks.recorded [NAME ...] [--data FILE [--corrections FILE ...]] [--check]
 
-Runs the named commands, all without a name, and writes what each printed to `benchmarks/results/NAME.txt`, with the
+Runs the named commands, or all without a name, and writes the output of each to `benchmarks/results/NAME.txt` with the
 date, commit, machine and the digest of the data. `--data` names LoCoMo's development file and `--corrections` the
-published corrections of its evidence. Neither is part of this project; without them their commands are left out.
-`--check` compares with the recorded output instead, and exits with 1 if a figure differs.
+published corrections of its evidence. Neither is part of this project; without them their commands are skipped.
+`--check` compares with the recorded output instead, and exits 1 if a figure differs.
 """
 
 import argparse
@@ -28,7 +28,7 @@ COMMANDS = {
     "quality_data": ("benchmarks.quality", "--data", "FILE"),
     "quality_corrected": ("benchmarks.quality", "--data", "FILE", "--corrections", "FILES"),
 }
-"""What is recorded, by the name of its file; FILE and FILES stand for what `--data` and `--corrections` name."""
+"""Recorded commands by the name of their file. FILE and FILES stand for the values of `--data` and `--corrections`."""
 BOUND_S = 3600
 
 
@@ -38,7 +38,7 @@ def command_line(name: str, /) -> str:
 
 
 def output_of(name: str, files: Sequence[Path], /) -> str:
-    """Run the command and return what it printed. Raises CalledProcessError."""
+    """Run the command and return its output. Raises CalledProcessError."""
     command = [sys.executable, "-m", *(word for word in COMMANDS[name] if word not in {"FILE", "FILES"})]
     if files:
         place = command.index("--data") + 1
@@ -61,7 +61,7 @@ def digest_of(files: Sequence[Path], /) -> str:
 
 
 def heading(name: str, files: Sequence[Path], /) -> str:
-    """Return the lines above the output: the command, when and where it ran, and on what."""
+    """Return the lines above the output: the command, when and where it ran, and on which data."""
     git = ["git", "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True)
     return "\n".join(

@@ -1,16 +1,16 @@
-"""What governing a space costs as it grows: processor time of an erasure and of what follows it, in ordinary recalls.
+"""Measure what governing a space costs as it grows: processor time of an erasure and its consequences, in recalls.
 
     python -m benchmarks.scale [--turns 1000 10000] [--engine sqlite] [--pairs 200]
     python -m benchmarks.scale --spaces 20000 [--engine sqlite]          see benchmarks.scale_spaces
 
-One space of texts by Zipf's law without vectors. All figures are processor seconds of one process, so that they hold on
-a busy machine: `recall` is the median of ordinary ones; `erase` the median of five erasures of one memory, `after` of
-the recalls behind them, in ordinary recalls; `pairs` is the sum of many erasures, each followed by a recall, in as many
-recalls; `purge` the part of an erasure that takes place in the index; `open` is a fresh process's first answer from the
-checkpoint that was stored behind an erasure, `fold` the same without one; `many` erases a tenth of the space at once,
-in one compaction of the journal. The exponent is that of `erase` between two lines. Further columns are those of
-`benchmarks.scale_reads`. How long upkeep of the space keeps others waiting is printed below
-(`benchmarks.scale_upkeep`).
+The store is one space of texts by Zipf's law without vectors. All figures are processor seconds of one process, so that
+they hold on a busy machine. `recall` is the median of ordinary recalls, `erase` the median of five erasures of one
+memory, and `after` that of the recalls following them, in ordinary recalls. `pairs` is the total of many erasures, each
+followed by a recall, in as many recalls. `purge` is the part of an erasure that takes place in the index. `open` is a
+fresh process's first answer from the checkpoint that was stored after an erasure, `fold` the same without a checkpoint.
+`many` erases a tenth of the space at once, in one compaction of the journal. The exponent is that of `erase` between
+two lines. Further columns are those of `benchmarks.scale_reads`. How long upkeep of the space makes others wait is
+printed below (`benchmarks.scale_upkeep`).
 """
 
 import argparse
@@ -112,7 +112,7 @@ async def measured(url: str, size: int, pairs: int, /) -> dict[str, float]:
 
 
 async def filled(memory: elytron.MemoryRuntime, texts: Sequence[str], /) -> list[str]:
-    """Write `texts` in conversations; return the ids of their turns."""
+    """Write `texts` in conversations, and return the ids of their turns."""
     ids: list[str] = []
     for start in range(0, len(texts), BATCH):
         drafts = tuple(
@@ -136,7 +136,7 @@ async def recalled(memory: elytron.MemoryRuntime, questions: Sequence[str], /) -
 
 
 async def opened(url: str, question: str, /, *, is_folded: bool = False) -> float:
-    """Return the processor seconds of opening the store and its first answer, without a checkpoint if `is_folded`."""
+    """Return the processor seconds for opening the store and its first answer, without a checkpoint if `is_folded`."""
     async with elytron.open(url, space=SPACE) as memory:
         if is_folded:
             at = memory.context.clock.now()
@@ -147,7 +147,7 @@ async def opened(url: str, question: str, /, *, is_folded: bool = False) -> floa
 
 
 async def has_checkpoint(memory: elytron.MemoryRuntime, /) -> bool:
-    """Return whether the space has one."""
+    """Return whether the space has a checkpoint."""
     try:
         return bool([chunk async for chunk in memory.context.store.read_blob(SPACE, CHECKPOINT)])
     except NotFound:
@@ -155,7 +155,7 @@ async def has_checkpoint(memory: elytron.MemoryRuntime, /) -> bool:
 
 
 async def spent(work: Callable[[], Awaitable[object]], /) -> float:
-    """Return the processor seconds of `work`, in all threads."""
+    """Return the processor seconds of `work` in all threads."""
     began = time.process_time()
     await work()
     return time.process_time() - began

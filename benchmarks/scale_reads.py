@@ -1,9 +1,9 @@
-"""What looking at a whole space costs as it grows: in a process of its own, so that memory is what the calls took.
+"""Measure reads of a whole space as it grows, in a separate process, so that its memory is only that of the calls.
 
     python -m benchmarks.scale_reads sqlite:///memory.db ada
 
 `inspect ms` is the processor time of an inspection, `page ms` that of a page of a hundred memories, from first to last.
-`check MB` and `export MB` are what a check and an export add to the memory of the process, its peak included.
+`check MB` and `export MB` are what a check and an export add to the memory of the process, including its peak.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ _PAGE = 100
 
 
 def read_figures(url: str, space: str, /) -> dict[str, float]:
-    """Return the figures of the store at `url`, measured in a process of its own."""
+    """Return the figures of the store at `url`, measured in a separate process."""
     command = [sys.executable, "-m", "benchmarks.scale_reads", url, space]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 async def measured(url: str, space: str, /) -> dict[str, float]:
-    """Return the figures of a space: the cheap calls first, so that none leaves memory to the others."""
+    """Return the figures of a space. The cheap calls come first, so that none leaves memory to the others."""
     async with elytron.open(url, space=space) as memory:
         await memory.recall("crate")
         inspections = [await _spent(memory.inspect) for _ in range(_INSPECTIONS)]
@@ -59,7 +59,7 @@ async def _spent(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def _growth(work: Callable[[], Awaitable[object]]) -> float:
-    """Return by how many MB the process has grown at its largest during `work`."""
+    """Return by how many MB the peak memory of the process grows during `work`."""
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("VmRSS")
     await work()

@@ -1,10 +1,10 @@
-"""What many spaces cost while nothing is due: an idle server and its database, closing, and `doctor`.
+"""Measure what many spaces cost while nothing is due: an idle server and its database, closing, and `doctor`.
 
     python -m benchmarks.scale --spaces 20000 [--engine sqlite] [--idle-s 130]
 
-Each space has five turns, and no job. `server` and `database` are the shares of one core that `elytron serve --work`
-and all processes of the database server take in a window with two sweeps; `ready` is the processor time of the start;
-`close` the seconds of closing a runtime that has answered in `touched` spaces; `doctor` those of the command.
+Each space has five turns and no job. `server` and `database` are the shares of one core that `elytron serve --work` and
+all processes of the database server take in a period with two sweeps. `ready` is the processor time of the start,
+`close` the seconds for closing a runtime that has answered in `touched` spaces, and `doctor` those of the command.
 """
 
 import asyncio
@@ -72,10 +72,10 @@ async def filled(url: str, spaces: int, /) -> None:
 
 
 def idle_shares(url: str, postmaster: int | None, idle_s: float, /) -> dict[str, float]:
-    """Return the shares of a core that a server with a worker and its database take while nothing is asked."""
+    """Return the shares of a core that an idle server with a worker and its database take."""
     with _serving(url) as server:
         ready = _spent(server)
-        time.sleep(5)  # the first sweep is part of the start
+        time.sleep(5)  # the first sweep belongs to the start
         processes = server, postmaster
         before = [_spent(one) for one in processes]
         began = time.monotonic()
@@ -86,7 +86,7 @@ def idle_shares(url: str, postmaster: int | None, idle_s: float, /) -> dict[str,
 
 
 async def closed(url: str, spaces: int, /) -> float:
-    """Return the seconds of closing a runtime that answered in many spaces."""
+    """Return the seconds for closing a runtime that answered in many spaces."""
     memory = await elytron.open(url, space="s0")
     for number in random.Random(1).sample(range(spaces), min(TOUCHED, spaces)):
         assert (await memory.recall("red door", user_id=f"s{number}")).hits
@@ -97,7 +97,7 @@ async def closed(url: str, spaces: int, /) -> float:
 
 @contextmanager
 def _serving(url: str) -> Generator[int]:
-    """Run a server with a worker; yield its process."""
+    """Run a server with a worker and yield its process."""
     command = [_PROGRAM, "serve", "--work", "--development", "--json", "--port", "0"]
     server = subprocess.Popen([*command, "--store", url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -111,7 +111,7 @@ def _serving(url: str) -> Generator[int]:
 
 
 def _spent(process: int | None) -> float:
-    """Return the processor seconds of a process and of its children, those that ended included."""
+    """Return the processor seconds of a process and of its children, including ended ones."""
     if process is None:
         return 0.0
     spent = 0.0
@@ -119,7 +119,7 @@ def _spent(process: int | None) -> float:
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it ended
+            continue  # it has ended
         if int(entry.name) == process:
             spent += sum(map(int, fields[11:15])) * _TICKS_S
         elif int(fields[1]) == process:

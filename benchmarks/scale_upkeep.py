@@ -1,8 +1,8 @@
-"""How long upkeep of a large space keeps others waiting, verb by verb; printed by `benchmarks.scale`.
+"""Measure how long upkeep of a large space makes others wait, verb by verb; printed by `benchmarks.scale`.
 
-`hold ms` is the longest time for which the event loop took up nothing else, in processor time of its thread, so that
-the figure stands on a busy machine; what other threads delay is in `p95`, of recalls in small spaces that are asked one
-after the other while the verb runs, and the same without it, before and after, in one run.
+`hold ms` is the longest time for which the event loop was blocked, in processor time of its thread, so that the figure
+holds on a busy machine. Delays by other threads show in `p95`, that of recalls in small spaces, made one after the
+other while the verb runs. It is also measured without the verb, before and after, in the same run.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from elytron_core.ports.store import scan_documents
 from elytron_core.scope import Scope
 
 OTHERS = 20
-"""Number of small spaces that are asked meanwhile."""
+"""Number of small spaces with recalls meanwhile."""
 SMALL = 50
-"""Number of turns in each."""
+"""Number of turns in each of them."""
 RECALLS = 2_000
 TICK_S = 0.001
 COLUMNS = ("cpu s", "hold ms", "recalls", "p95 ms", "p95 ratio")
@@ -35,7 +35,7 @@ Verb = Callable[[], Awaitable[object]]
 
 
 async def print_upkeep(url: str, space: SpaceId, questions: Sequence[str], /) -> None:
-    """Print a line for each verb over the filled `space`, of which some is erased."""
+    """Print a line for each verb on the filled `space`, part of which is erased."""
     print("".join(f"{name:>14}" for name in ("upkeep", *COLUMNS)))
     async with elytron.open(url, space=space) as memory:
         others = [SpaceId(f"other{number}") for number in range(OTHERS)]
@@ -54,27 +54,27 @@ async def print_upkeep(url: str, space: SpaceId, questions: Sequence[str], /) ->
                 holds, times = await measured_verb(verb, asking)
                 beside += times
                 print_row(name, holds, times, percentile(alone))
-        # Again, since others may use the machine more or less by now.
+        # Measure again, because other load on the machine may have changed.
         alone += await asking.ask(RECALLS)
         print_row("all of them", (math.nan, math.nan), beside, percentile(alone))
         print_row("none", (math.nan, math.nan), alone, percentile(alone))
 
 
 def print_row(name: str, holds: tuple[float, float], times: Sequence[float], alone: float, /) -> None:
-    """Print the figures of a verb; `alone` is the percentile without it."""
+    """Print the figures of a verb. `alone` is the percentile without it."""
     row = (*holds, float(len(times)), percentile(times), percentile(times) / alone)
     print(f"{name:>14}" + "".join(f"{figure:>14.2f}" for figure in row), flush=True)
 
 
 def keep_collector() -> None:
-    """Set up the collector of garbage as `elytron serve` does: else it goes through the whole program now and then."""
+    """Configure the garbage collector like `elytron serve` does; otherwise it sometimes traverses the whole program."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
 
 
 def upkeep_verbs(memory: elytron.MemoryRuntime, space: SpaceId, ids: Sequence[str], folder: Path) -> dict[str, Verb]:
-    """Return what is measured, by its name, in the order in which it runs."""
+    """Return the measured verbs by name, in the order in which they run."""
     ctx, left = memory.context, iter(ids)
     many = len(ids) // 100
 
@@ -104,7 +104,7 @@ async def fill_small(memory: elytron.MemoryRuntime, space: SpaceId, texts: Seque
 
 
 class OtherRecalls:
-    """Recalls in small spaces, one after the other, each in its turn."""
+    """Recalls in small spaces, one after the other in turn."""
 
     def __init__(self, memory: elytron.MemoryRuntime, spaces: Sequence[SpaceId], questions: Sequence[str], /) -> None:
         self._memory = memory
@@ -120,7 +120,7 @@ class OtherRecalls:
             scope = elytron.Scope(space=self._spaces[self._number % len(self._spaces)])
             request = elytron.MemoryRecallRequest(scope=scope, query=self._questions[self._number % SMALL])
             began = time.perf_counter()
-            # A caller comes through the loop, which may be busy.
+            # A caller arrives through the event loop, which may be busy.
             await asyncio.sleep(0)
             await self._memory.recall(request)
             times.append(time.perf_counter() - began)
@@ -128,7 +128,7 @@ class OtherRecalls:
 
 
 async def measured_verb(verb: Verb, asking: OtherRecalls, /) -> tuple[tuple[float, float], list[float]]:
-    """Return processor seconds and longest hold of `verb`, with what is asked beside it, and the times of that."""
+    """Return processor seconds and longest hold of `verb`, and the times of the recalls made meanwhile."""
     gaps: list[float] = []
     ticking = asyncio.create_task(note_gaps(gaps))
     began = time.process_time()
@@ -144,7 +144,7 @@ async def measured_verb(verb: Verb, asking: OtherRecalls, /) -> tuple[tuple[floa
 
 
 async def note_gaps(gaps: list[float], /) -> None:
-    """Add the processor seconds of this thread between ticks to `gaps` until cancelled."""
+    """Append the processor seconds of this thread between ticks to `gaps` until cancelled."""
     while True:
         before = time.thread_time()
         await asyncio.sleep(TICK_S)

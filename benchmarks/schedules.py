@@ -1,10 +1,10 @@
-"""Due turns of agents a second, beside one-step workflows of DBOS: the same model server, SQLite files side by side.
+"""Compare due agent turns per second with one-step workflows of DBOS, on the same model server and SQLite files.
 
     uv run --group dev --group peers python -m benchmarks.schedules [--count N] [--rounds N]
 
-Each round takes both in turn: schedules of four users that become due at once, of which each is a turn that asks the
-model and is stored; and as many workflows of DBOS, four at a time, whose one step asks the same model by bare httpx.
-Exits 1 if the best round of ours is below half of the best of DBOS.
+Each round runs both in turn: schedules of four users that become due at once, each of which is a turn that asks the
+model and is stored; and as many workflows of DBOS, four at a time, whose only step asks the same model by plain httpx.
+Exits 1 if the best round of Elytron is below half of the best round of DBOS.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _WORDS: Final = "Water the plants"
 
 
 async def ours(folder: Path, url: str, count: int) -> float:
-    """Return the due turns a second of a server over a new SQLite file."""
+    """Return the due turns per second of a server with a new SQLite file."""
     clock = FrozenClock(AT, step_ms=1)
     settings = ServiceSettings(models=(f"chat:scripted@{url}/v1",), schedule_poll_s=0.01)
     async with elytron.open(str(folder / "memory.db"), space=None, clock=clock) as memory:
@@ -63,7 +63,7 @@ async def ours(folder: Path, url: str, count: int) -> float:
 
 
 async def of_dbos(folder: Path, url: str, count: int) -> float:
-    """Return the workflows of one step a second of DBOS over a new SQLite file."""
+    """Return the one-step workflows per second of DBOS with a new SQLite file."""
     peer: Any = import_module("dbos")
     peer.DBOS(config={"name": "beside", "system_database_url": f"sqlite:///{folder / 'dbos.db'}", "log_level": "ERROR"})
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": _WORDS}]}
@@ -94,7 +94,7 @@ async def of_dbos(folder: Path, url: str, count: int) -> float:
 
 
 async def measured(way: Callable[[Path, str, int], Awaitable[float]], count: int) -> float:
-    """Return the turns a second of one way, over a new store and before a new model."""
+    """Return the turns per second of one side, with a new store and a new model."""
     with tempfile.TemporaryDirectory(prefix="elytron-schedules-") as folder:
         async with serving() as model:
             model.reply = echo
@@ -102,14 +102,14 @@ async def measured(way: Callable[[Path, str, int], Awaitable[float]], count: int
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure as the command line says; return the exit code."""
+    """Run the benchmark and return the exit code."""
     parser = argparse.ArgumentParser(description="due turns a second, beside workflows of DBOS")
     parser.add_argument("--count", type=int, default=200, help="turns of a round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(argv)
     mine, theirs = list[float](), list[float]()
     for _ in range(options.rounds):
-        # Each in a loop of its own: DBOS closes that in which it was.
+        # Each runs in its own event loop, because DBOS closes the loop that it used.
         mine.append(asyncio.run(measured(ours, options.count)))
         theirs.append(asyncio.run(measured(of_dbos, options.count)))
     tables.show(

@@ -1,12 +1,12 @@
-"""Many spaces on one runtime: the first answer of a space that is not in memory, the next ones, and what memory holds.
+"""Measure many spaces on one runtime: the first answer in a space that is not in memory, later ones, and memory.
 
     python -m benchmarks.spaces [spaces] [--units 1000] [--index-mb 64] [--plain] [--changed] [--profile] [--keep DIR]
 
-One space is filled through the API, texts with vectors of 384 numbers (`--plain`: without), and its documents, journal
-and checkpoint are put into the others through the store. Then a runtime that holds indexes of so many megabytes is
-asked once in every space, in an order by chance: `cold`; and many times in the last ones: `warm`. With `--changed` a
-turn is written to each space as well, and all are asked again, twice. Resident memory is told above that of a runtime
-that has answered in one space. With `--keep` the store stays in the folder, and one that is there from before is asked.
+One space is filled through the API with texts and vectors of 384 numbers (`--plain`: without vectors), and its
+documents, journal and checkpoint are copied to the others through the store. Then a runtime with the given index memory
+is asked once in every space, in random order (`cold`), and many times in the last ones (`warm`). With `--changed`, a
+turn is also written to each space, and all are asked again twice. Resident memory is given relative to a runtime that
+has answered in one space. With `--keep`, the store stays in the folder, and an existing one is reused.
 """
 
 import argparse
@@ -35,7 +35,7 @@ CONVERSATION = 25
 WARM = 300
 FIRST = "s0"
 TOGETHER = 16
-"""So many spaces are filled at once, so that they share commits."""
+"""Number of spaces that are filled concurrently, so that they share commits."""
 
 
 async def filled(path: Path, data: Corpus, embedder: Looked | None, /) -> None:
@@ -51,7 +51,7 @@ async def filled(path: Path, data: Corpus, embedder: Looked | None, /) -> None:
 
 
 async def multiplied(path: Path, spaces: int, /) -> None:
-    """Give the documents, journal and checkpoint of the first space to the others."""
+    """Copy the documents, journal and checkpoint of the first space to the others."""
     store = await open_store(str(path), clock=SystemClock())
     first = SpaceId(FIRST)
     documents, entries = await everything(store, first)
@@ -111,7 +111,7 @@ def told(name: str, spent: list[float], cpu: float, /) -> None:
 
 async def measured(path: Path, spaces: int, index_bytes: int, data: Corpus, embedder: Looked | None, /, *,
                    changed: bool, profiler: cProfile.Profile | None) -> None:  # fmt: skip
-    """Print the figures of a runtime that holds indexes of `index_bytes`."""
+    """Print the figures of a runtime that keeps up to `index_bytes` of indexes."""
     order = list(range(1, spaces))
     random.Random(1).shuffle(order)
     async with elytron.open(path, space=FIRST, embedder=embedder, index_bytes=index_bytes) as memory:

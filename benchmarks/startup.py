@@ -1,9 +1,9 @@
-"""What the command line takes until it has answered, in processor time beside that of a bare interpreter.
+"""Measure how long the command line takes to answer, in processor time next to that of a bare interpreter.
 
     python -m benchmarks.startup [--rounds 7]
 
-Each command runs in a process of its own; the median of all rounds counts. Help is to take at most four times what
-`python -c pass` takes.
+Each command runs in a separate process, and the median of all rounds counts. The goal for help is at most four times
+the time of `python -c pass`.
 """
 
 import argparse

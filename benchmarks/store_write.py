@@ -1,9 +1,10 @@
-"""How near the SQLite engine comes to the SQLite under it, as ratios; rounds interleaved, one library, one disk.
+"""Compare the SQLite engine with plain SQLite, as ratios; interleaved rounds, one library, one disk.
 
-The raw side runs the same statements on the same tables with the same indexes, checksums computed, in one blocking
-loop: what a program without a port, a queue, preconditions and an event loop could reach at best. Above 1 is faster
-than raw. How near it comes hangs on the device: the engine's hop to its writer's thread and back is a small part of a
-4 ms flush and a large one of a 0.2 ms flush. So the hop is measured beside it, alone and as a share of a raw commit.
+The raw side runs the same statements on the same tables with the same indexes, including checksums, in one blocking
+loop. That is the best that a program without a port, a queue, preconditions and an event loop could reach. Above 1
+means faster than raw. The ratio depends on the device: the engine's hop to its writer thread and back is a small part
+of a 4 ms flush and a large part of a 0.2 ms flush. So the hop is also measured, on its own and as a share of a raw
+commit.
 
     python -m benchmarks.store_write [rounds]
 """
@@ -43,18 +44,18 @@ HEAD = (
 
 @cache
 def append_statement(columns: int) -> str:
-    """Return the statement that appends a journal entry of so many columns."""
+    """Return the statement that appends a journal entry with `columns` columns."""
     return f"INSERT INTO journal VALUES ({','.join('?' * columns)})"
 
 
 def fresh_key() -> str:
-    """Return a key shaped like a UUIDv7, later ones behind earlier ones."""
+    """Return a key in the form of a UUIDv7, ascending over time."""
     number = next(NUMBERS)
     return f"019b{number >> 16:04x}-{number & 0xFFFF:04x}-7000-8000-{number * 2654435761 % 2**48:012x}"
 
 
 class RawWriter:
-    """The statements of a commit and nothing else."""
+    """Only the statements of a commit."""
 
     def __init__(self, path: Path, durability: WriteDurability) -> None:
         setup.create_file(path)
@@ -69,7 +70,7 @@ class RawWriter:
         for space, key in changes:
             sequence = self.heads[space] = self.heads.get(space, 0) + 1
             cursor.execute(INSERT, (space, "turns", key, BODY, row_checksum(space, "turns", key, 1, body=BODY)))
-            # The engine's own row, so that it has the table's columns.
+            # Use the engine's own row, so that the columns match the table.
             ref = DocumentRef("turns", key)
             row = schema.entry_row(space, JournalEntry(sequence, AT, JournalAction.WRITE, ref, DIGEST))
             cursor.execute(append_statement(len(row)), row)
@@ -88,7 +89,10 @@ Work = Callable[[], Awaitable[None]]
 
 
 def store_work(store: SqliteStore, spaces: Sequence[str], each: int) -> Work:
-    """Return `each` commits one after the other for each of `spaces`, all spaces at once; made before the clock."""
+    """Return `each` consecutive commits for each of `spaces`, all spaces concurrently.
+
+    Batches are created in advance.
+    """
     rounds = [[batch(space) for space in spaces] for _ in range(each)]  # keys ascend as in the raw side's groups
 
     async def write(own: Sequence[Batch]) -> None:
@@ -148,7 +152,7 @@ async def compare(folder: Path, durability: WriteDurability, rounds: int) -> Non
 
 
 async def hop(*, hops: int = 2_000) -> float:
-    """Return the seconds from the event loop to a waiting thread and back, with nothing done there."""
+    """Return the seconds from the event loop to a waiting thread and back, without any work there."""
     loop = asyncio.get_running_loop()
     queue: SimpleQueue[asyncio.Future[None] | None] = SimpleQueue()
 
@@ -171,7 +175,7 @@ async def hop(*, hops: int = 2_000) -> float:
 
 
 async def idle_look(store: SqliteStore, raw: Raw, *, looks: int = 2_000) -> float:
-    """Return how many point reads of the raw library one look at an unchanged journal costs."""
+    """Return the cost of checking an unchanged journal, in point reads of the raw library."""
     space, after = SpaceId("one"), 1_000_000
     start = time.perf_counter()
     for _ in range(looks):

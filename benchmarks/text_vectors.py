@@ -1,16 +1,16 @@
-"""Make the table of text vectors anew, from the sentence encoder in a folder (`elytron model add minilm` makes one).
+"""Rebuild the table of text vectors from the sentence encoder in a folder (`elytron model add minilm` creates one).
 
     uv run --group dev --with scipy python -m benchmarks.text_vectors --encoder FOLDER --output text_vectors.bin
 
 The sentences are the glosses and examples of WordNet 3.0 (`--wordnet`, its data files; Debian package `wordnet-base`)
-and those of `benchmarks/text_vectors_sentences.txt`. The encoder's vectors of them are kept in the file that `--cache`
-names, so that a second run needs minutes only. `--held-out 5` keeps each fifth sentence back and prints how near its
-sum comes to the encoder's vector; without it the table is fitted to all sentences.
+and those of `benchmarks/text_vectors_sentences.txt`. The encoder's vectors are stored in the file that `--cache` names,
+so that a second run takes only minutes. `--held-out 5` holds out every fifth sentence and prints how close its sum
+comes to the encoder's vector; without it, the table is fitted to all sentences.
 
-The encoder's vectors of length 1, the mean of all taken off, are turned into the first 128 directions in which they
-differ. A text's tokens are counted, divided by the root of their number. The vectors of tokens start as the encoder's
-own of each, weighed by the logarithm of its rank, and are fitted to the sentences by ridge regression towards that
-start (conjugate gradients), then again with each sentence's length free, so that its direction counts.
+The encoder's vectors of length 1, minus their mean, are projected onto their first 128 principal directions. A text's
+tokens are counted and divided by the square root of their number. The vectors of tokens start as the encoder's own
+vector of each, weighted by the logarithm of its rank. They are fitted to the sentences by ridge regression towards that
+start (conjugate gradients), then again with each sentence's length left free, so that only its direction counts.
 """
 
 import argparse
@@ -36,22 +36,22 @@ Floats = NDArray[np.float32]
 OWN: Final = Path(__file__).with_name("text_vectors_sentences.txt")
 PARTS: Final = ("noun", "verb", "adj", "adv")
 WORDS: Final = (3, 30)
-"""A sentence of WordNet has so many words at the least and at the most."""
+"""Minimum and maximum number of words in a sentence of WordNet."""
 OFTEN: Final = 3
-"""A word that so many sentences hold is a token, even if the encoder takes it as pieces."""
+"""Number of sentences with a word that make it a token, even if the encoder splits it into pieces."""
 MARKS: Final = ("?", "!", ".", ",")
 MAX_TOKENS: Final = 48
-"""So many pieces of a sentence are encoded."""
+"""Maximum number of pieces of a sentence that are encoded."""
 OWN_WEIGHT: Final = 10.0
-"""A sentence of our own counts as much in the fit as so many of WordNet's, of which there are a hundred times more."""
+"""Weight of one of our own sentences relative to one of WordNet's, of which there are a hundred times more."""
 OWN_SPREAD: Final = 20.0
 """The same for the choice of directions."""
 RIDGE: Final = 3.0
 STEPS: Final = 15
 ROUNDS: Final = 4
-"""So many times the fit is repeated with the sentences' lengths free."""
+"""Number of repetitions of the fit with free sentence lengths."""
 SHARE: Final = 0.9995
-"""So large a share of all numbers is within the range of 8 bits; the rest is cut off there."""
+"""Share of all numbers within the range of 8 bits; the rest is clipped."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Sentences:
 
 
 class Teacher:
-    """The encoder in a folder. A text is encoded by itself, so that its vector depends on it alone."""
+    """The encoder in a folder. Each text is encoded separately, so that its vector depends only on it."""
 
     def __init__(self, folder: Path, /) -> None:
         runtime: Any = import_module("onnxruntime")
@@ -81,7 +81,7 @@ class Teacher:
         self.name: Final[str] = json.loads((folder / "embedder.json").read_bytes())["model"]
 
     def encode(self, text: str, /) -> Floats:
-        """Return the vector of a text; of a token of the encoder, of that token alone."""
+        """Return the vector of a text, or that of a single token for a token of the encoder."""
         ids: list[int] = self._tokenizer.encode("" if text in self.pieces else text).ids
         if text in self.pieces:
             ids.insert(1, self.pieces[text])
@@ -90,7 +90,7 @@ class Teacher:
         return found / np.float32(np.linalg.norm(found))
 
     def encode_all(self, texts: Sequence[str], cache: Path | None, /) -> Floats:
-        """Return the vectors of `texts`; those in the file `cache` are taken from there, new ones are added to it."""
+        """Return the vectors of `texts`. Vectors in the file `cache` are reused, and new ones are added to it."""
         known: dict[str, Floats] = {}
         if cache is not None and cache.exists():
             with np.load(cache) as kept:
@@ -104,7 +104,7 @@ class Teacher:
 
 
 def main() -> int:
-    """Read the arguments, make the table, print how near it comes."""
+    """Build the table and print how close it comes."""
     parser = argparse.ArgumentParser(description="make the table of text vectors")
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
@@ -138,7 +138,7 @@ def glosses(folder: Path, /) -> list[str]:
 
 
 def vocabulary(texts: Sequence[str], teacher: Teacher, /) -> list[str]:
-    """Return the encoder's words and pieces of letters, and further words that stand in many of `texts`."""
+    """Return the encoder's words and letter pieces, and further words that occur in many of `texts`."""
     letters = re.compile(r"[a-z]+")
     counts = Counter(word for text in texts for word in dict.fromkeys(letters.findall(text.lower())))
     known = [token for token in teacher.pieces if letters.fullmatch(token.removeprefix(CONTINUATION))]
@@ -147,7 +147,7 @@ def vocabulary(texts: Sequence[str], teacher: Teacher, /) -> list[str]:
 
 
 def fit(sentences: Sentences, tokens: Sequence[str], alone: Floats, kept_back: NDArray[np.bool_], /) -> Floats:
-    """Return the vector of each token, and print how near their sums come to the sentences' vectors."""
+    """Return the vector of each token, and print how close their sums come to the sentences' vectors."""
     spread = np.where(sentences.own, OWN_SPREAD, 1.0) * ~kept_back
     mean = np.average(sentences.vectors, axis=0, weights=spread).astype(np.float32)
     centred = sentences.vectors - mean
@@ -174,7 +174,7 @@ def fit(sentences: Sentences, tokens: Sequence[str], alone: Floats, kept_back: N
 
 
 def pack(tokens: Sequence[str], matrix: Floats, encoder: str, /) -> bytes:
-    """Return the file: a line of JSON, the tokens (one a line), and the vectors in 8 bits, one after the other."""
+    """Return the file: a line of JSON, the tokens (one per line), and the vectors in 8 bits, one after the other."""
     bound = float(np.quantile(np.abs(matrix), SHARE))
     rows = np.rint(np.clip(matrix.astype(np.float64) * (127 / bound), -127, 127)).astype(np.int8)
     names = "\n".join(tokens).encode("ascii")
@@ -188,7 +188,7 @@ def _kept_back(text: str, each: int) -> bool:
 
 
 def counts_matrix(rows: Sequence[Sequence[int]], size: int) -> Any:
-    """Return a sparse matrix: for each text how often it holds each token, divided by the root of their number."""
+    """Return a sparse matrix with each text's token counts, divided by the square root of their number."""
     sparse: Any = import_module("scipy.sparse")
     heads = list(accumulate((len(row) for row in rows), initial=0))
     worths = [len(row) ** -0.5 for row in rows for _ in row]
@@ -204,7 +204,7 @@ def scaled_rows(held: Any, lengths: Floats) -> Any:
 
 
 def fit_ridge(held: Any, wanted: Floats, weights: Floats, start: Floats, found: Floats) -> Floats:
-    """Return the vectors whose sums come nearest to `wanted` while they stay near `start`, searched from `found`."""
+    """Return the vectors whose sums come closest to `wanted` while staying near `start`, searching from `found`."""
     turned = held.T.tocsr()
 
     def applied(given: Floats) -> Floats:

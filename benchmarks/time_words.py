@@ -1,10 +1,10 @@
-"""Make the table of words for times anew: `packages/core/elytron_core/text/data/time_words.json`.
+"""Rebuild the table of time words: `packages/core/elytron_core/text/data/time_words.json`.
 
     uv run --group dev --with PyICU python -m benchmarks.time_words
 
-All is data of CLDR, as ICU has it, and what dateparser adds to it: names of months, days and spans relative to now,
-counts of days, weeks, months and years before it, and the numbers from one to twelve in words. None of it is written by
-hand.
+All data comes from CLDR, as provided by ICU, and from dateparser's additions: names of months, days and spans relative
+to now, counts of days, weeks, months and years before now, and the numbers from one to twelve in words. None of it is
+written by hand.
 """
 
 import json
@@ -20,12 +20,12 @@ OUTPUT: Final = Path("packages/core/elytron_core/text/data/time_words.json")
 UNITS: Final = ("day", "week", "month", "year")
 WEEKDAYS: Final = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
 IN_LAST_WEEK: Final = -7
-"""The distance of a day that is named by its week, where a distance of -1 is the last such day."""
+"""Distance of a day that is named by its week; a distance of -1 is the last such day."""
 MOST_NUMBER: Final = 12
 SAMPLES: Final = (1, 2, 3, 5, 12, 21)
-"""Counts that take all forms of the counted word, in any of the languages."""
+"""Counts that produce all forms of the counted word in any of the languages."""
 _FEWEST_CHARS: Final = 4
-"""In scripts with spaces an added phrase has so many letters at least: shorter ones are abbreviations."""
+"""Minimum number of letters of an added phrase in scripts with spaces, because shorter ones are abbreviations."""
 _AGO: Final = re.compile(r"\\1 (day|week|month|year) ago")
 _OFFSET: Final = re.compile(r"(\d) (day|week|month|year) ago")
 _NUMBER: Final = re.compile(r"\d+")
@@ -34,7 +34,7 @@ _FIGURE: Final = r"(\d++[.,]?\d*+)"
 
 
 def plain(text: str, /) -> str:
-    """Return `text` as it is compared."""
+    """Return `text` in the form used for comparison."""
     text = unicodedata.normalize("NFC", text).lower().translate(_ALIKE)
     return " ".join(text.split())
 
@@ -110,7 +110,7 @@ def _spans(icu: Any, locale: Any, added: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _counts(icu: Any, locale: Any, added: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield phrases for a count of units before now, `#` for the count; without `#` with the count that they mean."""
+    """Yield phrases for a count of units before now, with `#` for the count, or without it for a fixed count."""
     relative = icu.RelativeDateTimeFormatter(locale)
     for unit in UNITS:
         for count in SAMPLES:
@@ -134,7 +134,7 @@ def _counts(icu: Any, locale: Any, added: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _count_form(phrase: str) -> str:
-    """Return `phrase` without spaces beside its `#`."""
+    """Return `phrase` without spaces next to its `#`."""
     return re.sub(r"\s*#\s*", "#", plain(phrase))
 
 

@@ -1,15 +1,15 @@
-"""The fit of the gate for text that nobody asked for: which prompts ask memory, and when what was found is shown.
+"""Fit the gate for unrequested text: which prompts ask for memory, and when recalled text is shown.
 
     python -m benchmarks.train_gate [--locomo FILE] [--embedder NAME] [--without GROUP ...] [--keep SHARE]
 
-First a linear model of prompts is fitted to the examples of `benchmarks/precision_data`, the questions of
-`benchmarks/sentences` but those that want something made, and the questions of the sets below; it is written into
-`elytron_index`. Then each of those sets is asked its questions and a share of the examples that ask nothing of memory,
+First, a linear model of prompts is fitted to the examples of `benchmarks/precision_data`, the questions of
+`benchmarks/sentences` except those that request a product, and the questions of the sets below; it is written into
+`elytron_index`. Then each of those sets is asked its questions and a share of the examples that do not ask for memory,
 and the weights of `elytron_core.policy.ranking.recall_gate` are printed. A prompt's margin is that of a model that it
-did not teach. The numbers that ship are fitted with four conversations of LoCoMo beside the sets (--locomo). With
---embedder only the weights for it are fitted and printed, which may be without `long`, whose texts take a quarter of
-an hour to embed. Sets of which half is held out are taken by their half "fit";
-`held.tsv` and `quality_data/unseen`, by which the gate is judged, are not read.
+did not train. The bundled numbers are fitted with four conversations of LoCoMo in addition to the sets (--locomo). With
+--embedder, only the weights for it are fitted and printed, optionally without `long`, whose texts take a quarter of an
+hour to embed. Of sets with a held-out half, the half "fit" is used. `held.tsv` and `quality_data/unseen`, by which the
+gate is judged, are not read.
 """
 
 import argparse
@@ -53,11 +53,11 @@ SETS: Final[Sets] = {
 ASKED_APART: Final = UNANSWERED | {APART}
 PROMPTS_OF_SET: Final = 1_400
 KEPT: Final = 0.985
-"""So many of the answered questions that are shown without the gate are to be shown with it, as a mean of the sets."""
+"""Share of the answered questions shown without the gate that must also be shown with it, as a mean over the sets."""
 NEAR: Final = 0.25
-"""What an unknown detail of a known matter counts among what is not to be shown."""
+"""Weight of an unknown detail of a known matter among what should not be shown."""
 LABELS: Final = ("answered", "near", "none")
-"""What memory answers, an unknown detail of what it knows, and what asks nothing of it."""
+"""What memory answers, an unknown detail of what it knows, and what does not ask for memory."""
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class Searched:
 
 
 def growing(sizes: Iterable[int], /) -> list[Told]:
-    """Return the beginnings of all ordinary conversations together, which answer nothing here."""
+    """Return growing beginnings of all ordinary conversations together, which answer nothing here."""
     turns: list[Turn] = []
     for told in ordinary("fit"):
         turns += (
@@ -84,7 +84,7 @@ def growing(sizes: Iterable[int], /) -> list[Told]:
 
 
 def texts(sets: Sets, /) -> list[Labelled]:
-    """Return what teaches the model of prompts, each text once, in an order drawn by a fixed number."""
+    """Return the training texts of the prompt model, each once, in an order with a fixed seed."""
     asks = frozenset(("asks",))
     taught: dict[str, Labelled] = {}
     for question in (*labelled(QUESTIONS), *labelled(FOREIGN)):
@@ -104,7 +104,7 @@ def texts(sets: Sets, /) -> list[Labelled]:
 
 
 def train_asks(taught: Sequence[Labelled], /, *, write: bool) -> dict[str, float]:
-    """Return the margin of each text by a model that it did not teach; print how they part, and write the model."""
+    """Return the margin of each text by a model that it did not train. Print how they separate, and write the model."""
     pieces = Pieces([[each.text] for each in taught], SETTINGS)
     truth = np.array([bool(each.labels) for each in taught])
     margins = held_out(pieces, truth, SETTINGS)
@@ -123,7 +123,7 @@ def train_asks(taught: Sequence[Labelled], /, *, write: bool) -> dict[str, float
 
 
 async def searched(sets: Sets, embedder: Embedder | None) -> list[Searched]:
-    """Return what the questions of each set, and a share of the prompts that ask nothing, bring there today."""
+    """Return what the questions of each set, and a share of the prompts that do not ask for memory, find there now."""
     nothing = [prompt.text for prompt in prompts(EXAMPLES) if not prompt.asks_memory]
     seen: list[FoundCandidates] = []
     shipped = order.answer_estimate
@@ -158,7 +158,7 @@ async def searched(sets: Sets, embedder: Embedder | None) -> list[Searched]:
 
 
 def weights_of(rows: Sequence[Searched], margins: dict[str, float], keep: float, /) -> GateWeights:
-    """Return the weights that part best what is answered from the rest, with a mark that keeps that share of it."""
+    """Return the weights that best separate answered questions from the rest, with a threshold that keeps `keep`."""
     features = np.array([gate_features(row.signs, clipped_margin(margins.get(row.text, 0.0))) for row in rows])
     truth = np.array([row.label == "answered" for row in rows], np.float64)
     counts = Counter((row.group, row.label) for row in rows)

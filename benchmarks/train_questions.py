@@ -1,11 +1,11 @@
-"""The fit of the models that say what a question wants, and their figures on questions that they have not seen.
+"""Fit the models that classify what a question wants, and measure them on questions they have not seen.
 
     python -m benchmarks.train_questions [--blind FILE]
 
-Without more the models are fitted and written into `elytron_index`: one for English and Chinese to
-`benchmarks/sentences/questions.tsv`, one for other languages to those and `foreign_questions.tsv`, whose languages
-share the table of many languages. How well each label is found is printed for questions held out in turn. --blind
-writes nothing and prints totals alone on a file of the same form, by the models that ship.
+By default, the models are fitted and written into `elytron_index`: one for English and Chinese to
+`benchmarks/sentences/questions.tsv`, and one for other languages to those and `foreign_questions.tsv`, whose languages
+share the multilingual table. The output shows how well each label is found for held-out questions. --blind writes
+nothing, and prints only totals on a file of the same format, for the bundled models.
 """
 
 import argparse
@@ -37,17 +37,19 @@ FALSE: Final = {
     QuestionLabel.NUMBER: 0.05,
     QuestionLabel.NAME: 0.05,
 }
-"""So many of the questions held out that do not have a label are above its mark. Whose words are asked for weighs most
-in recall, so that a false `assistant` costs most."""
+"""Share of held-out questions without a label that exceed its threshold.
+
+Whose words are asked for weighs most in recall, so a false `assistant` is the most expensive.
+"""
 
 PATTERNED_LABELS: Final = (QuestionLabel.ASSISTANT, QuestionLabel.LATEST, QuestionLabel.RETELLING)
-"""The labels in English and Chinese: patterns show the others."""
+"""The labels in English and Chinese; patterns determine the others."""
 
 Marks = NDArray[np.bool_]
 
 
 def questions(path: Path, /) -> list[Labelled]:
-    """Return the questions of `path`; those in English and Chinese have the labels that their words show."""
+    """Return the questions of `path`. Those in English and Chinese have the labels that their words show."""
     shown = {"en": question_forms, "zh": question_forms}
     return [
         replace(each, labels=each.labels | shown[each.group](each.text)) if each.group in shown else each
@@ -82,7 +84,7 @@ def train(name: str, texts: Sequence[Labelled], labels: Sequence[QuestionLabel],
 
 
 def blind(path: Path) -> None:
-    """Print totals of the models that ship on the questions of `path`."""
+    """Print totals of the bundled models on the questions of `path`."""
     texts, classifier = questions(path), LinearQuestionClassifier()
     found = [classifier.classify(each.text) for each in texts]
     for label in QuestionLabel:

@@ -1,11 +1,11 @@
-"""The fit of the model that says what is to hold from now on, and its figures on statements that it has not seen.
+"""Fit the model that detects standing wishes, and measure it on statements it has not seen.
 
     python -m benchmarks.train_statements [--cross] [--blind FILE]
 
-Without more the model is fitted to `benchmarks/sentences/statements.tsv` and written into `elytron_index`. --cross
-prints how well each label is found among statements held out in turn. --blind writes nothing and prints totals alone on
-a file of the same form, by the model that ships: the share of statements with a label that are found at the mark that
-ships, and at the mark that lets 5 % of the others pass.
+By default, the model is fitted to `benchmarks/sentences/statements.tsv` and written into `elytron_index`. --cross
+prints how well each label is found in held-out statements. --blind writes nothing, and prints only totals on a file of
+the same format, for the bundled model: the share of statements with a label that are found at the bundled threshold,
+and at the threshold that admits 5 % of the others.
 """
 
 import argparse
@@ -38,7 +38,7 @@ SENTENCES = Path(__file__).parent / "sentences" / "statements.tsv"
 WRITTEN = Path(__file__).parents[1] / "packages/index/elytron_index" / f"{STATEMENT_MODEL}.model"
 SETTINGS = Settings(hashed=0.33, vectors=0.05, buckets=1 << 17, frequent=300, least=2)
 MARKS = {StatementLabel.STANDING: 1.0, StatementLabel.OCCASION: 0.0}
-"""Scores above which a label holds: chosen on statements held out in turn, with few false ones before many found."""
+"""Scores above which a label applies, chosen on held-out statements, preferring few false ones to many found."""
 
 
 def cut(text: str) -> list[str]:
@@ -47,7 +47,7 @@ def cut(text: str) -> list[str]:
 
 
 def truth_of(texts: list[Labelled], label: StatementLabel) -> Mask:
-    """Return which of `texts` have a label; what holds on an occasion holds from now on."""
+    """Return which of `texts` have a label. What applies on an occasion also applies from now on."""
     wanted = {label} if label is StatementLabel.OCCASION else set(StatementLabel)
     return np.array([not wanted.isdisjoint(each.labels) for each in texts])
 
@@ -63,7 +63,7 @@ def show(texts: list[Labelled], label: StatementLabel, scores: Floats, mark: flo
 
 
 def blind(path: Path) -> None:
-    """Print totals of the model that ships on the statements of `path`."""
+    """Print totals of the bundled model on the statements of `path`."""
     texts, model = labelled(path), LinearModel.load(STATEMENT_MODEL)
     for place, label in enumerate(map(StatementLabel, model.labels)):
         scores = np.array([max(model.scores(piece)[place] for piece in cut(each.text)) for each in texts])

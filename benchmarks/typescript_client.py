@@ -1,10 +1,10 @@
-"""The time of a recall by the TypeScript client and by the Python client, which take turns at one server.
+"""Compare the time of a recall through the TypeScript client and the Python client, which alternate on one server.
 
     python -m benchmarks.typescript_client [--check]
 
-The server is a process of its own over a SQLite file. Both clients send the same queries over HTTP, one after the
-other, on a connection that stays open. The first recalls of each round are left out, since they connect and load
-code. A ratio is of medians. The client is built first: `npm install && npm run build` in `clients/typescript`.
+The server is a separate process on a SQLite file. Both clients send the same queries over HTTP, one after the other, on
+a persistent connection. The first recalls of each round are excluded, because they connect and load code. A ratio is of
+medians. The client must be built first: `npm install && npm run build` in `clients/typescript`.
 """
 
 import argparse
@@ -25,12 +25,12 @@ MEMORIES = 500
 ROUNDS = 3
 RECALLS = 120
 WARMING = 20
-"""Recalls at the start of a round that are not counted."""
+"""Number of recalls at the start of a round that do not count."""
 GOAL = 2.0
 
 
 async def python_times_ms(address: str) -> list[float]:
-    """Return the milliseconds of each recall by the Python client."""
+    """Return the milliseconds of each recall through the Python client."""
     times: list[float] = []
     async with elytron.connect(address, space="ada") as memory:
         for number in range(RECALLS):
@@ -41,7 +41,7 @@ async def python_times_ms(address: str) -> list[float]:
 
 
 async def typescript_times_ms(address: str) -> list[float]:
-    """Return the milliseconds of each recall by the TypeScript client."""
+    """Return the milliseconds of each recall through the TypeScript client."""
     command = ("node", "scripts/measure.mjs", address, str(RECALLS))
     node = await asyncio.create_subprocess_exec(*command, cwd=PACKAGE, stdout=subprocess.PIPE)
     output, _ = await node.communicate()
@@ -49,7 +49,7 @@ async def typescript_times_ms(address: str) -> list[float]:
 
 
 async def measure() -> tuple[float, float]:
-    """Return the medians of a recall by the Python client and by the TypeScript client, in milliseconds."""
+    """Return the median milliseconds of a recall through the Python client and through the TypeScript client."""
     python: list[float] = []
     typescript: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ async def measure() -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print one table; with `--check`, end with 1 if the goal is missed."""
+    """Measure and print one table. With `--check`, exit 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail if the ratio is above the goal")
     arguments = parser.parse_args()

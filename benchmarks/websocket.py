@@ -1,10 +1,10 @@
-"""What a round trip over our WebSocket costs beside a bare `websockets` echo and the recall itself, in one run.
+"""Compare a round trip over the WebSocket with a plain `websockets` echo and the recall itself, in one run.
 
     python -m benchmarks.websocket [calls]
 
-One space of 1,000 turns in memory. Calls take turns, each figure is a median; every socket is on loopback with one
-call at a time, no compression. The goal: a recall over the socket takes at most 1.3 times what an echo of as many bytes
-and a recall in process take together.
+The store is one space of 1,000 turns in memory. Calls alternate, and each figure is a median. Every socket is on
+loopback, with one call at a time and no compression. The goal: a recall over the socket takes at most 1.3 times the sum
+of an echo of the same size and a recall in process.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ async def served() -> AsyncGenerator[tuple[elytron.MemoryRuntime, int]]:
         app = create_app(memory, authenticator=DevelopmentCallers())
         config = uvicorn.Config(app, log_level="critical", ws_per_message_deflate=False, timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
-        # Named as TCP, so that asyncio lets answers out at once.
+        # Declared as TCP, so that asyncio sends responses immediately.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -57,13 +57,13 @@ async def served() -> AsyncGenerator[tuple[elytron.MemoryRuntime, int]]:
 
 
 async def echo(connection: ServerConnection) -> None:
-    """Answer a length with so many bytes, as a recall answers a question with its report."""
+    """Answer a number with that many bytes, as a recall answers a question with its report."""
     async for message in connection:
         await connection.send("x" * int(str(message)[:8]))
 
 
 async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
-    """Return the median microseconds of a call, by name; they take turns, call by call."""
+    """Return the median microseconds of a call by name. Calls alternate one by one."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(count):
         for name, call in calls.items():
@@ -74,7 +74,7 @@ async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
 
 
 async def main(count: int) -> float:
-    """Measure and print; return the ratio."""
+    """Measure and print, and return the ratio."""
     request = envelope.decode_request(by_name("recall"), json.dumps(QUERY).encode())
     assert isinstance(request, MemoryRecallRequest)
     frame = json.dumps({"type": "command.recall", "id": "1", "payload": QUERY})

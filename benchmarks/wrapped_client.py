@@ -1,8 +1,8 @@
-"""What `elytron.wrap` adds to a call of a model: the time of a wrapped call and of a bare one, which take turns.
+"""Measure what `elytron.wrap` adds to a model call: the time of a wrapped call and a plain one, in alternation.
 
     python -m benchmarks.wrapped_client [--short]
 
-The model server is a process of its own that answers at once, or after as long as a quick model takes; the client is
+The model server is a separate process that answers at once, or after the response time of a fast model. The client is
 the package `openai`, the store a SQLite file with a chat of some length. A ratio is of medians.
 """
 
@@ -23,7 +23,7 @@ import elytron
 MEMORIES = 500
 CALLS = 200
 ANSWER_MS = (0, 250)
-"""How long the model takes: nothing, and a short answer of a quick one."""
+"""Response time of the model: none, and that of a fast model's short answer."""
 GOAL = 1.5
 
 _SERVER = """
@@ -49,7 +49,7 @@ asyncio.run(main())
 
 @contextmanager
 def model_server(answer_ms: int) -> Generator[str]:
-    """Give the address of a model server."""
+    """Yield the address of a model server."""
     server = subprocess.Popen([sys.executable, "-c", _SERVER, str(answer_ms)], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -67,7 +67,7 @@ def call_ms(client: OpenAI, number: int) -> float:
 
 
 def measure(answer_ms: int, *, calls: int) -> tuple[float, float]:
-    """Return the medians of a bare call and of a wrapped one, in milliseconds."""
+    """Return the median milliseconds of a plain call and of a wrapped one."""
     with (
         model_server(answer_ms) as url,
         tempfile.TemporaryDirectory() as folder,

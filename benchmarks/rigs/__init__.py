@@ -1,1 +1,1 @@
-"""Rigs that hold the durable stores to their promises; see `docs/explanation/durability.md`."""
+"""Rigs that test the promises of the durable stores; see `docs/explanation/durability.md`."""

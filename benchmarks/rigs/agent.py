@@ -1,10 +1,10 @@
-"""Kill an agent at every commit of a run with tools, have another process go on, and miss and double nothing.
+"""Kill an agent at every commit of a run with tools, and resume it in another process without loss or duplicates.
 
     python -m benchmarks.rigs.agent [--short] [--folder PATH]
 
 The run has six steps: notes (a tool that may be repeated), payments (one that may not), a block and the archive. Each
-commit is reached by a process of its own, which is killed right before it or right after it; the next process goes on.
-Exits 1 if a turn is lost or doubled, a tool had its effect twice, or a run did not come to its end.
+commit is reached by a separate process, which is killed immediately before or after it; the next process resumes. Exits
+1 if a turn is lost or doubled, a tool had its effect twice, or a run did not finish.
 """
 
 import argparse
@@ -55,7 +55,7 @@ _STEPS = (
 
 
 class Scripted:
-    """Answers as the number of replies in the request says, so that a run that goes on is answered alike."""
+    """Answers by the number of replies in the request, so that a resumed run gets the same answers."""
 
     info = ModelInfo(name="scripted")
 
@@ -68,14 +68,14 @@ class Scripted:
 
 
 class LaterClock(SystemClock):
-    """The machine's clock when the lease of a process that was killed is over."""
+    """The machine's clock at a time when the lease of a killed process has expired."""
 
     def now(self, /) -> Instant:
         return Instant(super().now() + 60_000)
 
 
 class KillingStore(PassingStore):
-    """A store at whose commit number `at` the process is killed, before it or after it."""
+    """A store that kills its process at commit number `at`, before or after it."""
 
     def __init__(self, store: Store, /, *, at: int, after: bool) -> None:
         super().__init__(store)
@@ -92,7 +92,7 @@ class KillingStore(PassingStore):
 
 
 def tools(folder: Path) -> tuple[Tool, Tool]:
-    """Return a tool that keeps its keys, so that a repeat has no effect, and one that does not ask."""
+    """Return a tool that stores its keys, so that a repeat has no effect, and one that ignores them."""
     effects = folder / "effects"
 
     def add(name: str, key: CallKey) -> None:
@@ -124,13 +124,13 @@ async def _run(folder: Path, at: int, *, after: bool) -> None:
 
 
 def work(folder: Path, at: int, after: bool) -> None:
-    """Run until the commit number `at`; the body of a child."""
+    """Run until commit number `at`; the body of a child process."""
     asyncio.run(_run(folder, at, after=after))
 
 
 @dataclass(slots=True)
 class Found:
-    """What was wrong, and how many outcomes were told as unknown."""
+    """What was wrong, and how many outcomes were reported as unknown."""
 
     wrong: list[str] = field(default_factory=list[str])
     unknown: int = 0
@@ -145,7 +145,7 @@ def _child(folder: Path, at: int, *, after: bool) -> int:
 
 
 async def _look(folder: Path, found: Found, where: str) -> None:
-    """Compare what is stored and what the tools did with what was asked."""
+    """Compare what is stored, and what the tools did, with what was requested."""
     effects = Counter((folder / "effects").read_text().splitlines())
     if doubled := [line for line, count in effects.items() if count > 1]:
         found.wrong.append(f"{where}: done twice: {doubled}")
@@ -173,7 +173,7 @@ def _is_whole(end: RunEnded) -> bool:
 
 
 def kill_at_each_commit(folder: Path, found: Found, *, after: bool, every: int) -> int:
-    """Kill a run at its commits, one after the other, until one is not reached; return how many there were."""
+    """Kill a run at one commit after the other until one is not reached, and return the number of commits."""
     at = 1
     while True:
         home = folder / f"{'after' if after else 'before'}{at}"
@@ -193,7 +193,7 @@ def kill_at_each_commit(folder: Path, found: Found, *, after: bool, every: int) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="kill an agent at every commit of a run")
     parser.add_argument("--folder", type=Path, default=tables.memory_folder(), help="where stores lie")
     parser.add_argument("--short", action="store_true", help=f"every {_SHORT_EVERY}th commit")

@@ -1,4 +1,4 @@
-"""The parent's book: what children tried, and what they were told before they died."""
+"""The parent's book: what children attempted, and what was acknowledged before they died."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,24 +8,24 @@ from elytron_core.errors import StoreFull
 
 
 class Fate(StrEnum):
-    """What must be true of a written thing when the store is opened again."""
+    """What must be true of a written item when the store is reopened."""
 
     TRIED = "tried"
-    """There or not, but whole: nobody was told."""
+    """Present or absent, but never partial, because nothing was acknowledged."""
     KEPT = "kept"
     FORGETTING = "forgetting"
     FORGOTTEN = "forgotten"
     ERASING = "erasing"
     ERASED = "erased"
     ABSENT = "absent"
-    """It was looked for once and not there, so it must stay away until it is written again."""
+    """It was once found to be absent, so it must stay absent until it is written again."""
     LOST = "lost"
-    """Missed once; counted then, and not again."""
+    """Missed once. It was counted then, and does not count again."""
 
 
 @dataclass(slots=True)
 class Item:
-    """One turn or fact. `group` is what it was written together with."""
+    """One turn or fact. `group` identifies the items written together with it."""
 
     token: str
     verb: Verb
@@ -33,9 +33,9 @@ class Item:
     fate: Fate = Fate.TRIED
     id: str | None = None
     is_fresh: bool = True
-    """Whether no verification has seen it yet."""
+    """True if no verification has seen it yet."""
     is_refused: bool = False
-    """Whether its writer was told that nothing was stored."""
+    """True if its writer was told that nothing was stored."""
 
     @property
     def group(self) -> str:
@@ -43,9 +43,10 @@ class Item:
 
 
 class Book:
-    """All items of one store by token, and what else children told.
+    """All items of one store by token, and everything else that children reported.
 
-    An error whose key is in `tolerates` is an honest answer: its write was tried. Any other is kept in `errors`.
+    An error whose key is in `tolerates` is an honest answer: its write was attempted. All others are stored in
+    `errors`.
     """
 
     def __init__(self, *, tolerates: frozenset[str] = frozenset()) -> None:
@@ -55,12 +56,12 @@ class Book:
         self._tolerates = tolerates
 
     def read(self, lines: list[str], /) -> None:
-        """Take in what one child told."""
+        """Read the lines of one child."""
         for line in lines:
             self._line(line.split(" "))
 
     def group(self, token: str, /) -> list[Item]:
-        """Return the items that were written together with `token`'s."""
+        """Return the items that were written together with that of `token`."""
         place = self.items[token].place
         return [self.items[part] for part in (place.parts if self.items[token].verb is Verb.TURNS else (token,))]
 

@@ -1,4 +1,4 @@
-"""Processes that use a store until they are done or killed, and what they say."""
+"""Processes that use a store until they finish or are killed, and what they report."""
 
 import asyncio
 import select
@@ -23,7 +23,10 @@ _CONTEXT.set_forkserver_preload(["benchmarks.rigs.children", "benchmarks.rigs.wa
 
 
 class Voice:
-    """A child's end of the talk: lines out, a word to go on in. It never writes: writes may be made to fail."""
+    """A child's side of the connection: it sends lines and receives a signal to continue.
+
+    It never writes files, because writes may be made to fail.
+    """
 
     def __init__(self, pipe: Connection, /) -> None:
         self._socket = socket.socket(fileno=pipe.fileno())
@@ -32,13 +35,13 @@ class Voice:
         self._socket.sendall(f"{line}\n".encode())
 
     def rest(self, sign: str, /) -> None:
-        """Say `sign` and go on when told to."""
+        """Send `sign` and wait for the signal to continue."""
         self.say(sign)
         self._socket.recv(1)
 
 
 def work(voice: Voice, engine: Engine, folder: Path, plan: Plan, weakness: Weakness) -> None:
-    """Do what `plan` says; the body of a child."""
+    """Carry out `plan`; the body of a child process."""
 
     async def use() -> None:
         for round_ in range(plan.rounds):
@@ -58,7 +61,7 @@ def _begin(pipe: Connection, body: Callable[Concatenate[Voice, P], None], *args:
 
 
 class Child:
-    """A process under way. Read it to the end before its lines are used."""
+    """A running child process. Read its output to the end before using its lines."""
 
     def __init__(self, body: Callable[Concatenate[Voice, P], None], /, *args: P.args, **kwargs: P.kwargs) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
@@ -74,9 +77,9 @@ class Child:
         return self._process.pid
 
     def listen(self, seconds: float, /, *, until: str | None = None) -> bool:
-        """Take in what it says for `seconds`, until it has said the line `until`, or until it is gone.
+        """Read its output for `seconds`, until it has sent the line `until`, or until it has ended.
 
-        Return whether it is still there and said what was waited for.
+        Returns whether it is still running and has sent what was waited for.
         """
         if until is not None:
             return self.hear(seconds, until) is not None
@@ -87,7 +90,7 @@ class Child:
         return True
 
     def hear(self, seconds: float, /, *signs: str) -> str | None:
-        """Return the first of the lines `signs` that it has said within `seconds`; None where it says none of them."""
+        """Return the first of the lines `signs` that it sends within `seconds`, or None."""
         deadline = time.monotonic() + seconds
         while True:
             said = self._heard.decode().split("\n")[:-1]
@@ -99,16 +102,16 @@ class Child:
                 return None
 
     def go_on(self) -> None:
-        """Let it go on where it rests."""
+        """Let it continue where it waits."""
         self._socket.sendall(b"!")
 
     def kill(self) -> list[str]:
-        """Kill it now and return all it said."""
+        """Kill it now and return all of its lines."""
         self._process.kill()
         return self.wait()
 
     def wait(self) -> list[str]:
-        """Return all it said, once it is gone."""
+        """Wait for its end and return all of its lines."""
         while self._take():
             pass
         self._process.join()
@@ -119,7 +122,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """Return how it ended; negative where a signal ended it."""
+        """Return its exit code, which is negative if a signal ended it."""
         return self._process.exitcode
 
     def _take(self) -> bool:

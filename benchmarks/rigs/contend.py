@@ -1,10 +1,10 @@
-"""Let several processes use one store at once, kill one of them, and miss nothing any of them was told.
+"""Let several processes use one store at once, kill one of them, and check that no acknowledged item is lost.
 
     python -m benchmarks.rigs.contend [--engine file sqlite rollback sealed all] [--rounds N] [--processes N] [--seed S]
 
-In each round the processes add, read, forget and erase in the same conversations and send the same turns under the same
-host ids. One is killed at a random instant; the others must finish without an error: nobody may see that the store was
-held. Exits 1 where anything is lost, wrong or refused.
+In each round, the processes add, read, forget and erase in the same conversations, and send the same turns under the
+same host ids. One is killed at a random moment. The others must finish without an error, because a locked store must
+never become visible. Exits 1 if anything is lost, wrong or refused.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _TASKS = 2
 
 @dataclass(slots=True)
 class Outcome:
-    """What one engine's rounds came to."""
+    """The results of one engine's rounds."""
 
     rounds: int = 0
     acknowledged: int = 0
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def run(engine: Engine, folder: Path, /, *, rounds: int, processes: int, chance: random.Random) -> Outcome:
-    """Let `processes` children contend for the store of `engine`, `rounds` times, a new store each time."""
+    """Let `processes` children compete for the store of `engine`, `rounds` times, with a new store each time."""
     outcome = Outcome()
     for number in range(rounds):
         home = folder / f"store{number}"
@@ -90,7 +90,7 @@ async def _look(engine: Engine, home: Path, book: Book, chance: random.Random) -
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = tables.arguments("let processes contend for one store and kill one; nothing may be lost or refused")
     parser.add_argument("--rounds", type=int, default=20, help="per engine")
     parser.add_argument("--processes", type=int, default=6)

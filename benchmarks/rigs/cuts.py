@@ -1,12 +1,12 @@
-"""Cut recorded streams of model servers at every byte, over sockets, and see what the proxy's client and memory get.
+"""Cut recorded streams of model servers at every byte, over sockets, and check what the proxy's client and memory get.
 
     python -m benchmarks.rigs.cuts [--every N] [--streams NAME ...]
 
-Before a server of ours stands the proxy, with an empty memory. Each recorded stream of each dialect is cut at every
-byte, or at every Nth, once by a server that dies and once by one that ends too early. The turn must be kept if and only
-if the end marker was sent, or the finish reason before a clean end, and the client must read the same as directly, with
-an error at the end of a cut stream.
-Exits 1 where one of them is not so. `tests/proxy/test_streams.py` is the short form: there every byte without sockets.
+The proxy, with an empty memory, runs in front of a local server. Each recorded stream of each dialect is cut at every
+byte, or at every Nth, once by a server that dies and once by one that ends too early. The turn must be stored if and
+only if the end marker was sent, or the finish reason before a clean end. The client must read the same as without the
+proxy, with an error at the end of a cut stream. Exits 1 otherwise. `tests/proxy/test_streams.py` is the short form,
+which tests every byte without sockets.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _BATCH = 200
 
 
 async def _cut(of: Recorded, cuts: Sequence[int], *, dies: bool) -> list[int]:
-    """Return the cuts at which the client or the memory got something else than it should."""
+    """Return the cuts at which the client or the memory got something unexpected."""
     media_type = LINES if of.dialect == "ollama" else EVENTS
     wrong: list[int] = []
     async with proxying(*(Sent((of.data[:cut],), media_type=media_type, dies=dies) for cut in cuts)) as proxied:
@@ -72,7 +72,7 @@ async def _run(names: Sequence[str], *, every: int) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="cut at every Nth byte")
     parser.add_argument("--streams", nargs="+", choices=sorted(RECORDED), default=sorted(RECORDED), metavar="NAME")

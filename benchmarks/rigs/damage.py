@@ -1,11 +1,11 @@
-"""Damage stores in every way, check and repair each, and compare what it serves then with what it says it lost.
+"""Damage stores in every way, check and repair each, and compare what remains with what is recorded as lost.
 
     python -m benchmarks.rigs.damage [--stores 60] [--seed N]
 
-Each store has two spaces with 35 memories each. One of its files is damaged in one place; then the command checks it
-and repairs it, and what is left is read. Prints a line for each store: the exit codes of the check and the repair, how
-many of the 70 memories are left, and what the store has recorded as lost. Exits 1 where a command ended with a
-traceback, a text came back that was never stored or in another space, or memories are gone from a store that the check
+Each store has two spaces with 35 memories each. One of its files is damaged in one place; then the command checks and
+repairs it, and what remains is read. Prints a line for each store: the exit codes of the check and the repair, how many
+of the 70 memories remain, and what the store has recorded as lost. Exits 1 if a command ended with a traceback, if a
+text appeared that was never stored or belongs to another space, or if memories are missing from a store that the check
 calls sound and that records no loss.
 """
 
@@ -88,7 +88,7 @@ _DAMAGES: Mapping[str, Damage] = {
 
 @dataclass(slots=True)
 class DamagedStore:
-    """One store and what became of it."""
+    """One store and its results."""
 
     kind: str
     damage: str
@@ -102,7 +102,7 @@ class DamagedStore:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sound store of a kind, of which copies are damaged."""
+    """A sound store of one kind, copies of which are damaged."""
 
     kind: str
     folder: Path
@@ -121,7 +121,7 @@ def _texts(space: str) -> list[str]:
 
 
 def make_sample(kind: str, folder: Path, /) -> Sample:
-    """Make a store of `kind` in `folder`: some memories are stored one by one, others a few at once."""
+    """Create a store of `kind` in `folder`, with some memories stored one by one and others in batches."""
     folder.mkdir()
     keys = elytron.FileKeys.create(folder / "keys.json") if kind.startswith("sealed") else None
     sample = Sample(kind, folder, keys)
@@ -136,7 +136,7 @@ def make_sample(kind: str, folder: Path, /) -> Sample:
 
 
 def try_damage(sample: Sample, damage: str, folder: Path, chance: random.Random, /) -> DamagedStore:
-    """Damage a copy of `sample` in `folder`, have it checked and repaired, and look at what is left."""
+    """Damage a copy of `sample` in `folder`, check and repair it, and read what remains."""
     shutil.copytree(sample.folder, folder)
     url = sample.url_at(folder)
     key = ("--key-file", str(folder / "keys.json")) if sample.keys else ()
@@ -194,13 +194,13 @@ async def _find_losses(url: str, keys: elytron.FileKeys | None) -> Sequence[Stor
 
 
 def run(stores: int, seed: int, folder: Path, /) -> list[DamagedStore]:
-    """Damage `stores` stores, of each kind in turn and in each way."""
+    """Damage `stores` stores of each kind in turn and in each way."""
     chance = random.Random(seed)
     samples = [make_sample(kind, folder / f"sample{number}") for number, kind in enumerate(_KINDS)]
     ways = list(_DAMAGES)
     tried: list[DamagedStore] = []
     for number in range(stores):
-        # Within 40 stores every way meets every kind.
+        # Within 40 stores, every way of damage meets every kind of store.
         way = ways[(number // len(samples) + 3 * number) % len(ways)]
         place = folder / f"damaged{number}"
         tried.append(try_damage(samples[number % len(samples)], way, place, chance))
@@ -209,7 +209,7 @@ def run(stores: int, seed: int, folder: Path, /) -> list[DamagedStore]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="damage stores, repair them, and compare what they serve and say")
     parser.add_argument("--stores", type=int, default=60)
     parser.add_argument("--seed", type=int, default=None, help="repeat the choices of an earlier run")

@@ -1,12 +1,13 @@
-"""Ask a server for whatever its own OpenAPI document allows, and for what it does not, and hold each answer to it.
+"""Send a server requests that its OpenAPI document allows and forbids, and check each response against it.
 
     python -m benchmarks.rigs.description [--seconds N] [--seed N] [--short]
 
-A server of its own over SQLite, with keys, is asked by schemathesis: once as a user, once as an operator. No answer may
-be a server's fault, each must be one that the document tells of, in status, type, headers and shape; what breaks the
-document must be refused, and what needs a key must not be had without. Behind the last answer the server must still be
-ready, end with 0, and leave a sound store. Streams, archives, which no description tells how to make, and what would
-write files where the fuzzer says or end the server, are left out. Exits 1 where any of that is not so.
+Schemathesis sends requests to a server with keys on SQLite, once as a user and once as an operator. No response may be
+a server error. Each must be documented with its status, type, headers and shape. Requests that violate the document
+must be rejected, and what requires a key must be inaccessible without one. After the last response, the server must
+still be ready, end with exit code 0, and leave a sound store. Excluded are streams, archives, which no description
+tells how to create, and operations that would write files at arbitrary places or end the server. Exits 1 if any of this
+fails.
 """
 
 import argparse
@@ -53,7 +54,7 @@ _CHECKS = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs: where it is, and an operator's and a user's key."""
+    """A running server: its address, and the keys of an operator and a user."""
 
     process: asyncio.subprocess.Process
     url: str
@@ -63,7 +64,7 @@ class Server:
 
 @asynccontextmanager
 async def running(folder: Path, /) -> AsyncGenerator[Server]:
-    """Run a server over a new store in `folder`; it is asked to end, and must end well."""
+    """Run a server on a new store in `folder`. At the end it is asked to stop, and must stop cleanly."""
     store = str(folder / "m.db")
     told = await _told("access", "add", "--kind", "user", "--space", "ada", "--label", "fuzzer", "--store", store)
     errors = (folder / "log").open("wb")
@@ -87,7 +88,7 @@ async def running(folder: Path, /) -> AsyncGenerator[Server]:
 async def fuzzed(
     server: Server, key: str, /, *, without: Sequence[str], seconds: float, examples: int, seed: int, folder: Path
 ) -> str | None:
-    """Ask the server for everything but the operations `without`; return what the fuzzer found wrong, if anything."""
+    """Send requests to all operations except `without`, and return the problems that the fuzzer found, or None."""
     options = [option for name in without for option in ("--exclude-operation-id", name)]
     process = await asyncio.create_subprocess_exec(
         *_FUZZER, "run", f"{server.url}/openapi/all.json", "--header", f"Authorization: Bearer {key}", *options,
@@ -104,11 +105,11 @@ async def fuzzed(
 
 
 async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> list[str]:
-    """Return everything that was not as it should be."""
+    """Return all problems."""
     wrong: list[str] = []
     async with running(folder) as server:
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=_WAIT_S) as client:
-            # Made at the first time, which may take longer than the fuzzer waits.
+            # The document is generated on first use, which may take longer than the fuzzer waits.
             described = await client.get("/openapi/all.json", headers={"Authorization": f"Bearer {server.user}"})
         beside = (*_BESIDE, *_archive_senders(described.json()))
         shares = (("a user", server.user, beside, 0.6), ("an operator", server.operator, (*beside, *_FILES), 0.4))
@@ -133,20 +134,20 @@ async def run(folder: Path, /, *, seconds: float, examples: int, seed: int) -> l
 
 
 def _archive_senders(described: Any) -> list[str]:
-    """Return the operations that are sent an archive, which the fuzzer cannot make."""
+    """Return the operations whose input is an archive, which the fuzzer cannot create."""
     operations = [one for path in described["paths"].values() for one in path.values() if "operationId" in one]
     return [one["operationId"] for one in operations if MEDIA_TYPE in one.get("requestBody", {}).get("content", {})]
 
 
 async def _told(*words: str) -> Any:
-    """Return the report of a command, whatever it ends with."""
+    """Return the report of a command, whatever its exit code."""
     process = await asyncio.create_subprocess_exec(*_CLI, *words, "--json", stdout=asyncio.subprocess.PIPE)
     told, _ = await process.communicate()
     return json.loads(told)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--seed", type=int, default=None, help="else another each time")
@@ -156,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else chosen
     seconds = options.seconds or (_SHORT_SECONDS if options.short else _SECONDS)
     os.environ.pop("ELYTRON_STORE", None)
-    os.environ["NO_PROXY"] = "*"  # the fuzzer would ask the server through one that is set for the world
+    os.environ["NO_PROXY"] = "*"  # the fuzzer would otherwise use a globally configured proxy
     with tempfile.TemporaryDirectory(prefix="elytron-description-") as folder:
         examples = _SHORT_EXAMPLES if options.short else _EXAMPLES
         wrong = asyncio.run(run(Path(folder), seconds=seconds, examples=examples, seed=seed))

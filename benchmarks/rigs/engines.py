@@ -1,4 +1,4 @@
-"""The stores a rig can be run on, opened as a host would open them, or on purpose worse."""
+"""The stores that a rig can run on, opened as a host would open them, or deliberately weakened."""
 
 import os
 import sqlite3
@@ -19,7 +19,7 @@ from elytron_store.sqlite.store import SqliteStore
 
 
 class Engine(StrEnum):
-    """A store with its options. `rollback` is SQLite as an old library is used; `sealed` is SQLite with ciphertext."""
+    """A store with its options. `rollback` is SQLite as with an old library, `sealed` is SQLite with ciphertext."""
 
     FILE = "file"
     SQLITE = "sqlite"
@@ -28,7 +28,7 @@ class Engine(StrEnum):
 
 
 class Weakness(StrEnum):
-    """What is taken away on purpose, to prove that a rig would notice: nothing, the last sync, or every sync."""
+    """What is deliberately removed to prove that a rig would notice: nothing, the last sync, or every sync."""
 
     NONE = "none"
     NORMAL = "normal"
@@ -39,7 +39,7 @@ _KEYS = {"rig": bytes(range(32))}
 
 
 async def open_memory(engine: Engine, folder: Path, /, *, weakness: Weakness = Weakness.NONE) -> elytron.MemoryRuntime:
-    """Return a runtime on the store of `engine` in `folder`; its calls name their space."""
+    """Return a runtime for the store of `engine` in `folder`, whose calls name their space."""
     return await elytron.open(await _open(engine, folder, weakness), space=None)
 
 
@@ -66,12 +66,12 @@ async def _open(engine: Engine, folder: Path, weakness: Weakness) -> Store:
 
 
 def stop_syncing() -> None:
-    """Make every sync of this process a lie; SQLite needs `Weakness.OFF` beside it. For children of rigs only."""
+    """Make every sync of this process do nothing; for children of rigs only. SQLite also requires `Weakness.OFF`."""
     os.fsync = os.fdatasync = lambda _: None
 
 
 def _never_syncing(sound: SqliteLibrary) -> SqliteLibrary:
-    """Return `sound` with every `PRAGMA synchronous` turned into OFF."""
+    """Return `sound` with every `PRAGMA synchronous` changed to OFF."""
     base = cast("type[sqlite3.Connection]", sound.module.Connection)
 
     class Careless(base):

@@ -1,11 +1,11 @@
-"""Plant a word through every way into every plane, erase, and look for it in every byte that is left.
+"""Plant a word in every plane in every possible way, erase it, and search for it in every remaining byte.
 
     python -m benchmarks.rigs.erasure [--engine memory file sqlite sealed sealed-file all] [--short]
 
-Each plane gets a word of its own. Before the erasure every word must be found, or the search proves nothing; after it,
-by id and then with the whole space, none may stand in the store's files, in an index or its checkpoint, in what the
-process remembers, in what repeated calls are answered, in a new archive or in the log, in any of nine encodings.
-Exits 1 where one does.
+Each plane gets its own word. Before the erasure, every word must be found, or the search proves nothing. After an
+erasure by id, and after one of the whole space, none may remain in any of nine encodings: in the store's files, in an
+index or its checkpoint, in the process's memory, in the responses to repeated calls, in a new archive, or in the log.
+Exits 1 if one does.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from elytron_store.sealed.providers import LocalKeys
 
 ENGINES = ("memory", "file", "sqlite", "sealed", "sealed-file")
 KILLED = ("sqlite", "file", "sealed", "sealed-file", "postgres")
-"""Those that last beyond a process."""
+"""Engines that outlive a process."""
 SPACE = "rig"
 _KEYS = {"rig": bytes(range(32))}
 _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
@@ -73,7 +73,7 @@ def _subject(word: str) -> dict[str, object]:
 
 
 def writes_of(words: Mapping[str, str], /) -> dict[str, dict[str, object]]:
-    """Return one write for each plane, with the plane's word in every text that it has."""
+    """Return one write for each plane, with the plane's word in each of its texts."""
     fact = words["candidate"]
     return {
         "turn": {
@@ -129,10 +129,10 @@ def writes_of(words: Mapping[str, str], /) -> dict[str, dict[str, object]]:
 
 
 def encodings(word: str, /) -> tuple[bytes, ...]:
-    """Return the ways in which `word` might stand in a file."""
+    """Return the forms in which a file might contain `word`."""
     plain = word.encode()
     shifted = [base64.b64encode(b"\0" * shift + plain)[-(-shift * 8 // 6) :] for shift in range(3)]
-    # The last letters of a base64 text hang on what follows the word.
+    # The last letters of a base64 text depend on what follows the word.
     return (
         plain,
         plain.upper(),
@@ -145,7 +145,7 @@ def encodings(word: str, /) -> tuple[bytes, ...]:
 
 
 def found_in(data: bytes, words: Mapping[str, str], /) -> list[str]:
-    """Return the planes whose word stands in `data`, as it is or packed."""
+    """Return the planes whose word is in `data`, plain or compressed."""
     parts = [data, *_unpacked(data)]
     return [plane for plane, word in words.items() if any(form in part for part in parts for form in encodings(word))]
 
@@ -163,7 +163,7 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
 
 
 async def held(store: Store, folder: Path, space: SpaceId, /) -> list[tuple[str, bytes]]:
-    """Return every byte that `store` gives back of a space, and every file in `folder`, by name."""
+    """Return every byte that `store` returns from a space, and every file in `folder`, by name."""
     kept = [(str(path), path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()]
     for collection in COLLECTIONS:
         documents = await store.scan(space, collection, limit=limits.SCAN_MAX)
@@ -176,7 +176,7 @@ async def held(store: Store, folder: Path, space: SpaceId, /) -> list[tuple[str,
 
 
 async def open_engine(engine: str, place: str, /, *, clock: Clock) -> Store:
-    """Open the store of `engine` in the folder `place`, or in the database of that URL."""
+    """Open the store of `engine` in the folder `place`, or in the database with that URL."""
     keys = LocalKeys(_KEYS, current="rig") if engine.startswith("sealed") else None
     match engine:
         case "memory":
@@ -191,13 +191,13 @@ async def open_engine(engine: str, place: str, /, *, clock: Clock) -> Store:
 
 
 async def _put(memory: elytron.MemoryRuntime, word: str) -> str:
-    """Put a record twice, so that an earlier version stands in the store; return its id."""
+    """Store a record twice, so that an earlier version is in the store, and return its id."""
     await memory.put_record((word,), word, {word: [word]}, text=word)
     return (await memory.put_record((word,), word, word, text=f"{word} anew")).record.id
 
 
 async def _edit(memory: elytron.MemoryRuntime, word: str) -> None:
-    """Revise the skill twice under one key, so that the receipt of a change stands in the store."""
+    """Revise the skill twice under one key, so that the receipt of a change is in the store."""
     request = elytron.RuntimeSkillEditRequest(name=f"runtime_skill__{word}", summary=f"{word} anew", edit_reason=word)
     for number in range(2):
         envelope = Envelope(
@@ -214,7 +214,7 @@ async def _edit(memory: elytron.MemoryRuntime, word: str) -> None:
 
 
 async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, list[str]]:
-    """Plant, erase and search on one engine; return what was missing before, and what was left after."""
+    """Plant, erase and search on one engine. Return what was missing before, and what remained afterwards."""
     words = {plane: f"canary{plane}{secrets.token_hex(8)}" for plane in PLANES}
     log = io.StringIO()
     handler = logging.StreamHandler(log)
@@ -227,7 +227,7 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
             for plane, write in writes_of(words).items():
                 once = {"write": write, "idempotency_key": f"rig.{plane}"}
                 report = await memory.write(elytron.MemoryWriteRequest.model_validate(once))
-                # What a repeat is answered is kept, and may name what was stored.
+                # The response to a repeat is stored, and may name what was stored.
                 assert (await memory.write(elytron.MemoryWriteRequest.model_validate(once))).duplicated
                 ids.extend(report.ids)
                 await memory.recall(words[plane])
@@ -255,7 +255,7 @@ async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, l
 
 
 async def run_all(engines: Sequence[str], /) -> int:
-    """Run every engine in both ways, print what came of it, and return the exit code."""
+    """Run every engine in both ways, print the results, and return the exit code."""
     rows: list[dict[str, str]] = []
     for engine in engines:
         for way in ("ids", "space"):

@@ -1,11 +1,11 @@
-"""Kill processes while they erase: whoever comes next finds all of it or nothing, and nothing else is lost.
+"""Kill processes during an erasure. The next process must find all or nothing of it, and nothing else may be lost.
 
     python -m benchmarks.rigs.erasure_kills [--engine sqlite file sealed sealed-file postgres] [--kills 40] [--short]
 
-Each round plants a word in a turn of a conversation and a speaker of that name, in a fact and in a procedure, and has a
-child erase them. The child is killed at a random instant of the erasure. Then either all planes still have the word, or
-no byte that the store gives back or keeps in a file has it; what was told besides is recalled, and the store is sound.
-The last of each three rounds is looked at by a runtime that was open all the while. Exits 1 where anything is wrong.
+Each round plants a word in a turn of a conversation and as the name of a speaker, in a fact and in a procedure, and a
+child erases them. The child is killed at a random moment of the erasure. After that, either all planes still contain
+the word, or no byte that the store returns or has in a file does. Everything else is still recalled, and the store is
+sound. Every third round is checked by a runtime that was open the whole time. Exits 1 if anything is wrong.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from elytron_core.ports.store import scan_documents
 SPACE = SpaceId("rig")
 SHORT = 6
 ERASING_S = 0.15
-"""About how long an erasure takes."""
+"""Approximate duration of an erasure."""
 PLANES = ("transcript", "long_term", "procedural")
 _SKILL = "1. Fetch {word}.\n2. Grind {word}.\n3. Serve {word} warm."
 _OPENING_S = 60.0
@@ -45,18 +45,18 @@ _OPENING_S = 60.0
 
 @dataclass(slots=True)
 class EngineOutcome:
-    """What the kills of one engine came to."""
+    """The results of one engine's kills."""
 
     kills: int = 0
     before: int = 0
-    """Kills ahead of the first commit: nothing was erased."""
+    """Kills before the first commit: nothing was erased."""
     within: int = 0
-    """Kills that left a mark, or bytes, for whoever came next."""
+    """Kills that left a mark, or bytes, for the next process."""
     faults: list[str] = field(default_factory=list[str])
 
 
 def erase_planted(voice: Voice, engine: str, place: str, ids: Sequence[str]) -> None:
-    """Erase memories; the body of a child."""
+    """Erase memories; the body of a child process."""
 
     async def use() -> None:
         store = await open_engine(engine, place, clock=SystemClock())
@@ -69,7 +69,7 @@ def erase_planted(voice: Voice, engine: str, place: str, ids: Sequence[str]) -> 
 
 
 async def plant(memory: elytron.MemoryRuntime, word: str, /) -> tuple[str, ...]:
-    """Write `word` into every plane; return the ids."""
+    """Write `word` into every plane and return the ids."""
     message = elytron.Message(text=f"About {word}.", speaker=word)
     turns = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(message,), host_id=word),), title=word)
     facts = elytron.LongTermExtraction(facts=(elytron.FactDraft(topic=word, content=f"{word} is a spice"),))
@@ -85,9 +85,9 @@ async def plant(memory: elytron.MemoryRuntime, word: str, /) -> tuple[str, ...]:
 async def look(
     memory: elytron.MemoryRuntime, word: str, others: Sequence[str], files: Sequence[Path], outcome: EngineOutcome
 ) -> None:
-    """Note what is wrong behind a kill in an erasure of `word`, and erase it if the kill came before."""
+    """Record problems after a kill during an erasure of `word`, and erase it if the kill came before."""
     ctx = memory.context
-    await memory.recall("ferry")  # whatever is asked first ends the erasure
+    await memory.recall("ferry")  # the first request completes the erasure
     if any([word in document.body.decode() async for document in scan_documents(ctx.store, SPACE, FACTS)]):
         outcome.before += 1
         hits = [hit for hit in (await memory.recall(word, limit=20)).hits if word in hit.text]
@@ -111,7 +111,7 @@ async def look(
 async def run_round(
     engine: str, place: str, server: PostgresServer | None, outcome: EngineOutcome, chance: random.Random
 ) -> None:
-    """Plant, kill within `ERASING_S` from when the child is ready, and look."""
+    """Plant, kill within `ERASING_S` after the child is ready, and check."""
     word, other = f"canary{secrets.token_hex(8)}", f"the ferry number {outcome.kills} leaves at six"
     clock = FrozenClock(SystemClock().now(), step_ms=1)
     store = await open_engine(engine, place, clock=clock)
@@ -127,7 +127,7 @@ async def run_round(
     child.kill()
     outcome.kills += 1
     if stays_open:
-        # It meets the mark, and finds it again when the other process should have ended.
+        # It finds the mark, and checks it again when the other process should have ended.
         await memory.recall("ferry")
         clock.advance(limits.ERASING_MS)
     else:

@@ -1,4 +1,4 @@
-"""Ways for the system to fail a process: a call that fails at its n-th use, a size no file may pass, a full device."""
+"""Ways to make the system fail a process: a call that fails at its n-th use, a maximum file size, or a full device."""
 
 import asyncio
 import errno
@@ -32,21 +32,21 @@ _PATH = re.compile(r"\(\d+<([^>]*)>")
 
 
 class Means(StrEnum):
-    """How a fault is made."""
+    """How a fault is produced."""
 
     SYSCALL = "strace"
-    """strace answers in the kernel's place; the count is kept per thread."""
+    """strace answers instead of the kernel. Calls are counted per thread."""
     PYTHON = "python"
-    """The sync calls of Python's `os` are replaced, which only the file engine notices."""
+    """The sync calls of Python's `os` are replaced, which affects only the file engine."""
     LIMIT = "size limit"
-    """No file may grow beyond the amount; lifted at the first refusal."""
+    """No file may grow beyond the amount. The limit is lifted at the first refusal."""
     DEVICE = "full device"
-    """The device has the amount left; more at the first refusal."""
+    """The device has the amount left, and more after the first refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: the `amount`-th call, or so many bytes."""
+    """One fault: the `amount`-th call, or that number of bytes."""
 
     means: Means
     amount: int
@@ -56,12 +56,12 @@ class Fault:
 
     @property
     def is_relieved(self) -> bool:
-        """Whether it ends at the first refusal, so that the same handle must go on."""
+        """Return whether it ends at the first refusal, so that the same handle must continue."""
         return self.means in {Means.LIMIT, Means.DEVICE}
 
 
 def endure(voice: Voice, engine: Engine, folder: Path, plan: Plan, fault: Fault) -> None:
-    """Do what `plan` says under `fault`, then, on a new handle and without it, once more; the body of a child."""
+    """Carry out `plan` under `fault`, then once more without it on a new handle; the body of a child process."""
     relieve: Callable[[], None] = lambda: None  # noqa: E731 - what there is to do before a fault is armed
 
     def say(line: str) -> None:
@@ -93,7 +93,7 @@ def endure(voice: Voice, engine: Engine, folder: Path, plan: Plan, fault: Fault)
 
 
 def _arm(fault: Fault, folder: Path) -> Callable[[], None]:
-    """Put what this process does to itself into force; return what ends it."""
+    """Activate a fault that this process causes itself, and return the function that ends it."""
     match fault.means:
         case Means.SYSCALL:
             return lambda: None
@@ -101,7 +101,7 @@ def _arm(fault: Fault, folder: Path) -> Callable[[], None]:
             return _break_syncs(fault)
         case Means.LIMIT:
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (fault.amount, hard))  # Python ignores the signal: writes fail
+            resource.setrlimit(resource.RLIMIT_FSIZE, (fault.amount, hard))  # Python ignores the signal, so writes fail
             return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         case Means.DEVICE:
             ballast = folder / _BALLAST
@@ -140,7 +140,7 @@ def _fill(ballast: Path, *, leave: int) -> None:
 
 
 class Injection:
-    """strace at the side of one process, until it is stopped."""
+    """strace attached to one process until it is stopped."""
 
     def __init__(self, pid: int, fault: Fault, /) -> None:
         handle, name = tempfile.mkstemp(prefix="elytron-strace-")
@@ -158,20 +158,20 @@ class Injection:
             time.sleep(0.001)
 
     def struck(self) -> list[str]:
-        """Return what the calls that were made to fail so far were about: paths, where strace knows them."""
+        """Return the targets of the calls that failed so far: paths, where strace knows them."""
         lines = self._log.read_text(errors="replace").splitlines()
         return ["".join(_PATH.findall(line)[:1]) for line in lines if "(INJECTED)" in line]
 
     def stop(self) -> None:
-        """Let the process go on alone."""
+        """Detach from the process."""
         self._strace.terminate()
         self._strace.wait()
 
     def forget(self) -> None:
-        """Remove the record of what was made to fail."""
+        """Remove the log of failed calls."""
         self._log.unlink()
 
 
 def has_strace() -> bool:
-    """Tell whether system calls can be made to fail here."""
+    """Return whether system calls can be made to fail here."""
     return shutil.which("strace") is not None

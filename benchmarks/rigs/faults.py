@@ -1,19 +1,19 @@
-"""Let writes, syncs and renames fail at every place they are made, and let devices be full: no answer may be false.
+"""Make writes, syncs and renames fail at every place where they occur, and fill devices: no answer may be false.
 
     python -m benchmarks.rigs.faults [--engine file sqlite rollback sealed all] [--seed S] [--every N]
 
-A child does one piece of work: it opens a store, writes, forgets, erases, recalls and closes it. Each sweep repeats it
-with the fault one call (or some bytes) later, until the work is done before the fault comes; then the same process
-goes on without the fault on a new handle. Asserted of every run:
+A child does one piece of work: it opens a store, writes, forgets, erases, recalls and closes it. Each sweep repeats
+this with the fault one call (or some bytes) later, until the work finishes before the fault occurs. Then the same
+process continues without the fault on a new handle. Asserted of every run:
 
-- what was acknowledged is there, nothing is half there, the store is sound;
-- the sync of a file, and with the file engine of a folder, that fails is told to the caller;
-- refusals are StoreFull, StoreFailed or StoreUnavailable, and what StoreFull refused is not there;
-- behind StoreFailed that handle acknowledges nothing; behind StoreFull it does as soon as there is room;
+- what was acknowledged is present, nothing is partial, and the store is sound;
+- a failed sync of a file, and with the file engine of a folder, is reported to the caller;
+- refusals are StoreFull, StoreFailed or StoreUnavailable, and what StoreFull refused is absent;
+- after StoreFailed, that handle acknowledges nothing; after StoreFull, it does as soon as there is room;
 - a new handle works.
 
-System calls are made to fail by strace; where it is not installed, Python's own sync calls are, for the file engine.
-Devices are filled where this process may mount. `--every N` takes every N-th place only. Exits 1 where a claim fails.
+System calls are made to fail by strace. Where it is not installed, Python's own sync calls are, for the file engine.
+Devices are filled where this process may mount. `--every N` tests only every N-th place. Exits 1 if a claim fails.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ _SYNCS = "fsync,fdatasync"
 _RENAMES = "rename,renameat,renameat2"
 _STUCK_S = 120.0
 _PLACES = 2_000
-"""A sweep that is not through by then is wrong itself."""
+"""A sweep that has not finished by then is itself faulty."""
 _MISSES = 2
-"""Calls fall to threads as it happens, so a place may be missed once and not be the end."""
+"""Calls are distributed over threads by chance, so a single missed place need not be the end."""
 _DEVICE = "4m"
 
 
@@ -85,7 +85,7 @@ SWEEPS = (
 
 @dataclass(slots=True)
 class Outcome:
-    """What one sweep came to."""
+    """The results of one sweep."""
 
     places: int = 0
     refused: int = 0
@@ -111,7 +111,7 @@ def run(engine: Engine, sweep: Sweep, folder: Path, /, *, every: int, chance: ra
 
 @contextmanager
 def _home(folder: Path, fault: Fault) -> Generator[Path]:
-    """Give a new folder, on a small device of its own where the fault is to fill it."""
+    """Yield a new folder, on its own small device if the fault fills it."""
     home = Path(tempfile.mkdtemp(dir=folder))
     if fault.means is not Means.DEVICE:
         yield home
@@ -125,7 +125,7 @@ def _home(folder: Path, fault: Fault) -> Generator[Path]:
 
 
 def _try(engine: Engine, home: Path, fault: Fault, outcome: Outcome, chance: random.Random) -> bool:
-    """Do the work once and judge it; return whether the fault struck."""
+    """Do the work once and check it. Return whether the fault occurred."""
     plan = Plan(name="f", seed=1, spaces=("alpha",), conversations=1, tasks=1, script=_WORK)
     child = Child(endure, engine, home, plan, fault)
     child.listen(_STUCK_S, until=READY)
@@ -156,7 +156,7 @@ def _try(engine: Engine, home: Path, fault: Fault, outcome: Outcome, chance: ran
     outcome.acknowledged += book.acknowledged
     outcome.refused += len(refused)
     found = Findings(wrong=list(false_answers(fault, before, after)))
-    # SQLite syncs the folder of a new journal file and does not ask how that went; the file engine does ask.
+    # SQLite syncs the folder of a new journal file without checking the result; the file engine does check.
     must_tell = [path for path in untold if engine is Engine.FILE or not Path(path).is_dir()]
     if fault.calls == _SYNCS and must_tell and not refused:
         found.wrong.append("a sync failed and nobody was told")
@@ -169,7 +169,7 @@ def _try(engine: Engine, home: Path, fault: Fault, outcome: Outcome, chance: ran
 
 
 def false_answers(fault: Fault, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """Yield what the answers themselves show to be broken promises."""
+    """Yield broken promises that the answers themselves show."""
     has_failed = False
     for line in before:
         kind, verb, token, *rest = line.split(" ")
@@ -195,7 +195,7 @@ async def _look(engine: Engine, home: Path, book: Book, chance: random.Random) -
 
 
 def why_not(engine: Engine, sweep: Sweep, /, *, may_mount: bool) -> str | None:
-    """Return why `sweep` is not run on `engine` here, None where it is."""
+    """Return why `sweep` does not run on `engine` here, or None if it does."""
     match sweep.means:
         case Means.SYSCALL:
             return None if has_strace() else "strace is not installed"
@@ -208,7 +208,7 @@ def why_not(engine: Engine, sweep: Sweep, /, *, may_mount: bool) -> str | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = tables.arguments("let the system fail a store at every place; no answer may be false")
     parser.add_argument("--every", type=int, default=1, help="take every N-th place only")
     options = parser.parse_args(argv)

@@ -1,8 +1,9 @@
-"""Several callers upload, add and delete at a server that dies again and again; what it answered must hold.
+"""Several callers upload, add and delete on a server that dies repeatedly; its answers must hold.
 
-One store lives through all deaths. Each server of it is killed at one of its writes, or while bodies are on their way.
-The next one is asked: what was answered is there, once and whole, what was deleted is not, what was not answered is
-there or not, and the counts say what there is. In the end everything is deleted, and the disk has to be free again.
+One store outlives all servers. Each of its servers is killed at one of its writes, or while request bodies are being
+sent. The next one is then checked: acknowledged uploads are present, once and complete; acknowledged deletions are
+absent; unacknowledged ones may be either; and the counts match. In the end everything is deleted, and the disk space
+must be free again.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ _WORDS = ("harbour", "ferry", "boiler", "ladder", "garden", "winter", "invoice",
 
 @dataclass(slots=True)
 class Known:
-    """What the servers have answered. What was asked and never answered may be either way."""
+    """What the servers have acknowledged. Requests that were never answered may have taken effect or not."""
 
     there: dict[str, str] = field(default_factory=dict[str, str])
     """The resource of each text."""
@@ -51,7 +52,7 @@ class Known:
             return self.number
 
     def take(self, chance: random.Random) -> tuple[str, str] | None:
-        """Take a text that is there, with its resource, from everybody else; until it is answered it is unsure."""
+        """Take a present text and its resource away from all other callers. Until it is answered, it is unsure."""
         with self._lock:
             if not self.there:
                 return None
@@ -61,7 +62,7 @@ class Known:
 
 
 def hammered(folder: Path, outcome: Outcome, /, *, minutes: float) -> None:
-    """Kill servers of one store under load, and look at what is left of each, until the time is over."""
+    """Kill servers of one store under load and check what remains after each, until the time is over."""
     chance, known = random.Random(7), Known()
     until = time.monotonic() + minutes * 60
     while time.monotonic() < until and not outcome.wrong:
@@ -127,7 +128,7 @@ def _add(server: Server, known: Known, _chance: random.Random, each: int) -> Non
 
 
 def _half(server: Server, _known: Known, _chance: random.Random, _each: int) -> None:
-    """Send half of a form and hang up."""
+    """Send half of a form and disconnect."""
     at = urlsplit(str(server.http.base_url))
     head = b"POST /resources HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
     part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="h.txt"\r\n\r\n' + b"h" * 600_000
@@ -139,7 +140,7 @@ def _half(server: Server, _known: Known, _chance: random.Random, _each: int) -> 
 
 
 def _look(folder: Path, known: Known, outcome: Outcome) -> None:
-    """Ask a sound server of the store what it has."""
+    """Ask a healthy server of the store what it has."""
     server = Server(folder)
     listed = {one["resource_id"]: one for one in server.resources()}
     for text, resource_id in known.there.items():
@@ -157,7 +158,7 @@ def _look(folder: Path, known: Known, outcome: Outcome) -> None:
         outcome.wrong.append(f"counted {held['resources']} resources of {held['resource_bytes']} bytes: {sizes}")
     if held["messages"] < len(known.said):
         outcome.wrong.append(f"counted {held['messages']} of {len(known.said)} messages")
-    # What nobody knows is brought to an end: sent again, it must stand once.
+    # Settle what is unknown: sent again, it must be present exactly once.
     for text in sorted(known.unsure):
         _send(server, known, text)
     if len(server.resources()) != len(known.there):
@@ -180,7 +181,7 @@ async def _sound(folder: Path, outcome: Outcome) -> None:
 
 
 def _cleared(folder: Path, known: Known, outcome: Outcome) -> None:
-    """Delete everything; nothing of it may be left on the disk."""
+    """Delete everything. Nothing of it may remain on the disk."""
     server = Server(folder)
     for one in server.resources():
         server.http.request("DELETE", f"/resources/{one['resource_id']}", json=server.me)

@@ -1,4 +1,4 @@
-"""Disks whose power can be cut: ext4 in an image file in memory, mounted for this process alone."""
+"""Disks whose power can be cut: ext4 in an image file in memory, mounted only for this process."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ _GUARD = "ELYTRON_RIG_MOUNTS"
 
 
 def why_not() -> str | None:
-    """Return why no disk can be made here, None where one can."""
+    """Return why no disk can be created here, or None if one can."""
     if sys.platform != "linux":
         return "mounting an image needs Linux"
     if os.geteuid() != 0:
@@ -26,7 +26,7 @@ def why_not() -> str | None:
 
 
 def enter_own_mounts() -> None:
-    """Start this program again where its mounts are its own and end with it; the second time, go on."""
+    """Restart this program in its own mount namespace, which ends with it; on the second call, do nothing."""
     if os.environ.get(_GUARD) is None:
         os.environ[_GUARD] = "1"
         again = [sys.executable, *sys.orig_argv[1:]]
@@ -34,7 +34,7 @@ def enter_own_mounts() -> None:
 
 
 class Disks:
-    """Makes disks in `folder`, which this class fills with a file system in memory."""
+    """Create disks in `folder`, on which this class mounts a file system in memory."""
 
     def __init__(self, folder: Path, /) -> None:
         self._folder = folder
@@ -45,7 +45,7 @@ class Disks:
         _call("mkfs.ext4", "-q", "-F", str(self._blank))
 
     def new(self) -> "Disk":
-        """Return an empty disk, mounted."""
+        """Return an empty mounted disk."""
         return Disk(self._folder, self._blank)
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Disks:
 
 
 class Disk:
-    """One image, mounted. What was not synced is nowhere but in the memory of the system that will lose it."""
+    """One mounted image. Unsynced data exists only in the system's memory, which will be lost."""
 
     _made = 0
 
@@ -64,7 +64,7 @@ class Disk:
         self.place = folder / f"mounted{Disk._made}"
         self.place.mkdir()
         _copy(image, self._image)
-        # The file system's own timer would write back on its own; 300 s is beyond every run of this rig.
+        # The file system's timer would write data back on its own; 300 s is longer than any run of this rig.
         try:
             _call("mount", "-o", "loop,commit=300", str(self._image), str(self.place))
         except BaseException:
@@ -72,7 +72,7 @@ class Disk:
             raise
 
     def after_power_cut(self) -> "Disk":
-        """Return the disk as it would be found had the power been cut now, mounted; the system's memory is lost."""
+        """Return the mounted disk as it would be after a power cut now, without the data in the system's memory."""
         return Disk(self._folder, self._image)
 
     def close(self) -> None:

@@ -1,11 +1,12 @@
-"""Kill a writer at a random instant, open its store again, and miss nothing it was told.
+"""Kill a writer at a random moment, reopen its store, and check that no acknowledged item is lost.
 
     python -m benchmarks.rigs.kill [--engine file sqlite rollback sealed all] [--kills N] [--seed S] [--short]
                                    [--folder PATH]
 
-One store is kept across kills until it has grown. Most kills come 1 to 60 ms after traffic began, some while the store
-is being opened, and some follow each other without a look in between. Stores lie in memory where the system has a
-folder there: a killed process cannot tell, and gets further before it dies. Exits 1 where anything is lost or wrong.
+One store is used across many kills until it has grown. Most kills come 1 to 60 ms after traffic began, some while the
+store is being opened, and some follow each other without a check in between. Stores are in memory where the system has
+a folder for this: it makes no difference to a killed process, which gets further before it dies. Exits 1 if anything is
+lost or wrong.
 """
 
 import asyncio
@@ -26,14 +27,14 @@ from benchmarks.rigs.traffic import Plan
 from benchmarks.rigs.verify import Findings, verify
 
 _STORE_ITEMS = 2_000
-"""A store that holds more is given up for a new one, so that looking at all of it stays cheap."""
+"""A store with more items is replaced by a new one, so that checking all of it stays cheap."""
 _OPENING_S = 60.0
 _SHORT_KILLS = 100
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What one engine's kills came to."""
+    """The results of one engine's kills."""
 
     kills: int = 0
     stores: int = 0
@@ -44,7 +45,7 @@ class Outcome:
 
 
 def run(engine: Engine, folder: Path, /, *, kills: int, chance: random.Random) -> Outcome:
-    """Kill `kills` children that use the store of `engine`, and look at it after most of them."""
+    """Kill `kills` children that use the store of `engine`, and check it after most of them."""
     outcome = Outcome()
     book = Book()
     home = _fresh(folder, outcome)
@@ -100,7 +101,7 @@ async def _look(engine: Engine, home: Path, book: Book, chance: random.Random, o
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = tables.arguments("kill a writer at random instants; nothing acknowledged may be lost")
     parser.add_argument("--kills", type=int, default=1_000, help="per engine")
     parser.add_argument("--folder", type=Path, default=tables.memory_folder(), help="where stores lie")

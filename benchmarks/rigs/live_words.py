@@ -1,4 +1,4 @@
-"""All words and bytes that an object of ours can still reach."""
+"""Collect all text and bytes that an object of the product can still reach."""
 
 import gc
 from array import array
@@ -18,7 +18,7 @@ def live_bytes(root: object, /) -> Iterator[bytes]:
     stack = [root]
     while stack:
         each = stack.pop()
-        # The objects are kept, so that no other one gets the number of one that is gone.
+        # The objects are kept alive, so that their ids are not reused.
         if id(each) in seen:
             continue
         seen[id(each)] = each

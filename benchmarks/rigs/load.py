@@ -1,12 +1,12 @@
-"""Ask a server for far more than it can do, over thousands of connections, some of which never read their answers.
+"""Send a server far more than it can handle, over thousands of connections, some of which never read their responses.
 
     python -m benchmarks.rigs.load [--seconds N] [--short]
 
-First 16 connections ask without a pause, then 500, then five times as many, and up to twenty times where the machine is
-quick enough to answer those, while 64 more take what they asked for one byte at a time or not at all: large recalls
-sent behind each other, event streams. Nobody heeds `Retry-After`. Whatever is not answered must be shed (429 or 503)
-and told when to come again, memory must stay under 512 MiB, and within ten seconds behind the end a call must be
-answered within one. Exits 1 where any of that is not so.
+First 16 connections send requests without a pause, then 500, then five times as many, and up to twenty times if the
+machine is fast enough to answer those. Meanwhile 64 more read their responses one byte at a time or not at all: large
+pipelined recalls, and event streams. Nobody respects `Retry-After`. Requests that are not answered must be shed (429 or
+503) with a time to retry, memory must stay below 512 MiB, and within ten seconds after the end a call must be answered
+within one second. Exits 1 if any of this fails.
 """
 
 import argparse
@@ -33,20 +33,20 @@ TURNS = 1_000
 _LOOK_S = 0.1
 _PIPELINED = 5
 CALL = request("/v1/project", b'{"query": "where is box 41?", "max_chars": 1000}')
-"""A call that costs the server more than the one who asks."""
+"""A call that costs the server more than its caller."""
 _LARGE = request("/v1/recall", b'{"query": "where is box 41?", "limit": 200}')
 _EVENTS = b"GET /v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @dataclass(slots=True)
 class Memory:
-    """The most memory that a process had, looked at ten times a second."""
+    """The peak memory of a process, sampled ten times a second."""
 
     pid: int
     most_mib: float = 0.0
 
     async def watch(self) -> None:
-        """Look until it is cancelled."""
+        """Sample until cancelled."""
         while True:
             self.most_mib = max(self.most_mib, resident_mib(self.pid))
             await asyncio.sleep(_LOOK_S)
@@ -54,7 +54,7 @@ class Memory:
 
 @asynccontextmanager
 async def slow_readers(port: int) -> AsyncGenerator[None]:
-    """Hold connections that asked for much: every other reads a byte now and then, the rest nothing."""
+    """Hold connections that requested much: every other one reads a byte now and then, the rest nothing."""
     loop = asyncio.get_running_loop()
     held: list[socket.socket] = []
 
@@ -85,7 +85,7 @@ async def slow_readers(port: int) -> AsyncGenerator[None]:
 
 
 async def recovered(port: int) -> float | None:
-    """Return after how many seconds a call is answered within a second again, None: not in time."""
+    """Return the seconds until a call is answered within a second again, or None if that takes too long."""
     began = time.perf_counter()
     while time.perf_counter() - began < RECOVERY_S:
         asked = time.perf_counter()
@@ -102,17 +102,18 @@ async def recovered(port: int) -> float | None:
 
 
 def open_files() -> int:
-    """Let this process and its server open as many files as the system lets them, and return how many those are."""
+    """Raise the limit of open files for this process and its server to the maximum, and return it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
 
 
 async def run(folder: Path, /, *, seconds: float) -> list[str]:
-    """Return what was not as it should be; what was measured is printed."""
+    """Return the problems, and print the measurements."""
     wrong: list[str] = []
     files = open_files()
-    # As from a proxy: one client's address may open 256 connections before their first calls, and this one opens more.
+    # Behind a trusted proxy, because one client address may open only 256 connections before their first calls, and
+    # this rig opens more.
     async with elytron_server(folder, "--development", "--trusted-proxy", "127.0.0.1") as (port, pid):
         await fill(port, TURNS)
         memory = Memory(pid)
@@ -144,7 +145,7 @@ async def run(folder: Path, /, *, seconds: float) -> list[str]:
 
 
 def told(connections: int, seconds: float, seen: Load, wrong: list[str], /) -> None:
-    """Print what came back, and add what should not have."""
+    """Print the responses, and add unexpected ones to `wrong`."""
     print(f"{connections:5} connections: {seen.rate(seconds):5.0f} calls/s,", end=" ")
     print(f"p99 {seen.percentile(0.99):6.0f} ms, statuses {dict(seen.statuses)}, broken {seen.broken}")
     if seen.broken or set(seen.statuses) - {200, 429, 503}:
@@ -160,7 +161,7 @@ def _runner() -> asyncio.Runner:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=None, help="of each part; the last takes three times as long")
     parser.add_argument("--short", action="store_true", help="3 seconds")

@@ -1,10 +1,10 @@
-"""Clients of other projects through the memory proxy, set up by the words of `docs/how-to/model-proxy.md`.
+"""Run clients of other projects through the memory proxy, configured as `docs/how-to/model-proxy.md` says.
 
     python -m benchmarks.rigs.model_clients [--only vercel langchain]
 
-The Vercel AI SDK (where npm is) and LangChain are installed into a folder that is removed. Each is set up as the table
-of the page says, tells a model server of ours one thing, and asks for it in a conversation of its own. The client must
-read the server's words, and the server must be shown what was told before. Exits 1 where one of them is not so.
+The Vercel AI SDK (where npm is available) and LangChain are installed into a temporary folder. Each is configured as in
+the table of that page, tells a local model server one thing, and asks for it in another conversation. The client must
+receive the server's answer, and the server must be shown what was said before. Exits 1 otherwise.
 """
 
 import argparse
@@ -46,14 +46,14 @@ for said in {said}:
 
 
 def setup_of(client: str, url: str) -> str:
-    """Return what the page's table says to write for a client, with the proxy's own address."""
+    """Return the configuration in the page's table for a client, with the proxy's actual address."""
     found = re.search(rf"^\| {re.escape(client)} \| `([^`]+)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None, f"the page has no row of {client}"
     return found[1].replace(URL, url)
 
 
 async def _run(*command: str, folder: Path) -> str:
-    """Return what a command printed. Raises AssertionError with the end of it where it failed."""
+    """Return the output of a command. Raises AssertionError with the end of the output if it failed."""
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -64,7 +64,7 @@ async def _run(*command: str, folder: Path) -> str:
 
 
 async def _is_remembered(proxied: Proxied, read: str) -> bool:
-    """Tell whether the client read the server's words, and the server was shown what it was told before."""
+    """Return whether the client received the server's answer, and the server was shown what was said before."""
     await proxied.app.idle()
     words = [json.loads(line) for line in read.splitlines() if line.startswith('"')]
     last = proxied.upstream.asked[-1].raw.decode()
@@ -72,7 +72,7 @@ async def _is_remembered(proxied: Proxied, read: str) -> bool:
 
 
 async def vercel(folder: Path, dialect: str) -> bool:
-    """Run the Vercel AI SDK over one dialect."""
+    """Run the Vercel AI SDK with one dialect."""
     if not (folder / "node_modules").is_dir():
         (folder / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
         flags = ("--silent", "--no-audit", "--no-fund", "--ignore-scripts")
@@ -87,7 +87,7 @@ async def vercel(folder: Path, dialect: str) -> bool:
 
 
 async def langchain(folder: Path, dialect: str) -> bool:
-    """Run LangChain's client of OpenAI."""
+    """Run LangChain's OpenAI client."""
     async with proxying(recorded(dialect)) as proxied:
         script = _LANGCHAIN.format(setup=setup_of("LangChain", proxied.url), said=json.dumps([TOLD, ASKED]))
         (folder / "call.py").write_text(script, encoding="utf-8")
@@ -119,7 +119,7 @@ async def _all(names: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=sorted(RUNS), default=sorted(RUNS), metavar="CLIENT")
     options = parser.parse_args(argv)

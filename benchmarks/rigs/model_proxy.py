@@ -1,11 +1,10 @@
-"""Kill `elytron proxy` while it answers: with `--durable` no turn whose end a client saw is missing, none is twice.
+"""Kill `elytron proxy` while it answers: with `--durable`, no turn whose end a client saw may be missing or doubled.
 
     python -m benchmarks.rigs.model_proxy [--kills N] [--seed S] [--short]
 
-A model server of ours streams answers through a proxy over SQLite to several clients, each in a conversation of its
-own. The proxy is killed (SIGKILL) a random moment later and started again on the same file. Half of the kills are of a
-proxy without `--durable`, whose losses are printed and allowed. Exits 1 where a durable answer was lost, or any turn is
-there twice.
+A local model server streams answers through a proxy on SQLite to several clients, each in its own conversation. The
+proxy is killed (SIGKILL) at a random moment and restarted on the same file. Half of the kills hit a proxy without
+`--durable`, whose losses are printed and permitted. Exits 1 if a durable answer was lost, or any turn is doubled.
 """
 
 import argparse
@@ -34,14 +33,14 @@ _END = b"data: [DONE]"
 
 @dataclass(slots=True)
 class Answers:
-    """What clients said, and which of it they saw answered to the end."""
+    """What clients said, and which answers they received completely."""
 
     ended: set[str] = field(default_factory=set[str])
     begun: int = 0
 
 
 async def answer_chat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer a chat completion in pieces: the model server."""
+    """Answer a chat completion in pieces, as the model server."""
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         at = head.index(b"content-length:") + 15
@@ -65,7 +64,7 @@ async def answer_chat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def start_proxy(store: Path, upstream: str, *options: str) -> tuple[asyncio.subprocess.Process, int]:
-    """Start a proxy over `store` and return it with its port, once it listens."""
+    """Start a proxy on `store`, and return it with its port once it listens."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _RUN, "proxy", "--port", "0", "--json", "--log-level", "error", "--upstream", upstream,
         "--store", str(store), "--space", "rig", *options, stdout=asyncio.subprocess.PIPE,
@@ -80,7 +79,7 @@ async def start_proxy(store: Path, upstream: str, *options: str) -> tuple[asynci
 
 
 async def converse(port: int, answers: Answers, name: str) -> None:
-    """Say one thing after the other, until the proxy is gone."""
+    """Send one message after the other until the proxy is gone."""
     number = 0
     while True:
         text = f"note {name}-{number} "
@@ -98,7 +97,7 @@ async def converse(port: int, answers: Answers, name: str) -> None:
             seen = b""
             while chunk := await reader.read(65_536):
                 seen += chunk
-                # A program acts on the end when it sees it, not when the connection closes.
+                # A program acts on the end marker when it sees it, not when the connection closes.
                 if _END in seen:
                     answers.ended.add(text.strip())
                     break
@@ -110,7 +109,7 @@ async def converse(port: int, answers: Answers, name: str) -> None:
 
 
 async def stored_texts(store: Path) -> Counter[str]:
-    """Return how often each message stands in the store."""
+    """Return how often each message is in the store."""
     texts: Counter[str] = Counter()
     async with elytron.open(store, space="rig") as memory:
         cursor: str | None = None
@@ -123,7 +122,7 @@ async def stored_texts(store: Path) -> Counter[str]:
 
 
 async def run_kills(folder: Path, /, *, kills: int, is_durable: bool, chance: random.Random) -> dict[str, str]:
-    """Kill a proxy `kills` times; return what was missing behind it."""
+    """Kill a proxy `kills` times, and return the losses."""
     model = await asyncio.start_server(answer_chat, "127.0.0.1", 0)
     upstream = f"http://127.0.0.1:{model.sockets[0].getsockname()[1]}"
     store, answers = folder / f"durable-{is_durable}.db", Answers()
@@ -150,7 +149,7 @@ async def run_kills(folder: Path, /, *, kills: int, is_durable: bool, chance: ra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=_KILLS)
     parser.add_argument("--seed", type=int, default=None, help="repeat the choices of an earlier run")

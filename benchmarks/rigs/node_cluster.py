@@ -1,4 +1,4 @@
-"""Nodes over one Postgres server that can be killed, paused, cut off and started again."""
+"""Nodes on one Postgres server that can be killed, paused, disconnected and restarted."""
 
 import asyncio
 import contextlib
@@ -29,9 +29,9 @@ from elytron_core.scope import Scope
 
 SPACES = ("alpha", "beta", "gamma")
 TALLY = "tally"
-"""Kind of the jobs: each adds one turn, whose host id is the job's payload."""
+"""Kind of the jobs. Each adds one turn, whose host id is the job's payload."""
 WAIT_S = 2.0
-"""Time that a client waits for an answer before it asks another node."""
+"""Time that a client waits for a response before it tries another node."""
 _SERVE = "from elytron_cli.main import run_command_line; run_command_line()"
 _WORK = "import sys; from benchmarks.rigs.node_cluster import work; work(sys.argv[1])"
 _AGAIN_S = 0.2
@@ -40,7 +40,7 @@ _START_TRIES = 100
 
 @dataclass(slots=True)
 class Node:
-    """A server or a worker as a process; `port` is a server's."""
+    """A server or worker process. `port` is set for servers."""
 
     process: asyncio.subprocess.Process
     port: int = 0
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(slots=True)
 class DatabaseServer:
-    """The Postgres server of a rig: it may be killed whole, and comes back with its data."""
+    """The Postgres server of a rig, which may be killed as a whole and restarts with its data."""
 
     folder: Path
     programs: Path
@@ -57,7 +57,7 @@ class DatabaseServer:
 
     @classmethod
     def begin(cls, folder: Path, programs: Path, /) -> "DatabaseServer":
-        """Make a cluster in `folder` and start its server."""
+        """Create a cluster in `folder` and start its server."""
         process, port = start_server(folder, programs)
         return cls(folder, programs, process, port)
 
@@ -76,11 +76,11 @@ class DatabaseServer:
         self.process.wait()
 
     def restart(self) -> None:
-        """Start the server again over its data."""
+        """Restart the server with its data."""
         for _ in range(_START_TRIES):
             try:
                 self.process, self.port = start_server(self.folder, self.programs)
-            except RuntimeError:  # what was killed still holds its memory
+            except RuntimeError:  # the killed server still holds its memory
                 time.sleep(_AGAIN_S)
             else:
                 return
@@ -88,7 +88,7 @@ class DatabaseServer:
 
 
 def _read_words(stat: Path) -> list[str]:
-    """Return the fields of a process behind its name; none if it is gone."""
+    """Return the fields of a process after its name, or None if it has ended."""
     with contextlib.suppress(OSError):
         return stat.read_text().rpartition(")")[2].split()
     return []
@@ -96,7 +96,7 @@ def _read_words(stat: Path) -> list[str]:
 
 @dataclass(slots=True)
 class NodeCluster:
-    """Servers and workers over one database, reached through a proxy that can cut."""
+    """Servers and workers with one database, reached through a proxy that can cut connections."""
 
     database: DatabaseServer
     proxy: CuttingProxy
@@ -105,15 +105,15 @@ class NodeCluster:
     nodes: list[Node] = field(default_factory=list[Node])
     workers: list[Node] = field(default_factory=list[Node])
     starting: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """Replacements under way of what was killed."""
+    """Running replacements of killed processes."""
 
     @property
     def running(self) -> list[Node]:
-        """Return the servers that were not killed, some of which may be paused."""
+        """Return the servers that were not killed. Some may be paused."""
         return [node for node in self.nodes if node.process.returncode is None]
 
     async def start_node(self) -> Node:
-        """Start a server and return it once it listens; it is tried again while the database is away."""
+        """Start a server and return it once it listens. It is retried while the database is away."""
         while True:
             with (self.folder / "errors").open("ab") as errors:
                 process = await asyncio.create_subprocess_exec(
@@ -130,7 +130,7 @@ class NodeCluster:
             await process.wait()
 
     async def start_worker(self) -> Node:
-        """Start a process that does jobs."""
+        """Start a process that runs jobs."""
         with (self.folder / "errors").open("ab") as errors:
             return Node(
                 await asyncio.create_subprocess_exec(
@@ -141,7 +141,7 @@ class NodeCluster:
     async def call(
         self, node: Node, operation: str, body: object, /, *, key: str = "", wait_s: float = WAIT_S
     ) -> tuple[int, dict[str, Any]] | None:
-        """Ask a node on a connection of its own; None if no answer came in time."""
+        """Call a node on a new connection, and return None if no response arrives in time."""
         try:
             async with asyncio.timeout(wait_s):
                 reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
@@ -152,7 +152,7 @@ class NodeCluster:
         return status, json.loads(told)
 
     async def replace(self, group: list[Node], place: int, start: Callable[[], Awaitable[Node]]) -> None:
-        """Kill one of `group`; a new one takes its place as soon as it has started."""
+        """Kill one of `group`. A new one takes its place as soon as it has started."""
         group[place].process.kill()
         await group[place].process.wait()
 
@@ -166,7 +166,7 @@ class NodeCluster:
 
 @asynccontextmanager
 async def opened_cluster(folder: Path, programs: Path, /, *, nodes: int, workers: int) -> AsyncGenerator[NodeCluster]:
-    """Start a Postgres server with an empty store, servers and workers over it; end them all."""
+    """Start a Postgres server with an empty store, and servers and workers for it; stop all of them at the end."""
     async with AsyncExitStack() as stack:
         database = await asyncio.to_thread(DatabaseServer.begin, folder, programs)
         stack.callback(database.kill)
@@ -194,7 +194,7 @@ DISTURBANCES = (
 async def run_disturbance(
     cluster: NodeCluster, kind: str, chance: random.Random, counts: dict[str, int], /
 ) -> float | None:
-    """Do one thing to the cluster; return how long the others took to serve after a node was killed."""
+    """Disturb the cluster in one way. Return how long the others took to serve after a node was killed."""
     running = cluster.running
     node = chance.choice(running)
     if kind == "kill" and len(running) == 1:
@@ -225,7 +225,7 @@ async def run_disturbance(
 
 
 async def _until_served(cluster: NodeCluster, /, *, others: list[Node]) -> float:
-    """Return how long it takes until a write of each space is answered by one of `others`."""
+    """Return how long it takes until one of `others` has answered a write in each space."""
     began = time.monotonic()
     for space in SPACES:
         for node in others * 1_000:
@@ -245,7 +245,7 @@ async def _pause(node: Node, seconds: float) -> None:
 
 
 def work(url: str) -> None:
-    """Do the jobs of the store at `url` until this process is ended: the body of a worker."""
+    """Run the jobs of the store at `url` until this process is ended; the body of a worker."""
 
     async def use() -> None:
         async with elytron.open(url, space=None) as memory:

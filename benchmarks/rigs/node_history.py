@@ -1,8 +1,8 @@
-"""Histories of single documents: what several clients asked of one record, and whether one record can have answered.
+"""Histories of single documents: what several clients requested of one record, and whether a single record fits.
 
 Each put names the version that it replaces, so versions order all puts. A history is linearizable if every version has
-one value, which was put in place of the one before, and no call that began after another had ended saw or made an
-earlier version.
+one value, which replaced the previous one, and no call that began after another had ended saw or created an earlier
+version.
 """
 
 from bisect import bisect_right
@@ -13,19 +13,19 @@ from itertools import accumulate, pairwise
 
 
 class CallKind(StrEnum):
-    """Kind of a call, and of what is known of it."""
+    """Kind of a call, and what is known about it."""
 
     READ = "read"
     PUT = "put"
     REFUSED = "refused"
-    """A put that was refused: its value was never there."""
+    """A put that was refused: its value never existed."""
     UNKNOWN = "unknown"
-    """A put without an answer: its value may be there."""
+    """A put without a response: its value may exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCall:
-    """One call, its times, and the version and value that it found or made."""
+    """One call, its times, and the version and value that it found or created."""
 
     kind: CallKind
     began: float
@@ -35,7 +35,7 @@ class RecordCall:
 
 
 def find_anomalies(calls: Sequence[RecordCall], /) -> Iterator[str]:
-    """Yield what in the calls of one record no single record can have answered."""
+    """Yield what no single record can have answered to these calls."""
     yield from _odd_values(calls)
     known = [call for call in calls if call.kind in {CallKind.READ, CallKind.PUT}]
     by_end = sorted(known, key=lambda call: call.ended)
@@ -45,7 +45,7 @@ def find_anomalies(calls: Sequence[RecordCall], /) -> Iterator[str]:
         before = bisect_right(ends, call.began)
         if not before:
             continue
-        # A put that ended made its version; another put behind it makes a later one.
+        # A finished put created its version, so a later put creates a later version.
         least = highest[before - 1] + (call.kind is CallKind.PUT)
         if call.version < least:
             yield f"{call.kind} of version {call.version} began after version {highest[before - 1]} was answered"

@@ -1,12 +1,12 @@
-"""Kill, pause and cut off nodes over one Postgres server, and the server too; nothing is lost, doubled or out of order.
+"""Kill, pause and disconnect nodes and their Postgres server: nothing may be lost, doubled or out of order.
 
     python -m benchmarks.rigs.nodes [--nodes 3] [--seconds 120] [--seed S] [--short]
 
-Clients write with idempotency keys and without, each time by another node, read what they wrote by a second one, and
-put records in place of the version that they read. Workers do jobs. Meanwhile nodes and workers are killed or paused,
-connections are cut, also behind a commit and before its answer, and the server is killed whole. Exits 1 if anything
-acknowledged is missing, anything is there twice, a record's history is none of one record, a job was not done once, a
-journal has a gap, or two nodes show something else.
+Clients write with and without idempotency keys, each time through another node, read their writes through a second one,
+and replace records at the version that they read. Workers run jobs. Meanwhile, nodes and workers are killed or paused,
+connections are cut, including between a commit and its response, and the whole database server is killed. Exits 1 if
+anything acknowledged is missing, anything is doubled, a record's history does not fit a single record, a job did not
+run exactly once, a journal has a gap, or two nodes show different content.
 """
 
 import argparse
@@ -47,17 +47,17 @@ _TRIES = 20
 _AGAIN_S = 0.2
 _OPEN_STATES = ["pending", "leased", "retry_waiting", "blocked"]
 _SHED = frozenset({503, 409, 429, 504})
-"""Answers that say that nothing can be told now; what else is not 200 is a failure."""
+"""Responses that postpone a request. Any other response than 200 is a failure."""
 
 
 @dataclass(slots=True)
 class ChaosBook:
-    """What was sent and acknowledged, by its text, and what was found wrong."""
+    """What was sent and acknowledged, by text, and the problems that were found."""
 
     sent: dict[str, str] = field(default_factory=dict[str, str])
     """The space of each text."""
     acknowledged: dict[str, str] = field(default_factory=dict[str, str])
-    """The id of each text whose write was answered."""
+    """The id of each text whose write was acknowledged."""
     calls: defaultdict[str, list[RecordCall]] = field(default_factory=lambda: defaultdict[str, list[RecordCall]](list))
     jobs: list[str] = field(default_factory=list[str])
     disturbances: dict[str, int] = field(default_factory=dict[str, int])
@@ -67,7 +67,7 @@ class ChaosBook:
 
 
 class ChaosClients:
-    """The clients of a cluster, which go on until they are told to stop."""
+    """The clients of a cluster, which run until they are stopped."""
 
     def __init__(self, cluster: NodeCluster, book: ChaosBook, chance: random.Random, /) -> None:
         self._cluster = cluster
@@ -76,7 +76,7 @@ class ChaosClients:
         self.is_stopped = False
 
     async def run_keyed(self, name: str) -> None:
-        """Write text after text, each under a key until it is answered, and read it by another node."""
+        """Write text after text, each under a key until it is acknowledged, and read it through another node."""
         for number in count():
             if self.is_stopped:
                 return
@@ -93,7 +93,7 @@ class ChaosClients:
             await self._read_back(answer[1], text, space, besides=node)
 
     async def run_unkeyed(self, name: str) -> None:
-        """Write text after text, each once: what has no answer may be there or not."""
+        """Write text after text, each once. One without a response may exist or not."""
         for number in count():
             if self.is_stopped:
                 return
@@ -106,7 +106,7 @@ class ChaosClients:
                 self._require_shed("a write", answer)
 
     async def run_record(self, record: str, name: str) -> None:
-        """Read the record and put a value in place of the version that was read, on and on."""
+        """Repeatedly read the record, and replace the version that was read."""
         scope, calls = {"scope": {"space": SPACES[0]}, "namespace": ["rig"], "key": record}, self._book.calls[record]
         for number in count():
             if self.is_stopped:
@@ -131,7 +131,7 @@ class ChaosClients:
             calls.append(RecordCall(kind, began, time.monotonic(), version + 1, value))
 
     async def run_jobs(self) -> None:
-        """Schedule jobs, each again under its name until it is known to be stored."""
+        """Schedule jobs, each repeatedly under its name until it is known to be stored."""
         for number in count():
             if self.is_stopped:
                 return
@@ -149,7 +149,7 @@ class ChaosClients:
             await asyncio.sleep(0.2)
 
     async def _read_back(self, written: dict[str, Any], text: str, space: str, /, *, besides: Node) -> None:
-        """Read a written text by another node, which may answer from no state before it."""
+        """Read a written text through another node, which must not answer from an earlier state."""
         others = [node for node in self._cluster.running if node is not besides]
         if not others:
             return
@@ -179,7 +179,7 @@ def _write_of(text: str, space: str) -> dict[str, object]:
 
 
 async def run(cluster: NodeCluster, /, *, seconds: float, chance: random.Random) -> ChaosBook:
-    """Disturb the cluster under load for some time, let it settle, and look at what is there."""
+    """Disturb the cluster under load for some time, let it settle, and check its content."""
     book = ChaosBook()
     clients = ChaosClients(cluster, book, chance)
     tasks = [
@@ -214,7 +214,7 @@ async def run(cluster: NodeCluster, /, *, seconds: float, chance: random.Random)
 
 
 async def _look_at_space(cluster: NodeCluster, book: ChaosBook, space: str) -> None:
-    """Wait for the jobs of `space`, and compare what each node shows of it with the book and the other nodes."""
+    """Wait for the jobs of `space`, and compare what each node shows with the book and the other nodes."""
     until = time.monotonic() + _SETTLE_S
     while (await _asked(cluster, cluster.nodes[0], space, "list_jobs", states=_OPEN_STATES))["jobs"]:
         if time.monotonic() > until:
@@ -249,7 +249,7 @@ async def _look_at_space(cluster: NodeCluster, book: ChaosBook, space: str) -> N
 
 
 async def _asked(cluster: NodeCluster, node: Node, space: str, operation: str, /, **request: object) -> dict[str, Any]:
-    """Return a report of a node that is not disturbed any more."""
+    """Return a report of a node that is no longer disturbed."""
     answer = None
     for _ in range(_TRIES):
         answer = await cluster.call(node, operation, {"scope": {"space": space}, **request}, wait_s=_SETTLE_S)
@@ -284,16 +284,16 @@ async def _journal_of(node: Node, space: str, /, *, until: int) -> list[dict[str
 
 
 async def run_rig(programs: Path, /, *, nodes: int, seconds: float, seed: int) -> ChaosBook:
-    """Run the rig over a server of its own; return its book."""
+    """Run the rig with its own database server, and return its book."""
     with tempfile.TemporaryDirectory(prefix="elytron-nodes-", dir=tables.memory_folder()) as name:
         folder = Path(name)
-        folder.chmod(0o755)  # the server is another user's
+        folder.chmod(0o755)  # the server runs as another user
         async with opened_cluster(folder, programs, nodes=nodes, workers=2) as cluster:
             return await run(cluster, seconds=seconds, chance=random.Random(seed))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="disturb nodes over one Postgres server; nothing is lost or doubled")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=120.0)

@@ -1,14 +1,15 @@
-"""Cut the power of the disk under a writer, mount what was on it, and miss nothing the writer was told.
+"""Cut the power of a disk during writes, mount what was on it, and check that no acknowledged item is lost.
 
     python -m benchmarks.rigs.power [--engine file sqlite rollback sealed all] [--cuts N] [--seed S]
                                     [--weaken normal off]
 
-A killed process loses nothing that the system still holds, so kills cannot see a missing sync; this rig can. The disk
-is an ext4 image in memory. At the cut the writer is killed and the image copied at once: the copy is what the device
-had. Each cut goes on from the copy of the one before. Where no image can be mounted it says so and exits 0.
+A killed process loses nothing that the system still holds in memory, so kills cannot reveal a missing sync; this rig
+can. The disk is an ext4 image in memory. At a cut, the writer is killed and the image is copied at once: the copy is
+what the device had. Each cut continues from the copy of the previous one. Where no image can be mounted, the rig says
+so and exits 0.
 
-`--weaken off` makes every sync a lie and `--weaken normal` takes SQLite's lesser option: with `off` the rig must report
-losses, or it exits 1, for it cannot see; with `normal` losses are counted, and only what is half there is an error.
+`--weaken off` makes every sync do nothing, and `--weaken normal` uses SQLite's weaker option. With `off`, the rig must
+report losses; otherwise it is blind and exits 1. With `normal`, losses are counted, and only partial items are errors.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ _HELD = {Fate.KEPT, Fate.FORGOTTEN}
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried on which engine."""
+    """A combination of engine and weakness to try."""
 
     engine: Engine
     weakness: Weakness
@@ -46,7 +47,7 @@ class Trial:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one engine's power cuts came to."""
+    """The results of one engine's power cuts."""
 
     cuts: int = 0
     acknowledged: int = 0
@@ -56,7 +57,7 @@ class Outcome:
 
 
 def run(trial: Trial, disks: Disks, /, *, cuts: int) -> Outcome:
-    """Cut the power `cuts` times under a writer."""
+    """Cut the power `cuts` times during writes."""
     outcome = Outcome()
     book, disk = Book(), disks.new()
     try:
@@ -109,7 +110,7 @@ def _look(trial: Trial, disk: Disk, book: Book, outcome: Outcome) -> Findings:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = tables.arguments("cut the power of the disk under a writer; nothing acknowledged may be lost")
     parser.add_argument("--cuts", type=int, default=60, help="per engine")
     parser.add_argument("--weaken", type=Weakness, choices=[Weakness.NORMAL, Weakness.OFF], default=Weakness.NONE)

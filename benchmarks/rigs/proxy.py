@@ -1,11 +1,11 @@
-"""Write through a network that cuts, repeats, delays and trickles; each write must stand exactly once.
+"""Write through a network that cuts, repeats, delays and fragments; each write must take effect exactly once.
 
     python -m benchmarks.rigs.proxy [--writes N] [--seed S] [--short] [--faults PERCENT]
 
-A proxy stands between the Python client and a server over SQLite. It passes most requests on; the others it drops
-before, in or after the request, or in the answer, sends twice at the same time, holds up, or passes on in crumbs. Every
-write has an idempotency key and is called again, under that key, until it is acknowledged. Exits 1 where the store then
-holds another number of turns than writes, or an acknowledgement names a turn that is not there.
+A proxy stands between the Python client and a server on SQLite. It passes most requests on. The others it drops before,
+during or after the request or during the response, sends twice at the same time, delays, or passes on in fragments.
+Every write has an idempotency key and is repeated under that key until it is acknowledged. Exits 1 if the number of
+turns in the store then differs from the number of writes, or an acknowledgement names a turn that does not exist.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Fault(StrEnum):
 
 @dataclass(slots=True)
 class Outcome:
-    """What the writes came to."""
+    """The results of the writes."""
 
     writes: int = 0
     turns: int = 0
@@ -70,21 +70,21 @@ class Outcome:
 
 
 class _Cut(Exception):
-    """The connection is to end here."""
+    """The connection must end here."""
 
 
 class Proxy:
-    """Passes HTTP requests on to a port, and does to some what networks do."""
+    """Forward HTTP requests to a port, and treat some of them as networks do."""
 
     def __init__(self, port: int, /, *, chance: random.Random, percent: int) -> None:
         self._port = port
         self._chance = chance
-        self._fate = random.Random(chance.random())  # its own, so that a seed's faults hang on no order of requests
+        self._fate = random.Random(chance.random())  # so that a seed's faults do not depend on the order of requests
         self._percent = percent
         self.faults: Counter[Fault] = Counter()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass the requests of one connection on, until one end goes or a fault cuts it."""
+        """Forward the requests of one connection until either end closes it or a fault cuts it."""
         upstream: list[asyncio.StreamWriter] = []
         with suppress(_Cut, ConnectionError, asyncio.IncompleteReadError):
             there, out = await self._connect(upstream)
@@ -118,7 +118,7 @@ class Proxy:
                 await out.drain()
                 raise _Cut
             case Fault.TWICE:
-                # Over a connection of its own, so that both are under way together; its answer goes to nobody.
+                # Use a separate connection, so that both requests run concurrently. Its response is discarded.
                 _, other = await self._connect(upstream)
                 other.write(request)
                 out.write(request)
@@ -147,7 +147,7 @@ class Proxy:
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
-    """Return the next request or answer, whole: its head, and the body that the head announces."""
+    """Return the next request or response: its head, and the body that the head announces."""
     head = await reader.readuntil(b"\r\n\r\n")
     size = 0
     for line in head.split(b"\r\n"):
@@ -170,7 +170,7 @@ async def _served(folder: Path) -> AsyncGenerator[int]:
     async with elytron.open(folder / "memory.db", space="rig") as memory:
         app = create_app(memory, authenticator=DevelopmentCallers())
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
-        # Named as TCP, so that asyncio lets answers out at once.
+        # Declared as TCP, so that asyncio sends responses immediately.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -183,7 +183,7 @@ async def _served(folder: Path) -> AsyncGenerator[int]:
 
 
 async def run(folder: Path, /, *, writes: int, chance: random.Random, percent: int) -> Outcome:
-    """Do `writes` writes through the proxy and count what stands."""
+    """Do `writes` writes through the proxy and count the stored turns."""
     outcome = Outcome(writes=writes)
     began = time.perf_counter()
     acknowledged: list[str] = []
@@ -233,7 +233,7 @@ async def _stored(memory: RemoteMemory) -> set[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="write through a network that fails; each write stands exactly once")
     parser.add_argument("--writes", type=int, default=_WRITES)
     parser.add_argument("--faults", type=int, default=40, help="per cent of the requests that meet one")

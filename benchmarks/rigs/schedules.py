@@ -1,13 +1,13 @@
-"""Kill servers of agents while a thousand schedules are due, and find each run once, with its events.
+"""Kill servers of agents while a thousand schedules are due, and check that each runs once, with its events.
 
     python -m benchmarks.rigs.schedules [--schedules N] [--kills N] [--drops N] [--seed S] [--short]
 
-Two server processes over one SQLite file run the schedules of two users before a scripted model. Their clock is stepped
-by an hour, wave after wave, so that all of a wave are due at once; some are late by then, and some fail. Meanwhile
-servers are killed and started again, and clients of the event streams leave and come back behind the last event that
-they saw. Exits 1 if a schedule did not end in exactly one of completed, failed and expired, a run is there twice or not
-at all, a client missed an event, or got one of another user, and if fewer than half of all were completed: a run in
-which most expire shows little.
+Two server processes on one SQLite file run the schedules of two users with a scripted model. Their clock advances by an
+hour, wave after wave, so that all schedules of a wave are due at once; some are late by then, and some fail. Meanwhile,
+servers are killed and restarted, and clients of the event streams disconnect and reconnect after the last event that
+they saw. Exits 1 if a schedule did not end in exactly one of completed, failed and expired, if a run is missing or
+doubled, or if a client missed an event or received another user's. It also exits 1 if fewer than half were completed,
+because a run in which most expire shows little.
 """
 
 import argparse
@@ -53,20 +53,20 @@ SERVERS, SUBSCRIBERS = 2, 2
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _ASKED = "write to the user:\n"
 _EVENTS_S = 20.0
-"""So long clients may get no further event before the last ones that they got are the last."""
+"""How long clients must receive no event before their last events count as final."""
 _STILL_S, _LONG_STILL_S = 2.0, 20.0
-"""Time without progress after which the clock passes the leases of a server that was killed, and those of any."""
+"""Time without progress after which the clock passes the leases of a killed server, and those of any server."""
 _LATE, _FAILS = 20, 20
-"""One schedule of so many is late when the clock is stepped, and one fails."""
+"""One in this many schedules is late when the clock advances, and one in this many fails."""
 _WANTED = ("servers killed", "clients dropped", "completed", "failed", "expired")
-"""What a run must have had to be worth its time."""
+"""Events that must have occurred for a run to be meaningful."""
 _KEPT = 100_000
-"""Schedules that are over and kept."""
+"""Number of finished schedules that are kept."""
 _WORDS = struct.Struct("<q")
 
 
 class SteppedClock(SystemClock):
-    """The machine's clock and a step that a file says, the same in all processes."""
+    """The machine's clock plus an offset from a file, which all processes share."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
@@ -76,19 +76,22 @@ class SteppedClock(SystemClock):
         return Instant(super().now() + _WORDS.unpack(self._step[:])[0])
 
     def advance(self, by_ms: int) -> None:
-        """Step the clock of all processes."""
+        """Advance the clock of all processes."""
         self._step[:] = _WORDS.pack(_WORDS.unpack(self._step[:])[0] + by_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RigSize:
-    """How much a rig does."""
+    """The amount of work of a rig."""
 
     schedules: int = 1_000
     kills: int = 30
     drops: int = 100
     waves: int = 10
-    """Each with its step of the clock: kills pass leases, and what is not begun within 15 minutes has expired."""
+    """Number of waves, each with its step of the clock.
+
+    Kills pass leases, and what does not start within 15 minutes expires.
+    """
 
 
 SHORT: Final = RigSize(schedules=24, kills=2, drops=6, waves=2)
@@ -96,14 +99,14 @@ SHORT: Final = RigSize(schedules=24, kills=2, drops=6, waves=2)
 
 @dataclass(slots=True)
 class RigBook:
-    """What was found wrong, and how much was done."""
+    """The problems that were found, and the amount of work done."""
 
     failures: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
 
 
 async def _serve(folder: Path, model: str) -> None:
-    schedule_repository.SCHEDULES_OVER = _KEPT  # all are compared in the end
+    schedule_repository.SCHEDULES_OVER = _KEPT  # all of them are compared in the end
     settings = ServiceSettings(
         models=(f"chat:scripted@{model}/v1",), context_tokens=6_000, schedule_poll_s=0.05, heartbeat_s=1.0
     )
@@ -118,12 +121,12 @@ async def _serve(folder: Path, model: str) -> None:
 
 
 def serve(folder: Path, model: str) -> None:
-    """Serve agents until this process is killed; the body of a child."""
+    """Serve agents until this process is killed; the body of a child process."""
     asyncio.run(_serve(folder, model))
 
 
 def answer_of(asked: Asked) -> Sent:
-    """Say that a schedule's task is done, or call a tool with what is no JSON."""
+    """Report that a schedule's task is done, or call a tool with invalid JSON."""
     for message in reversed(asked.body["messages"]):
         words = str(message.get("content"))
         if message["role"] == "user" and _ASKED in words:
@@ -145,7 +148,7 @@ def _broken_call() -> Sent:
 
 
 class RigServer:
-    """One server process, started again whenever it is killed."""
+    """One server process, which is restarted whenever it is killed."""
 
     def __init__(self, folder: Path, model: str) -> None:
         self._arguments = (folder, model)
@@ -153,7 +156,7 @@ class RigServer:
         self.url = ""
 
     async def start(self) -> None:
-        """Return when it listens."""
+        """Start the server, and return once it listens."""
         self._process = _CONTEXT.Process(target=serve, args=self._arguments, daemon=True)
         self._process.start()
         place = self._folder / f"address.{self._process.pid}"
@@ -175,7 +178,7 @@ class RigServer:
 
 @dataclass(slots=True)
 class Subscriber:
-    """A client of a user's events that leaves now and then, and what it saw."""
+    """A client of a user's events that disconnects now and then, and what it saw."""
 
     rig: "ScheduleRig"
     key: str
@@ -183,7 +186,7 @@ class Subscriber:
     seen: dict[str, Event] = field(default_factory=dict[str, Event])
 
     async def follow(self) -> None:
-        """Read events for ever, behind the last one that was seen."""
+        """Read events forever, starting after the last one that was seen."""
         while True:
             server = self.rig.chance.choice(self.rig.servers)
             with suppress(httpx.HTTPError):
@@ -199,7 +202,7 @@ class Subscriber:
 
 
 class ScheduleRig:
-    """The servers, their users and what is found."""
+    """The servers, their users and the results."""
 
     def __init__(self, folder: Path, size: RigSize, chance: random.Random) -> None:
         self.book, self.chance, self.size = RigBook(), chance, size
@@ -212,12 +215,12 @@ class ScheduleRig:
         self._http = httpx.AsyncClient(timeout=60)
 
     def stream(self, url: str, key: str, after: str) -> Any:
-        """Return the request of a user's events."""
+        """Return the request for a user's events."""
         headers = {"Authorization": f"Bearer {key}", "Last-Event-ID": after}
         return self._http.stream("GET", f"{url}/v1/agent/events", headers=headers, timeout=5)
 
     def may_drop(self) -> bool:
-        """Return whether a client leaves now, which it does a bounded number of times."""
+        """Return whether a client disconnects now, which happens a limited number of times."""
         spread = max(1, 3 * SUBSCRIBERS * self.size.schedules // (2 * max(1, self.size.drops)))
         if self._drops == 0 or self.chance.randrange(spread):
             return False
@@ -226,7 +229,7 @@ class ScheduleRig:
         return True
 
     async def run(self) -> RigBook:
-        """Return what was found."""
+        """Run the rig and return the results."""
         (self._folder / "clock").write_bytes(_WORDS.pack(0))
         clock = SteppedClock(self._folder / "clock")
         keys = await self._make_keys(clock)
@@ -273,7 +276,7 @@ class ScheduleRig:
             return {each.space or "": (await access.add(each)).key for each in asked}
 
     async def _call(self, user: ServedUser, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer of any server that is there."""
+        """Return the response of any available server."""
         while True:
             server = self.chance.choice(self.servers)
             headers = {"Authorization": f"Bearer {user.key}"}
@@ -286,7 +289,7 @@ class ScheduleRig:
             await asyncio.sleep(0.05)
 
     async def _make_wave(self, wave: int, clock: SteppedClock) -> None:
-        """Make a part of the schedules, due behind the next step of the clock."""
+        """Create a part of the schedules, due after the next step of the clock."""
         now = clock.now()
         each = self.size.schedules // len(USERS) // self.size.waves
         for space, user in self._users.items():
@@ -298,7 +301,7 @@ class ScheduleRig:
                 self._made += 1
 
     async def _until_over(self, clock: SteppedClock, *, kills_left: int) -> None:
-        """Kill servers until so many kills are left, and return when all schedules are over."""
+        """Kill servers until `kills_left` are left, and return when all schedules are over."""
         spread = max(1, self.size.schedules // (2 * max(1, self.size.kills)))
         killed_at, still_at, left, still_s = self._asks, time.monotonic(), -1, _LONG_STILL_S
         while True:
@@ -314,7 +317,7 @@ class ScheduleRig:
             if found == 0 and self._kills <= kills_left:
                 return
             if found == 0:
-                killed_at = -self.size.schedules  # nothing is due any more: the rest of the kills come at rest
+                killed_at = -self.size.schedules  # nothing is due any more: the remaining kills happen at rest
             if found != left:
                 left, still_at = found, time.monotonic()
             elif time.monotonic() - still_at > still_s:
@@ -332,12 +335,12 @@ class ScheduleRig:
         await server.start()
 
     async def _left(self) -> int:
-        """Return how many schedules are not over."""
+        """Return the number of unfinished schedules."""
         found = [(await self._call(user, "GET", "/schedules"))["data"] for user in self._users.values()]
         return sum(each["state"] == "active" for schedules in found for each in schedules)
 
     async def _check(self, space: str, subscribers: Sequence[Subscriber]) -> None:
-        """Compare the schedules of a user with the thread and with what clients saw."""
+        """Compare a user's schedules with the thread and with what clients saw."""
         user, wrong = self._users[space], self.book.failures
         schedules = (await self._call(user, "GET", "/schedules"))["data"]
         if len(schedules) != self._made // len(USERS):
@@ -402,12 +405,12 @@ class ScheduleRig:
 
 
 async def run_rig(folder: Path, size: RigSize, chance: random.Random) -> RigBook:
-    """Return what was found over an empty store in `folder`."""
+    """Run the rig with an empty store in `folder`."""
     return await ScheduleRig(folder, size, chance).run()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     usual = RigSize()
     parser = argparse.ArgumentParser(description="kill servers of agents while schedules are due")
     parser.add_argument("--schedules", type=int, default=usual.schedules, help="of both users")

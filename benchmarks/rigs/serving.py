@@ -1,12 +1,12 @@
-"""End a server under load, by SIGKILL and by SIGTERM, and miss nothing that it acknowledged, and find nothing twice.
+"""End a server under load with SIGKILL and SIGTERM: nothing acknowledged may be missing, and nothing doubled.
 
     python -m benchmarks.rigs.serving [--ends N] [--seed S] [--short]
 
-Each round starts `elytron serve` on the same SQLite file, lets several clients write with idempotency keys, some over
-MCP, ends it at a random instant, starts it again, sends what was left without an answer once more under the same keys,
-and compares. A reader of its event stream goes on behind the last entry that he saw, whatever happens. Exits 1 where an
-acknowledged text is missing, any text is there twice, an entry did not come in its turn, a server wrote a traceback, or
-one that was asked to end failed or took longer than it says.
+Each round starts `elytron serve` on the same SQLite file, lets several clients write with idempotency keys, some
+through MCP, ends it at a random moment, restarts it, repeats unanswered requests under the same keys, and compares. A
+reader of its event stream always continues after the last entry that it saw. Exits 1 if an acknowledged text is
+missing, any text is doubled, an entry is out of order, a server wrote a traceback, or a server that was asked to end
+failed or took longer than documented.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from elytron_mcp_shell.server import ERROR
 _CLIENTS = 3
 _MODELS = 2
 _END_S = 60.0
-"""Far longer than an end takes that is not held up: what was accepted has 20 s."""
+"""Much longer than an undisturbed shutdown: accepted requests have 20 s."""
 _PAGE = 500
 _PAUSE_S = 0.1
 _SHED = frozenset({"overloaded", "store_busy"})
@@ -40,7 +40,7 @@ _SERVE = "from elytron_cli.main import run_command_line; run_command_line()"
 
 @dataclass(slots=True)
 class Book:
-    """What was sent, by idempotency key, and what of it was acknowledged."""
+    """What was sent, by idempotency key, and which of it was acknowledged."""
 
     sent: dict[str, str] = field(default_factory=dict[str, str])
     acknowledged: set[str] = field(default_factory=set[str])
@@ -48,11 +48,11 @@ class Book:
     place: str = "0"
     """The id of the last entry that the reader of events saw."""
     told: int = 0
-    """How many entries he saw, all in their turn."""
+    """Number of entries it saw, all in order."""
 
 
 async def start(store: Path) -> tuple[asyncio.subprocess.Process, int]:
-    """Start a server over `store` and return it with its port, once it listens."""
+    """Start a server on `store`, and return it with its port once it listens."""
     with errors_of(store).open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _SERVE, "serve", "--port", "0", "--development", "--json", "--log-level", "error",
@@ -68,14 +68,14 @@ async def start(store: Path) -> tuple[asyncio.subprocess.Process, int]:
 
 
 def errors_of(store: Path) -> Path:
-    """Return where the servers of a store write what went wrong."""
+    """Return where the servers of a store log errors."""
     return store.with_suffix(".errors")
 
 
 async def ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, operation: str, body: object, *, key: str = ""
 ) -> tuple[int, bytes]:
-    """Send one request and return the status and body of its answer."""
+    """Send one request, and return the status and body of the response."""
     sent = json.dumps(body).encode()
     keyed = f"Idempotency-Key: {key}\r\n" if key else ""
     head = f"POST /v1/{operation} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{keyed}"
@@ -91,7 +91,7 @@ def turn(text: str) -> dict[str, object]:
 
 
 async def write(port: int, book: Book, *, name: str) -> None:
-    """Write turn after turn, until the server is gone."""
+    """Write turn after turn until the server is gone."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with contextlib.closing(writer):
@@ -108,8 +108,8 @@ async def write(port: int, book: Book, *, name: str) -> None:
 
 
 async def tell(port: int, book: Book, *, name: str) -> None:
-    """Write text after text as a model does, by MCP's own client, until the server is gone."""
-    # The client tells of a server that went in the middle of a call in more ways than can be named.
+    """Write text after text like a model, through MCP's own client, until the server is gone."""
+    # The client reports a server that disappears during a call in many different ways.
     with contextlib.suppress(Exception):
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             for number in count():
@@ -123,7 +123,7 @@ async def tell(port: int, book: Book, *, name: str) -> None:
 
 
 async def follow(port: int, book: Book, *, until: int | None = None) -> None:
-    """Read the entries behind the last that was seen, up to the sequence `until` or to the end of the server."""
+    """Read the entries after the last one seen, up to the sequence `until` or to the end of the server."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with contextlib.closing(writer):
@@ -141,7 +141,7 @@ async def follow(port: int, book: Book, *, until: int | None = None) -> None:
 
 
 async def settle(port: int, book: Book) -> None:
-    """Send what has no answer again, under its key, and compare what is there with what was sent."""
+    """Repeat unanswered requests under their keys, and compare what exists with what was sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.closing(writer):
         for key in sorted(book.sent.keys() - book.acknowledged):
@@ -173,7 +173,7 @@ async def settle(port: int, book: Book) -> None:
 
 
 async def run(store: Path, /, *, ends: int, chance: random.Random) -> Book:
-    """End a server `ends` times under load, and look at what it kept after each."""
+    """End a server `ends` times under load, and check what it stored after each."""
     book = Book()
     for number in range(ends):
         process, port = await start(store)
@@ -203,7 +203,7 @@ async def run(store: Path, /, *, ends: int, chance: random.Random) -> Book:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="end a server under load; nothing acknowledged is lost, nothing twice")
     parser.add_argument("--ends", type=int, default=50)
     parser.add_argument("--seed", type=int, default=None)

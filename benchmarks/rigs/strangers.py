@@ -1,11 +1,11 @@
-"""Send large bodies without a key, many at once, and measure how the server answers others meanwhile.
+"""Send many large bodies without a key at once, and measure how the server answers others meanwhile.
 
     python -m benchmarks.rigs.strangers [--strangers N] [--megabytes N]
 
-A server of its own takes N bodies at once, each of other bytes than the one before: lists of wrong values, and forms
-with a file. Meanwhile `/livez` is asked again and again. Prints the slowest answer in milliseconds, what was sent, and
-the server's memory before, at its most and after. Exits 1 where a body was taken, an answer of `/livez` took more than
-a tenth of a second, or the memory did not come back to within 32 MB of what it was.
+A server receives N bodies at once, each with different bytes: lists of invalid values, and forms with a file. Meanwhile
+`/livez` is called repeatedly. Prints the slowest response in milliseconds, what was sent, and the server's memory
+before, at its peak and afterwards. Exits 1 if a body was accepted, a response of `/livez` took more than a tenth of a
+second, or the memory did not return to within 32 MB of its initial size.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _KINDS = (
 
 
 async def send(port: int, number: int, size: int) -> tuple[int, int]:
-    """Send one body as far as the server reads it; return its status, 0 for a cut connection, and the bytes."""
+    """Send one body as far as the server reads it. Return its status, 0 for a cut connection, and the bytes sent."""
     path, kind, piece = _KINDS[number % len(_KINDS)]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     told, sent = b"", 0
@@ -54,7 +54,7 @@ async def send(port: int, number: int, size: int) -> tuple[int, int]:
 
 
 def strange(voice: Voice, port: int, strangers: int, size: int) -> None:
-    """Send bodies, all at once, and say what became of each; the body of a child."""
+    """Send all bodies at once and report the result of each; the body of a child process."""
 
     async def work() -> list[tuple[int, int]]:
         return await asyncio.gather(*(send(port, number, size) for number in range(strangers)))
@@ -75,7 +75,7 @@ def ask(port: int) -> float:
 
 
 def measure(server: Server, port: int, strangers: int, size: int) -> tuple[list[tuple[int, int]], list[float], int]:
-    """Return what became of each body, the times of `/livez` meanwhile, and the most memory that the server held."""
+    """Return the result of each body, the times of `/livez` meanwhile, and the server's peak memory."""
     child = Child(strange, port, strangers, size)
     assert child.listen(_WAIT_S, until=READY), "the senders did not start"
     times: list[float] = []
@@ -87,7 +87,7 @@ def measure(server: Server, port: int, strangers: int, size: int) -> tuple[list[
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the rig, and return 1 where something was wrong."""
+    """Run the rig, and return 1 if something was wrong."""
     parser = argparse.ArgumentParser(description="Send large bodies without a key.")
     parser.add_argument("--strangers", type=int, default=50, help="so many bodies at once")
     parser.add_argument("--megabytes", type=int, default=16, help="the size of each")

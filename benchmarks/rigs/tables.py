@@ -1,4 +1,4 @@
-"""What rigs print, and how they are called."""
+"""Output and arguments of rigs."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ _SHOWN = 20
 
 
 def arguments(description: str, /) -> argparse.ArgumentParser:
-    """Return a parser with what every rig takes."""
+    """Return a parser with the options that every rig has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--engine", nargs="+", choices=[*Engine, "all"], default=[Engine.FILE, Engine.SQLITE], help="which stores"
@@ -23,13 +23,13 @@ def arguments(description: str, /) -> argparse.ArgumentParser:
 
 
 def memory_folder() -> Path | None:
-    """Return a folder whose files lie in memory, None where the system has none."""
+    """Return a folder whose files are in memory, or None where the system has none."""
     folder = Path("/dev/shm")
     return folder if folder.is_dir() and os.access(folder, os.W_OK) else None
 
 
 def engines_of(names: Sequence[str], /) -> list[Engine]:
-    """Return the engines asked for, each once."""
+    """Return the requested engines, each once."""
     return list(Engine) if "all" in names else list(dict.fromkeys(Engine(name) for name in names))
 
 
@@ -41,7 +41,7 @@ def seed_of(given: int | None, /) -> int:
 
 
 def show(rows: Sequence[dict[str, str]], /) -> None:
-    """Print rows under one head, columns aligned."""
+    """Print rows under one header with aligned columns."""
     if not rows:
         return
     heads = list(rows[0])
@@ -51,7 +51,7 @@ def show(rows: Sequence[dict[str, str]], /) -> None:
 
 
 def tell(name: str, found: Findings, /) -> None:
-    """Print what was found wrong, up to a bound."""
+    """Print the problems that were found, up to a limit."""
     for kind, told in (("lost", found.lost), ("wrong", found.wrong)):
         for line in told[:_SHOWN]:
             print(f"{name}: {kind}: {line}")

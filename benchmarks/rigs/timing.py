@@ -1,12 +1,12 @@
-"""Ask pairs of questions that must not be told apart, many times each, and compare how long the answers took.
+"""Ask pairs of questions that must not be distinguishable, many times each, and compare the response times.
 
     python -m benchmarks.rigs.timing [--samples N] [--over process http] [--seed S] [--short]
 
-One of each pair is about what there is: a key's right beginning, an id of another's memory, a word that only he said.
-The other is about what there is not. They are asked in an order left to chance, by a key that may see neither.
-In process it is what all transports call; over HTTP a server on this machine answers on one connection. Of each pair
-the slowest tenth is left out, which is the machine's. What somebody who asks so often could tell apart is where Welch's
-t is 4.5 or more and the medians differ by a microsecond or more: then it exits 1.
+One question of each pair is about something that exists: the valid beginning of a key, an id of another user's memory,
+a word that only that user said. The other is about something that does not. They are asked in random order, with a key
+that may see neither. In process, the call is the one that all transports make; over HTTP, a server on this machine
+answers on one connection. The slowest tenth of each pair is excluded as noise of the machine. A pair is distinguishable
+if Welch's t is at least 4.5 and the medians differ by at least a microsecond; the rig then exits 1.
 """
 
 import argparse
@@ -44,30 +44,30 @@ Over = Literal["process", "http"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: an operation with a request, or without one only whose key it is."""
+    """What is asked: an operation with a request, or, without one, only whose key it is."""
 
     key: str
     operation: str = "get"
     body: str = '{"id": "00"}'
     is_looked_up_anew: bool = False
-    """Whether the server is given time to forget whose key it has seen, before it is asked."""
+    """True if the server gets time to forget whose key it has seen before it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two ways to ask, of what is there and of what is not, each time about another."""
+    """Two questions, about something that exists and something that does not, each time about a different one."""
 
     name: str
     there: Callable[[random.Random], Question]
     absent: Callable[[random.Random], Question]
     over: tuple[Over, ...] = ("process", "http")
     share: int = 1
-    """Of so many samples one is taken: what is slow is asked less often."""
+    """One in this many samples is taken, so that slow questions are asked less often."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the store holds: ada's key, bob's keys and memories."""
+    """Content of the store: ada's key, bob's keys and memories."""
 
     ada: str
     bob: str
@@ -77,7 +77,7 @@ class World:
 
 
 class Ahead(SystemClock):
-    """The system's clock, put forward when asked: what was remembered for seconds is looked up anew."""
+    """The system's clock, which can be advanced so that cached entries expire."""
 
     ahead_ms = 0
 
@@ -86,12 +86,12 @@ class Ahead(SystemClock):
 
 
 def word(chance: random.Random, /, *, said: bool) -> str:
-    """Return one of the words that bob said, or one that nobody did."""
+    """Return one of the words that bob said, or one that nobody said."""
     return f"{'harbour' if said else 'meadows'}{chance.randrange(TURNS):04}"
 
 
 async def settle(folder: Path) -> World:
-    """Fill a store, and return what the questions are about."""
+    """Fill a store and return what the questions are about."""
     async with elytron.open(folder / "m.db", space="ada") as memory:
         keys = AccessKeys(memory.context)
         made = [
@@ -116,7 +116,7 @@ async def settle(folder: Path) -> World:
 
 
 def pairs(world: World, /) -> list[Pair]:
-    """Return everything that is asked."""
+    """Return all pairs of questions."""
 
     def changed(key: str, at: int) -> str:
         return key[:at] + ("0" if key[at] != "0" else "1") + key[at + 1 or len(key) :]
@@ -128,7 +128,7 @@ def pairs(world: World, /) -> list[Pair]:
         _, kind, key_id, secret = first.split("_")
         return f"ely_{kind}_{chance.randbytes(len(key_id) // 2).hex()}_{secret}"
 
-    # As many ids as there are, so that both are asked for again alike.
+    # As many made-up ids as real ones, so that both repeat equally often.
     turns = [f"{apart.randbytes(12).hex()}.{one.partition('.')[2]}" for one in world.turns]
     facts = [f"{one[:-12]}{apart.randbytes(6).hex()}" for one in world.facts]
 
@@ -172,12 +172,12 @@ def pairs(world: World, /) -> list[Pair]:
 
 
 Ask = Callable[[Question], Awaitable[int]]
-"""Asks, and returns how many nanoseconds the answer took."""
+"""Asks a question, and returns how many nanoseconds the response took."""
 
 
 @asynccontextmanager
 async def in_process(folder: Path) -> AsyncGenerator[Ask]:
-    """Ask an entrance in this process."""
+    """Ask an entry point in this process."""
     clock = Ahead()
     async with elytron.open(folder / "m.db", space="ada", clock=clock) as memory:
         admission = CallerAdmission(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
@@ -222,7 +222,7 @@ async def over_http(folder: Path) -> AsyncGenerator[Ask]:
 
 
 async def measure(ask: Ask, pair: Pair, *, samples: int, chance: random.Random) -> tuple[list[int], list[int]]:
-    """Return the times of both questions, asked in an order left to chance."""
+    """Return the times of both questions, asked in random order."""
     for _ in range(_WARMING):
         await ask(pair.there(chance))
         await ask(pair.absent(chance))
@@ -235,7 +235,7 @@ async def measure(ask: Ask, pair: Pair, *, samples: int, chance: random.Random) 
 
 
 def compared(there: Sequence[int], absent: Sequence[int], /) -> tuple[float, float, float]:
-    """Return both medians in microseconds, and Welch's t of what lies below the slowest tenth of all."""
+    """Return both medians in microseconds, and Welch's t without the slowest tenth of all times."""
     bound = sorted([*there, *absent])[int((len(there) + len(absent)) * _CROPPED) - 1]
     kept = [[one for one in times if one <= bound] for times in (there, absent)]
     means, spreads = [statistics.fmean(one) for one in kept], [statistics.variance(one) / len(one) for one in kept]
@@ -245,7 +245,7 @@ def compared(there: Sequence[int], absent: Sequence[int], /) -> tuple[float, flo
 
 
 async def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask all pairs and print a row for each; return 1 where one can be told apart."""
+    """Ask all pairs and print a row for each. Return 1 if one is distinguishable."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=10_000, help="of each question")
     parser.add_argument("--over", nargs="+", choices=["process", "http"], default=["process", "http"])

@@ -1,7 +1,7 @@
-"""What the children of rigs do to a store, telling of each call before it is made and after it returned.
+"""What the children of rigs do to a store, reporting each call before it is made and after it returned.
 
-A line is `try`, `did` or `err`, a verb, a token and what belongs to it. Every text holds its token, so that what a
-store gives back can be told apart. Whoever reads the lines keeps a `benchmarks.rigs.book.Book`.
+A line is `try`, `did` or `err`, a verb, a token and the details. Every text contains its token, so that what a store
+returns can be identified. The reader of the lines maintains a `benchmarks.rigs.book.Book`.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ TOPICS = ("harbour", "garden", "orchestra", "bakery", "glacier", "library", "fer
 
 
 class Verb(StrEnum):
-    """What is asked of the runtime."""
+    """Operations on the runtime."""
 
     ADD = "add"
-    """A text under an idempotency key."""
+    """A text with an idempotency key."""
     PLAIN = "plain"
     """A text without one."""
     TURNS = "turns"
@@ -49,12 +49,12 @@ USUAL = {
     Verb.ERASE: 2,
     Verb.RECALL: 3,
 }
-"""How often each verb is used, in parts."""
+"""Relative frequency of each verb."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The traffic of one child. `name` begins its tokens and must be new in the store."""
+    """The traffic of one child. `name` is the prefix of its tokens and must be new in the store."""
 
     name: str
     seed: int
@@ -62,13 +62,13 @@ class Plan:
     conversations: int = 3
     tasks: int = 6
     calls: int = 1_000_000
-    """How many calls each task makes."""
+    """Number of calls per task."""
     rounds: int = 1
-    """How often the store is opened, used and closed."""
+    """Number of times the store is opened, used and closed."""
     script: tuple[Verb, ...] = ()
-    """The verbs that each task uses, in this order; empty: chance decides."""
+    """The verbs that each task uses, in this order. If empty, they are random."""
     shared: str = ""
-    """What begins the tokens that several children write; empty: none does."""
+    """Prefix of tokens that several children write. If empty, there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ def text_of(token: str, /) -> str:
 
 
 def token_of(text: str, /) -> str:
-    """Return the token a text was written under."""
+    """Return the token under which a text was written."""
     return text.partition(" ")[0]
 
 
 async def write(memory: elytron.MemoryRuntime, verb: Verb, place: Place, /) -> elytron.MemoryWriteReport:
-    """Make the one write that `verb` and `place` stand for; the same again when asked again."""
+    """Make the write for `verb` and `place`, which is the same on every call."""
     match verb:
         case Verb.TURNS | Verb.SHARED:
             drafts = tuple(
@@ -127,13 +127,13 @@ async def _write(
 
 
 async def run(memory: elytron.MemoryRuntime, plan: Plan, say: Say, /, *, round_: int = 0) -> None:
-    """Run the plan's tasks beside each other until each has made its calls."""
+    """Run the plan's tasks concurrently until each has made its calls."""
     tasks = [_Task(memory, plan, say, f"{plan.name}r{round_}t{number}") for number in range(plan.tasks)]
     await asyncio.gather(*(task.run() for task in tasks))
 
 
 class _Task:
-    """One caller: writes, and forgets and erases what it wrote."""
+    """One caller, which writes, and forgets and erases what it wrote."""
 
     def __init__(self, memory: elytron.MemoryRuntime, plan: Plan, say: Say, name: str) -> None:
         self._memory = memory

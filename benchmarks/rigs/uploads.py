@@ -1,13 +1,13 @@
-"""Upload what hurts, and kill the server while it takes a file in; memory, disk and what is stored stay whole.
+"""Upload harmful files, and kill the server while it receives a file; memory, disk and stored content must stay intact.
 
     python -m benchmarks.rigs.uploads [--rounds N] [--short] [--minutes N]
 
-A server of its own, over SQLite, is killed (SIGKILL) at each of its writes during one upload in turn: before it and
-behind it. It is started again, shows the resource as far as it came or not at all, and takes the same upload again,
-which must then be there once, whole, and found. Then bombs are sent to it, round after round: documents that unpack to
-gigabytes, nested archives, entities that multiply, pictures under other names. With --minutes it is then hammered for
-as long (`benchmarks/rigs/hammering.py`). Exits 1 where an upload is lost or there twice, the store is not sound, a bomb
-is taken in, or the server's memory or the disk do not come back to where they were.
+A server on SQLite is killed (SIGKILL) at each of its writes during one upload in turn, before and after the write. It
+is restarted, shows the resource as far as it got or not at all, and receives the same upload again, which must then be
+present once, complete, and searchable. Then it is sent bombs, round after round: documents that unpack to gigabytes,
+nested archives, entities that multiply, and pictures under other names. With --minutes, it is then hammered for that
+long (`benchmarks/rigs/hammering.py`). Exits 1 if an upload is lost or doubled, the store is not sound, a bomb is
+accepted, or the server's memory or the disk does not return to its previous state.
 """
 
 import argparse
@@ -51,7 +51,7 @@ _WRITES_MAX = 64
 
 
 class Dying:
-    """A store whose process is killed at the `at`th step of its writes to users' spaces: before or behind a write."""
+    """A store whose process is killed at step `at` of its writes to users' spaces, before or after a write."""
 
     def __init__(self, store: Store, /, *, at: int) -> None:
         self._store = store
@@ -80,11 +80,11 @@ class Dying:
 
 
 def served(voice: Voice, folder: Path, dies_at: int) -> None:
-    """Serve a gateway over the store in `folder` and say its port; the body of a child."""
+    """Serve a gateway for the store in `folder` and report its port; the body of a child process."""
 
     async def work() -> None:
         store = await open_store(f"sqlite:///{folder}/memory.db", clock=SystemClock())
-        # What it does not do itself, it passes on.
+        # It forwards everything that it does not implement itself.
         dying = cast("Store", Dying(store, at=dies_at))
         async with elytron.open(dying, space=None, credential_secret=_SECRET) as memory:
 
@@ -100,7 +100,7 @@ def served(voice: Voice, folder: Path, dies_at: int) -> None:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the rig saw."""
+    """The results of the rig."""
 
     kills: int = 0
     shown: dict[str, int] = field(default_factory=dict[str, int])
@@ -117,7 +117,7 @@ class Outcome:
 
 
 class Server:
-    """A server in a process of its own, and a user's client of it."""
+    """A server in its own process, and a user's client for it."""
 
     def __init__(self, folder: Path, /, *, dies_at: int = 0) -> None:
         self.child = Child(served, folder, dies_at)
@@ -126,26 +126,26 @@ class Server:
         self.me: dict[str, str] = self.http.post("/users", json={"user_id": "ada"}).json()
 
     def upload(self, name: str, data: bytes, mime: str = "") -> httpx.Response:
-        """Send a file."""
+        """Upload a file."""
         return self.http.post("/resources", data=self.me, files={"file": (name, data, mime)})
 
     def resources(self) -> list[dict[str, Any]]:
-        """Return what the server lists."""
+        """Return the resources that the server lists."""
         return self.http.get("/resources", params=self.me).json()["resources"]
 
     def memory_bytes(self) -> int:
-        """Return how much memory its process holds."""
+        """Return the memory of its process."""
         lines = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024
 
     def end(self) -> None:
-        """Kill it: a store must bear that at any time."""
+        """Kill it. A store must tolerate that at any time."""
         self.http.close()
         self.child.kill()
 
 
 def killed(folder: Path, outcome: Outcome, /, *, at: Iterable[int] = range(1, _WRITES_MAX)) -> None:
-    """Upload a file to servers that die at their writes `at`, in turn, until one of them has no such write."""
+    """Upload a file to servers that die at their writes `at` in turn, until one of them has no such write."""
     for dies_at in at:
         place = folder / f"{dies_at}"
         place.mkdir()
@@ -191,12 +191,12 @@ async def _sound(place: Path, dies_at: int, outcome: Outcome) -> None:
 
 
 def bombed(folder: Path, outcome: Outcome, /, *, rounds: int, size: int) -> None:
-    """Send every bomb, round after round, and look at the server's memory before and behind."""
+    """Send every bomb, round after round, and check the server's memory before and after."""
     server = Server(folder)
     bombs = [(name, make(size)) for name, make in BOMBS.items()]
     for number in range(rounds + 1):
         for name, data in bombs:
-            # Altered each time, so that none is known already.
+            # Changed each time, so that no file is already known.
             answer = server.upload(name, data + b"\n" * number)
             taken = answer.status_code == 200 and answer.json()["status"] == "extracted"
             outcome.bombs += 1
@@ -275,7 +275,7 @@ BOMBS: dict[str, Callable[[int], bytes]] = {
 
 
 def run(folder: Path, /, *, rounds: int, size: int, minutes: float = 0.0) -> Outcome:
-    """Kill servers in the middle of uploads, send one the bombs, and hammer one for `minutes`."""
+    """Kill servers during uploads, send one the bombs, and hammer one for `minutes`."""
     from benchmarks.rigs.hammering import hammered
 
     outcome = Outcome()
@@ -289,7 +289,7 @@ def run(folder: Path, /, *, rounds: int, size: int, minutes: float = 0.0) -> Out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rig as the command line says; return the exit code."""
+    """Run the rig and return the exit code."""
     parser = argparse.ArgumentParser(description="uploads that hurt, and kills in the middle of them")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="how often every bomb is sent")
     parser.add_argument("--short", action="store_true", help=f"{_SHORT} rounds of smaller bombs")

@@ -1,4 +1,4 @@
-"""Holding a reopened store against the book: everything acknowledged is there once, nothing is half there."""
+"""Verify a reopened store against the book: everything acknowledged is present once, and nothing is partial."""
 
 import random
 from collections import defaultdict
@@ -11,15 +11,15 @@ from benchmarks.rigs.traffic import Verb, text_of, token_of, write
 from elytron_core.ids import SpaceId
 
 _SAMPLE = 8
-"""Of the writes never looked at before, so many are sent again: each must answer as it did."""
+"""Number of unverified writes that are repeated; each must return the same result as before."""
 _PAGE = 1_000
 _REPEATABLE = {Verb.ADD, Verb.TURNS, Verb.SHARED}
-"""What has a key or host ids, so that it can be sent again."""
+"""Writes that have a key or host ids and can therefore be repeated."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a verification has to say. Empty lists: all is well."""
+    """The results of a verification. Empty lists mean that all is well."""
 
     lost: list[str] = field(default_factory=list[str])
     wrong: list[str] = field(default_factory=list[str])
@@ -35,7 +35,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A turn or fact as the store gives it back."""
+    """A turn or fact as the store returns it."""
 
     id: str
     text: str
@@ -50,7 +50,7 @@ class _Reading:
     def __init__(self) -> None:
         self.seen: defaultdict[str, list[_Seen]] = defaultdict(list)
         self.heads: dict[tuple[str, str], tuple[int, int]] = {}
-        """By conversation: the turns that its head counts, and those that are there."""
+        """By conversation: the number of turns that its head counts, and the number that exist."""
         self.disorder: list[str] = []
 
     @classmethod
@@ -75,7 +75,7 @@ class _Reading:
             page = await memory.replay(request)
             for turn in page.turns:
                 sequences.append(turn.sequence)
-                for message in turn.messages:  # one, or none where an erasure was interrupted
+                for message in turn.messages:  # one, or none if an erasure was interrupted
                     found = _Seen(turn.id, message.text, scope.space, name, message.forgotten)
                     self.seen[token_of(message.text)].append(found)
             cursor = page.next_cursor
@@ -110,7 +110,7 @@ class _Reading:
 
 
 async def verify(memory: elytron.MemoryRuntime, book: Book, /, *, chance: random.Random) -> Findings:
-    """Compare the store with `book`, finish what was interrupted, and settle in the book what is now known."""
+    """Compare the store with `book`, finish interrupted work, and record in the book what is now known."""
     found = Findings(wrong=book.errors[:])
     book.errors.clear()
     spaces = sorted({item.place.space for item in book.items.values()})
@@ -132,7 +132,7 @@ async def verify(memory: elytron.MemoryRuntime, book: Book, /, *, chance: random
 
 
 def _settle(reading: _Reading, book: Book, found: Findings) -> None:
-    """Compare what was read with the book; what nobody was told of is from now on what it was found to be."""
+    """Compare what was read with the book. Unacknowledged items are recorded as they were found."""
     found.wrong += [f"{token!r} is there and was never written" for token in reading.seen.keys() - book.items.keys()]
     for item in book.items.values():
         seen = reading.seen.get(item.token, [])
@@ -175,7 +175,7 @@ def _compare(item: Item, seen: _Seen | None, found: Findings) -> None:
 
 
 async def _resend(memory: elytron.MemoryRuntime, book: Book, found: Findings, chance: random.Random) -> None:
-    """Finish interrupted erasures, write again what did not arrive, and repeat some of what did: no change then."""
+    """Finish interrupted erasures, rewrite what did not arrive, and repeat some of the rest without effect."""
     for item in [item for item in book.items.values() if item.fate is Fate.ERASING]:
         assert item.id is not None
         await memory.erase(elytron.MemoryEraseRequest(scope=item.place.scope, ids=(item.id,)))

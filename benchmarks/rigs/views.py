@@ -1,7 +1,7 @@
-"""Whether any view of a transcript shows what it must not: random transcripts, each private word a canary.
+"""Check that no view of a transcript shows what it must not: random transcripts in which each private word is a canary.
 
-`python -m benchmarks.rigs.views` tries 100,000 transcripts; `--count N --seed S` another number. What a view may show
-is said here a second time, canary by canary, and knows nothing of the code that cuts the views.
+`python -m benchmarks.rigs.views` tries 100,000 transcripts; `--count N --seed S` changes that. What a view may show is
+specified here independently, canary by canary, without using the code that builds the views.
 """
 
 import argparse
@@ -72,7 +72,7 @@ class Story:
 
 
 def leaks(story: Story, /) -> list[str]:
-    """Return what is wrong with the views of a transcript: canaries shown that must not be, and the other way."""
+    """Return the problems of a transcript's views: canaries that are wrongly shown or wrongly hidden."""
     wrong: list[str] = []
     budget = default_profile().budget.transcript
     for view in View:
@@ -85,7 +85,7 @@ def leaks(story: Story, /) -> list[str]:
 
 
 def random_story(dice: random.Random, /) -> Story:
-    """Return a transcript of up to four turns in which anything may meet anything."""
+    """Return a transcript of up to four turns in which anything can be combined with anything."""
     story = Story()
     for sequence in range(1, dice.randint(1, 4) + 1):
         place = turn_id(TAG, sequence)
@@ -208,14 +208,14 @@ def _attribute(dice: random.Random, story: Story, place: TurnId, turn: Turn, num
 
 
 def run(count: int, seed: int, /) -> Iterable[str]:
-    """Yield what is wrong with the views of `count` random transcripts, each with the seed that shows it again."""
+    """Yield the problems in the views of `count` random transcripts, each with the seed that reproduces it."""
     for number in range(count):
         for wrong in leaks(random_story(random.Random(seed + number))):
             yield f"seed {seed + number}: {wrong}"
 
 
 def main() -> int:
-    """Try transcripts and say how many were right; 1 where any view showed what it must not, or hid what it may."""
+    """Try transcripts and print how many were correct. Returns 1 if a view showed too much or hid too much."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--count", type=int, default=COUNT)
     options.add_argument("--seed", type=int, default=0)

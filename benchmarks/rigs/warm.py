@@ -1,7 +1,7 @@
-"""Imported once, by the process that all children are forked from: what is loaded and run here, no child has to.
+"""Imported once by the process from which all children are forked, so that no child has to load or run this again.
 
-A fresh interpreter would spend most of its short life on imports and first calls. Only the memory engine is used,
-which has no threads: a process with threads must not fork.
+A fresh interpreter would spend most of its short life on imports and first calls. Only the memory engine is used, which
+has no threads, because a process with threads must not fork.
 """
 
 import asyncio

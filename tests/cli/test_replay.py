@@ -80,7 +80,7 @@ def test_the_gate_is_a_command(elytron: CommandLine) -> None:
     report = elytron.json("replay", "gate", str(FIXTURE), "--operation", "erase", expect=1)
     assert "erase" in report["missing"]
     shown = elytron("replay", "gate", str(FIXTURE.parent), "--all", "--no-json").stdout
-    assert "every required operation is exercised" in shown
+    assert "every required operation is covered" in shown
     assert (
         "an unknown operation"
         in elytron.error("replay", "gate", str(FIXTURE), "--operation", "eraze", expect=2)["reason"]

@@ -136,7 +136,7 @@ def test_lines_that_are_no_questions_are_reported_and_do_not_stop_the_rest(tmp_p
     assert [line.line for line in file.skipped] == [1, 2, 3, 4, 5, 6]
     assert file.questions[0].evidence == ("here",)
     assert file.ignored_fields == {"topic": 1}
-    assert "query says the same as question" in file.skipped[3].problem
+    assert "query means the same as question" in file.skipped[3].problem
 
 
 @pytest.mark.parametrize(("lines", "problem"), [((), "has no question"), (("{}",), "line 1: question is not a text")])

@@ -19,7 +19,7 @@ async def test_an_engine_has_the_name_it_was_asked_for_and_knows_whether_it_last
 async def test_an_unknown_store_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(
         InvalidInput,
-        match="'paper' is not a store to replay on; choose from memory, file, sqlite, embedded, memory\\+sealed",
+        match="'paper' is not a replay store; choose from memory, file, sqlite, embedded, memory\\+sealed",
     ):
         named_engine("paper")
 

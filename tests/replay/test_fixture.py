@@ -88,7 +88,7 @@ def test_a_key_said_twice_is_refused() -> None:
         ({"id": "Tea Time"}, "id: String should match"),
         ({"spaces": []}, "spaces: Tuple should have at least 1 item"),
         ({"steps": []}, "steps: Tuple should have at least 1 item"),
-        ({"clock": {"start": 0}}, "clock.start: Value error, must be an ISO 8601 text"),
+        ({"clock": {"start": 0}}, "clock.start: Value error, must be ISO 8601 text"),
         ({"clock": {"start": "yesterday"}}, "clock.start: Value error, timestamp is not an ISO 8601 timestamp"),
         ({"steps": steps({"op": "get", "wants": {}})}, "step 1, wants: Extra inputs are not permitted"),
         ({"steps": steps({"op": "get"}, {"op": "get", "reopen": "maybe"})}, "step 2, reopen: Input should be 'closed'"),
@@ -107,7 +107,8 @@ def test_what_does_not_fit_is_refused_with_step_and_field(changes: dict[str, obj
 def test_a_refused_step_saves_and_measures_nothing() -> None:
     step: dict[str, object] = {"op": "get", "error": "not_found", "minimum": {"hits": 1}}
     assert (
-        refusal(steps=steps(step)) == "step 1: Value error, a step with `error` has no report to save from or measure"
+        refusal(steps=steps(step))
+        == "step 1: Value error, a step with `error` has no report: remove `save` and `minimum`"
     )
 
 

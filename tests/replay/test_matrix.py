@@ -129,7 +129,7 @@ async def test_a_matrix_without_stores_is_refused() -> None:
 
 
 async def test_an_unknown_store_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="'paper' is not a store to replay on"):
+    with pytest.raises(InvalidInput, match="'paper' is not a replay store"):
         await run_matrix(SHIPPED, ["paper"])
 
 

@@ -102,7 +102,7 @@ def test_the_gate_counts_fixtures_and_names_what_is_missing() -> None:
         "recall     0         demanded",
         "erase      0",
         "",
-        "not exercised: recall",
+        "not covered: recall",
     ]
     whole = GateReport(exercised={"write": ("tea",)}, demanded=("write",), missing=())
-    assert render_gate(whole).splitlines()[-1] == "every required operation is exercised"
+    assert render_gate(whole).splitlines()[-1] == "every required operation is covered"

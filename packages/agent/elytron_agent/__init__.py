@@ -1,6 +1,6 @@
-"""Agents that remember: turn hooks, memory strategies, core blocks, and a durable loop.
+"""Agents with memory: turn hooks, memory strategies, core blocks and a durable agent loop.
 
-Names are loaded when they are first used.
+Names are imported on first use.
 """
 
 from elytron_core.lazy import lazy_exports

@@ -1,25 +1,25 @@
 """Limits of agents that several modules apply."""
 
 BLOCK_CHARS, BLOCK_CHARS_MAX = 20_000, 50_000
-"""A block's cap if nothing else is said, and the largest cap."""
+"""Default and largest maximum length of a block."""
 BLOCKS = 100
-"""Blocks of one owner."""
+"""Maximum number of blocks per owner."""
 BLOCK_DESCRIPTION_CHARS = 2_000
 BLOCK_CALLS = 8
-"""Number of the last calls that edited a block that are known, so that a repeated call has one effect."""
+"""Number of recent calls remembered per block, so that a repeated call has only one effect."""
 ARCHIVAL_TOP_K = 5
 CONVERSATION_HITS = 5
 
 RUN_TIMEOUT_S = 10.0
-"""So long a run waits for a gateway at most, if its configuration says nothing else, and for curated entries."""
+"""Default maximum wait of a run for a gateway, and for curated entries."""
 
 CHARS_PER_TOKEN = 4
-"""Characters that are counted as one token, if no provider gave a number."""
+"""Number of characters counted as one token if the provider gives no count."""
 PROJECT_CHARS = 128
 
 FILE_BYTES = 64 * 1024 * 1024
 FILE_AGENTS = 50
-"""Agents of one file."""
+"""Maximum number of agents per file."""
 
 MAX_CONTEXT_TOKENS = 100_000
 
@@ -31,24 +31,24 @@ TEMPERATURE = 0.7
 SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
 LOCALE_CHARS = 35
 LEASE_SECONDS = 20.0
-"""So long a process holds a thread after it last renewed that; a dead one's run is then gone on with."""
+"""How long a process holds a thread after its last renewal. Then another process resumes the run."""
 THREAD_LOOK_S = 0.2
 QUEUED_RUNS = 8
-"""Runs that may wait for one agent's thread in one process."""
+"""Maximum number of runs that wait for one agent's thread in one process."""
 
 AGENTS_KEPT = 512
-"""Agents of users that one process keeps between their turns."""
+"""Maximum number of users' agents that one process keeps between their turns."""
 CHAT_PARTS = 32
 ITEMS_PAGE = 20
 EVENTS_KEPT_S = 24 * 3_600
-"""So long an event is in the log."""
+"""Retention time of events in the log."""
 SCHEDULE_NAME_CHARS, SCHEDULE_TASK_CHARS = 80, 4_000
 INTERVAL_MAX_S = 366 * 24 * 3_600
 CRON_CHARS = 120
 SCHEDULE_LEASE_MS = 180_000
-"""So long a process holds a due schedule after its last sign of life."""
+"""How long a process holds a due schedule after its last renewal."""
 SCHEDULE_WAIT_MAX_MS = 15 * 60_000
-"""The longest wait between two attempts."""
+"""Longest wait between two attempts."""
 RESPONSE_ID_CHARS = 128
 RESPONSE_FILE_BYTES = 1024 * 1024
-"""Bytes of text of all files in the input of one response."""
+"""Maximum size of the text of all files in the input of one response."""

@@ -20,7 +20,7 @@ Arguments = Mapping[str, Any]
 class CallKey(NamedTuple):
     """Key of a call. A call that is repeated after a crash has the same key, so that a tool can recognise it.
 
-    `call` is the place of the call in its reply: ids that models give are not always distinct.
+    `call` is the position of the call in its reply, because call ids from models are not always unique.
     """
 
     run: str
@@ -33,7 +33,7 @@ class CallKey(NamedTuple):
 
 
 class ToolAnswer(Value):
-    """A tool's answer to its model. `is_outside`: the text may have words of pages, files or other people."""
+    """A tool's answer to its model. `is_outside` means that it may contain text from pages, files or other people."""
 
     text: str
     is_error: bool = False
@@ -45,11 +45,11 @@ Act = Callable[[Arguments, CallKey], Awaitable[str | ToolAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: `parameters` is the JSON Schema of its arguments, `act` does the work.
+    """A tool: `parameters` is the JSON Schema of its arguments, and `act` does the work.
 
-    `may_repeat`: a call may be made again under the same key, with one effect. `is_outside`: all that it answers is
-    text from outside. `read_only`: a call changes nothing, so it may be repeated, is made beside others, and needs
-    no approval.
+    With `may_repeat`, repeating a call under the same key has only one effect. With `is_outside`, all of its answers
+    are text from outside. With `read_only`, a call changes nothing, so it may be repeated, can run concurrently with
+    others, and needs no approval.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Tool:
 
     @property
     def declared(self) -> chat.ModelTool:
-        """Return the tool in the form for a model."""
+        """Return the declaration of the tool for a model."""
         return chat.ModelTool(
             name=self.name, description=self.description, parameters=json.dumps(dict(self.parameters))
         )
 
     async def call(self, arguments: Arguments, key: CallKey, /) -> ToolAnswer:
-        """Return what the tool answers. What Elytron refuses is an answer too, which says so."""
+        """Call the tool and return its answer. An error of Elytron becomes an error answer."""
         try:
             answer = await self.act(arguments, key)
         except ElytronError as error:
@@ -79,7 +79,10 @@ class Tool:
 
 
 class ToolArguments(BaseModel):
-    """Base of the arguments of typed tools. Models write numbers as text, so a text that is a number is taken."""
+    """Base class for arguments of typed tools.
+
+    Models write numbers as text, so numeric text is accepted as a number.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -98,7 +101,7 @@ def typed_tool(
     is_outside: bool = False,
     read_only: bool = False,
 ) -> Tool:
-    """Return a tool whose arguments are checked; wrong ones are answered by the name of the field and what is wrong."""
+    """Return a tool that validates its arguments. For invalid ones, the answer names the field and the problem."""
 
     async def checked(raw_arguments: Arguments, key: CallKey, /) -> str | ToolAnswer:
         try:
@@ -112,14 +115,14 @@ def typed_tool(
 
 @cache
 def _schema_of(arguments: type[ToolArguments]) -> Mapping[str, Any]:
-    # Tools are made again for each run, and a schema takes milliseconds.
+    # Tools are recreated for each run, and generating a schema takes milliseconds.
     schema = cast("dict[str, Any]", _untitled_schema(arguments.model_json_schema(by_alias=False)))
     schema.pop("description", None)
     return MappingProxyType(schema)
 
 
 def _untitled_schema(part: Any) -> Any:
-    """Return a schema without the titles that classes and fields give it; they say nothing to a model."""
+    """Return a schema without the titles of classes and fields, which tell a model nothing."""
     if isinstance(part, dict):
         schema = cast("dict[str, Any]", part)
         return {

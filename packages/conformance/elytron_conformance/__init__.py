@@ -1,4 +1,4 @@
-"""The suite every engine and wrapper proves itself by. Production code never imports it; third parties may.
+"""The suite that every store engine and wrapper must pass. Production code never imports it; third parties may.
 
     class TestMyStore(StoreSuite, ReopenSuite, SecondHandleSuite):
         @pytest.fixture
@@ -10,13 +10,13 @@
         @pytest.fixture
         async def second(self, ...) -> AsyncIterator[Store]: ...  # SecondHandleSuite: another handle on that store
 
-A store leaves out the suite of what its `capabilities` do not declare: `durable`, and many writers.
-Needs pytest and anyio's plugin, nothing else.
+A store whose `capabilities` do not declare `durable` or many writers leaves out the suite for that capability.
+Requires only pytest and the anyio plugin.
 """
 
 import pytest
 
-# Before the modules load: without it a failed assertion says nothing but that it failed.
+# This must run before the modules are imported: without rewriting, a failed assertion shows no values.
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{topic}"
@@ -37,7 +37,7 @@ pytest.register_assert_rewrite(
     )
 )
 
-from elytron_conformance.second_handle import SecondHandleSuite  # noqa: E402 - only after the lines above
-from elytron_conformance.suites import Reopen, ReopenSuite, StoreSuite  # noqa: E402 - likewise
+from elytron_conformance.second_handle import SecondHandleSuite  # noqa: E402 - must follow the registration above
+from elytron_conformance.suites import Reopen, ReopenSuite, StoreSuite  # noqa: E402 - must follow it too
 
 __all__ = ["Reopen", "ReopenSuite", "SecondHandleSuite", "StoreSuite"]

@@ -1,4 +1,4 @@
-"""Claims on blobs: streamed, replaced whole, never half there."""
+"""Claims about blobs: they are streamed, replaced as a whole, and never partially visible."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -27,17 +27,17 @@ STREAMS: Sequence[Sequence[bytes]] = (
 
 
 class SourceBrokeError(Exception):
-    """The caller's stream ended early."""
+    """Raised by the caller's stream when it ends early."""
 
 
 async def breaking(part: bytes) -> AsyncIterator[bytes]:
-    """Yield `part`, then break."""
+    """Yield `part`, then raise SourceBrokeError."""
     yield part
     raise SourceBrokeError
 
 
 class BlobClaims(Claims):
-    """Claims on `write_blob` and `read_blob`."""
+    """Claims about `write_blob` and `read_blob`."""
 
     async def test_a_blob_comes_back_as_it_was_streamed(self, store: Store) -> None:
         for parts in STREAMS:

@@ -1,4 +1,4 @@
-"""Claims on commits: whole or not at all, by expected revisions, in one gapless order, within bounds."""
+"""Claims about commits: atomic, conditional on expected revisions, gaplessly sequenced and bounded in size."""
 
 from dataclasses import replace
 from functools import partial
@@ -52,7 +52,7 @@ AGAINST_THE_RULES = {
 
 
 class CommitClaims(Claims):
-    """Claims on `commit`."""
+    """Claims about `commit`."""
 
     async def test_a_batch_is_stored_whole_with_its_entries(self, store: Store) -> None:
         drafts = (

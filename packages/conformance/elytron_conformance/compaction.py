@@ -1,4 +1,4 @@
-"""Claims on the compaction of a journal: runs that tell of nothing become one entry each, all else stays."""
+"""Claims about journal compaction: each run without live content becomes one entry, and everything else stays."""
 
 from functools import partial
 
@@ -41,12 +41,12 @@ async def erased(store: Store, *numbers: int) -> ErasureReceipt:
 
 
 def stand_in(run: CompactedRun) -> JournalEntry:
-    """Return the entry of a compacted run."""
+    """Return the entry that replaces a compacted run."""
     return JournalEntry(run.last, AT, JournalAction.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1)
 
 
 class CompactionClaims(Claims):
-    """Claims on `compact`."""
+    """Claims about `compact`."""
 
     async def test_a_run_that_tells_of_nothing_becomes_one_entry_and_all_else_stays(self, store: Store) -> None:
         await store.commit(batch(*(PutChange(fact(number), b"%d" % number, 0) for number in range(5))))

@@ -1,4 +1,4 @@
-"""Claims on many callers at once, and on callers that go away."""
+"""Claims about concurrent callers and about cancelled calls."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ from elytron_core.ports.store import BatchKey, CommitReceipt, Document, Document
 
 
 class ConcurrencyClaims(Claims):
-    """Claims on overlapping commits of one event loop."""
+    """Claims about overlapping commits in one event loop."""
 
     async def test_many_commits_in_one_space_are_gapless_and_all_there(self, store: Store) -> None:
         batches = [

@@ -1,4 +1,4 @@
-"""Claims on erasure: what was named is gone, what was not stays, the journal keeps its places."""
+"""Claims about erasure: only the named content is removed, and the journal keeps its sequence."""
 
 import pytest
 
@@ -41,7 +41,7 @@ ONCE = BatchKey(key="k", digest="d", answer=b"answer")
 
 
 class ErasureClaims(Claims):
-    """Claims on `erase`."""
+    """Claims about `erase`."""
 
     async def test_erased_documents_are_gone_and_their_entries_lose_the_digest(self, store: Store) -> None:
         await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))

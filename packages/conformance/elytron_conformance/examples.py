@@ -1,4 +1,4 @@
-"""The small vocabulary the claims are written in."""
+"""Example values and short helpers that the claims are written with."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -30,13 +30,13 @@ AT = Instant(1_767_225_600_000)
 ADA = SpaceId("ada")
 BOB = SpaceId("bob")
 JOBS = DocumentRef(QUEUE, "0")
-"""The unfinished jobs of a space."""
+"""The document that holds a space's unfinished jobs."""
 NOWHERE = SpaceId("nowhere")
 CaseT = TypeVar("CaseT")
 
 
 class Claims:
-    """Base of all parts of the suite: they run on asyncio through anyio's plugin."""
+    """Base class of every part of the suite; runs the tests on asyncio through the anyio plugin."""
 
     pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ class Claims:
 
 
 def fact(number: int) -> DocumentRef:
-    """Return the ref of the example document `number`; keys sort by number."""
+    """Return the reference of example document `number`; keys sort by number."""
     return DocumentRef("facts", f"{number:04x}")
 
 
@@ -61,7 +61,7 @@ def batch(
     entries: tuple[EntryDraft, ...] | None = None,
     idempotency: BatchKey | None = None,
 ) -> Batch:
-    """Return a batch of `changes` with one entry for each, or with `entries`."""
+    """Return a batch of `changes`, with one journal entry per change unless `entries` is passed."""
     drafts = tuple(
         entry(change.ref, action=_action(change)) for change in changes if not isinstance(change, RequireRevision)
     )
@@ -79,12 +79,12 @@ def batch(
 async def put(
     store: Store, ref: DocumentRef, body: bytes = b"body", *, expects: int = 0, space: SpaceId = ADA
 ) -> CommitReceipt:
-    """Commit one document alone."""
+    """Commit a single document."""
     return await store.commit(batch(PutChange(ref, body, expects), space=space))
 
 
 async def delete(store: Store, ref: DocumentRef, *, expects: int, space: SpaceId = ADA) -> CommitReceipt:
-    """Commit one delete alone."""
+    """Commit a single delete."""
     return await store.commit(batch(DeleteChange(ref, expects), space=space))
 
 
@@ -95,7 +95,7 @@ async def one(store: Store, ref: DocumentRef, *, space: SpaceId = ADA) -> Docume
 
 
 async def documents(store: Store, *, space: SpaceId = ADA, collection: str = "facts") -> Sequence[Document]:
-    """Return the documents of a collection, in key order."""
+    """Return the documents of a collection in key order."""
     return list(await store.scan(space, collection, limit=limits.SCAN_MAX))
 
 
@@ -109,17 +109,17 @@ async def sequences(store: Store, *, space: SpaceId = ADA) -> Sequence[int]:
 
 
 async def spaces(store: Store) -> set[SpaceId]:
-    """Return all spaces the store lists."""
+    """Return all spaces that the store lists."""
     return set(await store.spaces(limit=limits.SCAN_MAX))
 
 
 async def spaces_with_jobs(store: Store) -> set[SpaceId]:
-    """Return the spaces that the store takes for ones with unfinished jobs."""
+    """Return the spaces that the store lists as having unfinished jobs."""
     return {space async for space in queued_spaces(store)}
 
 
 async def refusals(calls: Mapping[CaseT, Callable[[], Awaitable[object]]]) -> dict[CaseT, type[ElytronError] | None]:
-    """Return the class of error that each of `calls` raises, None for one that is answered."""
+    """Return the error class that each of `calls` raises, or None for a call that succeeds."""
     errors: dict[CaseT, type[ElytronError] | None] = {}
     for case, call in calls.items():
         try:
@@ -132,13 +132,13 @@ async def refusals(calls: Mapping[CaseT, Callable[[], Awaitable[object]]]) -> di
 
 
 async def source(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield `parts`, as a caller's stream would."""
+    """Yield `parts` like a caller's stream."""
     for part in parts:
         yield part
 
 
 async def blob(store: Store, key: str, *, space: SpaceId = ADA) -> bytes:
-    """Return the whole blob `key`."""
+    """Return the whole content of the blob `key`."""
     return b"".join([chunk async for chunk in store.read_blob(space, key)])
 
 

@@ -1,4 +1,4 @@
-"""Claims on checking, repairing and closing."""
+"""Claims about checking, repairing and closing a store."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -27,7 +27,7 @@ HEALTHY = CheckReport(spaces=2, documents=3, entries=5, blobs=1)
 
 
 async def fill(store: Store) -> None:
-    """Leave two spaces, three documents, five entries and one blob."""
+    """Create two spaces, three documents, five journal entries and one blob."""
     await store.commit(
         batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), PutChange(fact(3), b"three", 0))
     )
@@ -52,7 +52,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 class HealthClaims(Claims):
-    """Claims on `check`, `repair` and `close`."""
+    """Claims about `check`, `repair` and `close`."""
 
     async def test_a_new_store_is_healthy_and_empty(self, store: Store) -> None:
         await store.probe()

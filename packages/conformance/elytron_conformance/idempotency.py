@@ -1,4 +1,4 @@
-"""Claims on idempotency keys: applied once, answered alike, bound to the request they were used for."""
+"""Claims about idempotency keys: applied once, answered alike on repetition, and bound to one request."""
 
 import pytest
 
@@ -14,7 +14,7 @@ FIRST = batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), idem
 
 
 class IdempotencyClaims(Claims):
-    """Claims on a batch under an idempotency key."""
+    """Claims about a batch with an idempotency key."""
 
     async def test_a_repeat_is_answered_alike_and_changes_nothing(self, store: Store) -> None:
         await put(store, fact(9))
@@ -74,7 +74,8 @@ class IdempotencyClaims(Claims):
         await store.commit(FIRST)
         later = Instant(AT + limits.IDEMPOTENCY_KEEP_MS + 1)
         await store.commit(batch(PutChange(fact(3), b"", 0), at=later))
-        # Forgotten, the repeat meets its own documents; remembered, it is answered. It is never applied twice.
+        # If the record has expired, the repeat conflicts with its own documents; otherwise it gets the recorded
+        # answer. Either way it is not applied twice.
         try:
             assert await store.commit(FIRST) == CommitReceipt(1, 2, replayed=True, answer=ONCE.answer)
         except IdempotencyConflict:

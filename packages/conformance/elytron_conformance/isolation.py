@@ -1,4 +1,4 @@
-"""Claims on the wall between memory spaces, for names that a careless engine would take for each other."""
+"""Claims about the isolation of memory spaces whose names a careless engine would confuse."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -29,19 +29,19 @@ NAMES = [
     SpaceId(name)
     for name in (
         *("a", "a:b", "\u0430", "ann", "Ann", "anna"),  # the third is Cyrillic
-        *("\u00e9", "e\u0301", "stra\u00dfe", "strasse"),  # the first two are one letter, written in two ways
+        *("\u00e9", "e\u0301", "stra\u00dfe", "strasse"),  # the first two differ only in normal form
         *("%", "1", "*", "01", "_", "con", "..", ".", "../ada", "ada", "/", "//", "a/b", "a\\b", "a''b", "a'b"),
         *('a"; drop table documents; --', "nul", "a  b", "a b", "\U0001f41e", "\U0001fab2"),
         *("x" * (limits.SPACE_CHARS - 1), "x" * limits.SPACE_CHARS),
         *("\u7532" * (limits.SPACE_CHARS - 1), "\u7532" * limits.SPACE_CHARS),
     )
 ]
-"""Each begins another, or differs from it in what a folder, a pattern, a quote or a case may hide."""
+"""Each name is a prefix of another, or differs only in what a path, a pattern, quoting or case folding hides."""
 REFUSED = [SpaceId(name) for name in ("", "\x00", "a\x00b", "a\nb", "\u2028", "\ud800", " a", "a ", "\u200b", "\u202e")]
 
 
 class IsolationClaims(Claims):
-    """No read, write or erasure of one space touches another."""
+    """Claims that no read, write or erasure in one space touches another."""
 
     async def test_each_name_is_a_space_of_its_own(self, store: Store) -> None:
         for name in NAMES:

@@ -1,4 +1,4 @@
-"""Claims on reading: order, bounds, paging, what is not there, and which spaces have unfinished jobs."""
+"""Claims about reads: order, bounds, paging, missing documents, and the list of spaces with unfinished jobs."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -31,11 +31,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import DeleteChange, Document, DocumentRef, ErasureTarget, JournalEntry, PutChange, Store
 
 KEYS = ("0", "00", "00.1", "01", "0a", "1", "a", "a-1", "a.1", "a1", "ab", "b")
-"""In code point order, with each a prefix of others: '-' < '.' < digits < letters."""
+"""In code point order ('-' < '.' < digits < letters), including keys that are prefixes of others."""
 
 
 async def fill(store: Store) -> None:
-    """Put the KEYS in another order than theirs, and a neighbour collection on both sides."""
+    """Store KEYS out of order, with neighbouring collections that sort before and after theirs."""
     shuffled = [*KEYS[::2], *KEYS[1::2]]
     await store.commit(batch(*(PutChange(DocumentRef("facts", key), key.encode(), 0) for key in shuffled)))
     await store.commit(
@@ -44,7 +44,7 @@ async def fill(store: Store) -> None:
 
 
 class ReadClaims(Claims):
-    """Claims on `get`, `scan`, `journal` and `spaces`."""
+    """Claims about `get`, `scan`, `journal` and `spaces`."""
 
     async def test_get_answers_in_the_order_asked_with_none_for_absence(self, store: Store) -> None:
         await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
@@ -192,7 +192,7 @@ class ReadClaims(Claims):
 
 
 class QueueClaims(Claims):
-    """Claims on the index of spaces with unfinished jobs. A store without it takes every space for one."""
+    """Claims about the index of spaces with unfinished jobs. A store without that index lists every space."""
 
     async def test_every_space_with_a_queue_is_listed(self, store: Store) -> None:
         names = {SpaceId(f"space {number}") for number in range(9)}
@@ -227,5 +227,5 @@ class QueueClaims(Claims):
         await store.erase(ErasureTarget(space=BOB, at=AT, refs=(fact(1),)))
         assert await spaces_with_jobs(store) == {BOB, NOWHERE}
         await store.erase(ErasureTarget(space=BOB, at=AT, refs=(JOBS,)))
-        await spaces_with_jobs(store)  # which may settle what the erasure left
+        await spaces_with_jobs(store)  # this call may finish what the erasure left behind
         assert await spaces_with_jobs(store) == ({NOWHERE} if store.capabilities.queue_index else {BOB, NOWHERE})

@@ -1,4 +1,4 @@
-"""Claims on two handles of one store, as two processes hold them."""
+"""Claims about two handles of one store, as two processes would have."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureR
 
 
 class SecondHandleSuite(Claims):
-    """For stores that several may hold: give the fixture `second`, another handle on the store of `store`."""
+    """Claims for stores that allow several handles. Subclasses add the fixture `second`: another handle on `store`."""
 
     async def test_it_declares_many_writers_and_that_a_reader_sees_them(self, store: Store, second: Store) -> None:
         assert store.capabilities == second.capabilities

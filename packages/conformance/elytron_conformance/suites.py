@@ -1,4 +1,4 @@
-"""The suites: all claims on every store, and those on what a store still knows after it was opened again."""
+"""The suites: the claims that hold for every store, and those about a store after it is reopened."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -39,11 +39,11 @@ from elytron_core.ports.store import BatchKey, CommitReceipt, CompactedRun, Docu
 from elytron_core.profiles import ErasurePromise
 
 Reopen = Callable[[], Awaitable[Store]]
-"""Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""
+"""Closes the store of the fixture `store` and opens it again; the fixtures close the store that it returns."""
 
 
 def _holds(folder: Path, secret: bytes) -> bool:
-    """Return whether a file beneath `folder` has `secret`."""
+    """Return whether any file below `folder` contains `secret`."""
     return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -51,7 +51,7 @@ ONCE = batch(PutChange(fact(1), b"one", 0), idempotency=BatchKey(key="k", digest
 
 
 class ReopenSuite(Claims):
-    """For durable stores: give the fixture `reopen` beside `store`, whose files are beneath `tmp_path`."""
+    """Claims for durable stores. Subclasses add the fixture `reopen` for a `store` whose files are below `tmp_path`."""
 
     async def test_it_declares_that_it_is_durable(self, store: Store) -> None:
         assert store.capabilities.durable
@@ -167,4 +167,4 @@ class StoreSuite(
     HealthClaims,
     ConcurrencyClaims,
 ):
-    """Subclass it and give the fixture `store`: an empty store, closed by the fixture."""
+    """Claims for every store. Subclasses provide the fixture `store`: an empty store that the fixture closes."""

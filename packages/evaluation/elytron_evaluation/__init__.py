@@ -1,1 +1,1 @@
-"""Evaluation: rates of turn hooks with their bars, and demonstrations of recall and of the proxy."""
+"""Evaluation of turn hooks and recall, and demonstrations of recall and the proxy."""

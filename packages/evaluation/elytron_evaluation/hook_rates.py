@@ -1,8 +1,8 @@
-"""Evaluation of turn hooks: ten rates, each with a target, measured on bundled or host-provided turns.
+"""Evaluate turn hooks by ten rates, each with a threshold, on bundled turns or on those of a file.
 
-A `turn` line holds what a user said in a session, and the answer. A `question` line lists texts that its recalled facts
-must contain (`expects`) or must not contain (`excludes`); it is not stored. A `wait` line lets days pass. A `setup`
-line, allowed only as the first line, sets hook options and other targets.
+A `turn` line holds a user's message and the answer to it. A `question` line is not stored; it lists texts that the
+recalled facts must contain (`expects`) or must not contain (`excludes`). A `wait` line advances the clock by days. A
+`setup` line, allowed only as the first line, sets hook options and replaces thresholds.
 """
 
 from collections import Counter
@@ -32,9 +32,9 @@ from elytron_models.chat_messages import Json
 
 MAX_SCRIPT_BYTES: Final = 4 * 1024 * 1024
 MAX_SCRIPT_LINES: Final = 1_000
-"""Bounds of a file of turns."""
+"""Size limits of a turn file."""
 MAX_SCRIPT_TEXTS: Final = 64
-"""Texts that a question expects, and that it excludes."""
+"""Maximum number of texts in a question's `expects`, and in its `excludes`."""
 MAX_SCRIPT_DAYS: Final = 3_650
 CEILINGS: Final[Mapping[str, float]] = {
     "prompt_duplicate_rate": 0.0,
@@ -42,7 +42,7 @@ CEILINGS: Final[Mapping[str, float]] = {
     "duplicate_growth": 1.05,
     "session_isolation_leak": 0.0,
 }
-"""Rates that are at most their bar, with it."""
+"""Rates with an upper threshold."""
 FLOORS: Final[Mapping[str, float]] = {
     "history_equivalence": 1.0,
     "fact_recall_precision": 1.0,
@@ -52,11 +52,11 @@ FLOORS: Final[Mapping[str, float]] = {
     "idempotency": 1.0,
     "compaction_triggers": 1.0,
 }
-"""Rates that are at least their bar, with it."""
+"""Rates with a lower threshold."""
 
 
 class HookRate(Value):
-    """One rate, and the bar: at least that, or at most where `is_ceiling`."""
+    """A rate and its threshold `bar`: an upper one if `is_ceiling`, otherwise a lower one."""
 
     name: str
     value: float
@@ -69,36 +69,36 @@ class HookRate(Value):
 
 
 class HookRates(Value):
-    """The rates of one run; precision and recall of facts are one of the ten."""
+    """The rates of one run. Fact precision and fact recall are two of the ten rates."""
 
     rates: tuple[HookRate, ...]
     unmeasured: tuple[str, ...] = ()
-    """Rates that the turns give nothing to measure for."""
+    """Names of the rates for which the turns contained nothing to measure."""
 
     @property
     def hold(self) -> bool:
         return all(rate.holds for rate in self.rates)
 
     def of(self, name: str, /) -> float:
-        """Return the rate of that name."""
+        """Return the rate with that name."""
         return next(rate.value for rate in self.rates if rate.name == name)
 
 
 def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> HookRate:
-    """Return the rate `part` of `whole` beside its own bar, or beside `bar`."""
+    """Return the rate `part / whole` with the threshold `bar`, or with the rate's default threshold."""
     own = CEILINGS[name] if name in CEILINGS else FLOORS[name]
     value = part / whole if whole else 0.0
     return HookRate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)
 
 
 SHARES: Final = (0.5, 0.7, 0.79, 0.81, 0.9, 1.2)
-"""Shares of a limit that a context has when it is looked at whether it is compacted."""
+"""Fill levels of the context window, as shares of its limit, at which compaction is checked."""
 ASKING: Final = "asking"
-"""The conversation in which questions are asked, so that recent turns answer none of them."""
+"""Name of a separate conversation for questions, so that recent turns cannot answer them."""
 
 
 class HookStage:
-    """Tells turns to hooks on one memory, and reads what is stored of them."""
+    """Send turns to the hooks of one memory and read back what was stored."""
 
     def __init__(
         self, memory: elytron.MemoryRuntime, clock: FrozenClock, /, *, settings: HookSettings | None = None
@@ -108,42 +108,42 @@ class HookStage:
         self._settings = settings or HookSettings()
 
     def hooks(self) -> TurnHooks:
-        """Return hooks over the memory; the caller closes them if their settings name a model."""
+        """Return hooks for this memory. The caller closes them if their settings name a model."""
         secret = b"of this evaluation"
         return TurnHooks(self._memory, settings=self._settings, clock=self.clock, session_secret=secret)
 
     async def tell(self, hooks: TurnHooks, turns: Sequence[str], /, *, session: str, ids: str = "t") -> None:
-        """Tell the turns, the same answer to each, under ids that follow from their places."""
+        """Send the turns with the same answer to each, under ids derived from their positions."""
         await self.tell_pairs(hooks, [(text, "I see.") for text in turns], session=session, ids=ids)
 
     async def tell_pairs(
         self, hooks: TurnHooks, turns: Sequence[tuple[str, str]], /, *, session: str, ids: str = "t"
     ) -> None:
-        """Tell turns with their answers, under ids that follow from their places."""
+        """Send turns with their answers, under ids derived from their positions."""
         for number, (text, reply) in enumerate(turns):
             async with hooks.turn(text, session_id=session, turn_id=f"{ids}{number}") as turn:
                 turn.answered(reply)
 
     async def recalled_facts(self, hooks: TurnHooks, question: str, /, *, session: str) -> list[str]:
-        """Return the contents of the facts that a question is reminded of."""
+        """Return the contents of the facts that are recalled for a question."""
         async with hooks.turn(question, session_id=session, conversation=ASKING) as turn:
             ids = turn.before.recalled_fact_ids
         contents = {fact.id: fact.content for fact in await self._entries(session)}
         return [contents[name] for name in ids]
 
     async def stored_texts(self, session: str, /) -> list[str]:
-        """Return the messages that are stored of a session, in their order."""
+        """Return the stored messages of a session in order."""
         report = await self._memory.replay(elytron.MemoryReplayRequest(scope=self._scope(session), limit=PAGE_MAX))
         return [message.text for turn in report.turns for message in turn.messages]
 
     async def facts_of(self, session: str, /) -> list[str]:
-        """Return the contents of all facts of a session, in any state."""
+        """Return the contents of a session's facts in every state."""
         return [fact.content for fact in await self._entries(session)]
 
     async def compacted_rightly(
         self, hooks: TurnHooks, turns: Sequence[tuple[str, str]], /, *, session: str, question: str
     ) -> int:
-        """Return for how many of `SHARES` the context is compacted if, and only if, the settings say so."""
+        """Return for how many of `SHARES` compaction happens exactly when the settings require it."""
         right = 0
         for number, share in enumerate(SHARES):
             name = f"{session}-{number}"
@@ -184,7 +184,7 @@ SMALL_TALK: Final = (
 
 
 async def evaluate_hooks(store: str = "memory:", /) -> HookRates:
-    """Return the rates of hooks on a store; each scenario has sessions of its own there."""
+    """Measure the rates on a store, where each scenario uses its own sessions."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
         scenarios = _HookScenarios(memory, clock)
@@ -198,10 +198,10 @@ async def evaluate_hooks(store: str = "memory:", /) -> HookRates:
 
 
 class _HookScenarios(HookStage):
-    """Tells turns to hooks and counts what comes of them."""
+    """Send bundled turns to hooks and count the outcomes."""
 
     async def history(self) -> tuple[HookRate, ...]:
-        """Tell a talk whose host sends all of it each time, and whose model repeats what it was shown."""
+        """Play a conversation whose host resends its whole history and whose model echoes the reference it is shown."""
         hooks, history = self.hooks(), list[Json]()
         items = twice = 0
         for prompt, reply in SMALL_TALK:
@@ -210,7 +210,7 @@ class _HookScenarios(HookStage):
                 context_items = Counter(item.identity for item in items_of(turn.messages))
                 host_items = Counter(item.identity for item in items_of(history))
                 items += context_items.total()
-                # Repeats of the host itself are no duplicates, nor is the first of each item.
+                # Messages that the host itself repeats are not duplicates, nor is the first occurrence of each.
                 twice += (context_items - host_items - Counter(set(context_items))).total()
                 references = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
                 turn.answered("\n".join([reply, *references]))
@@ -226,7 +226,7 @@ class _HookScenarios(HookStage):
         )
 
     async def facts(self) -> tuple[HookRate, ...]:
-        """Tell facts of all tiers, and ask the same day, the next day, after the week, and after a year."""
+        """State facts of all retention tiers, then ask on the same day, the next day, a week later and a year later."""
         hooks = self.hooks()
         await self.tell(hooks, FACT_TEXTS, session="facts")
         expected_facts = LASTING | OF_THE_WEEK | OF_THE_DAY
@@ -259,7 +259,7 @@ class _HookScenarios(HookStage):
         return {fact.partition(": ")[2] for fact in facts}
 
     async def repeats(self) -> tuple[HookRate, ...]:
-        """Tell each turn three times under its id, then the same words under new ids."""
+        """Send each turn three times under the same id, then the same texts under new ids."""
         hooks = self.hooks()
         await self.tell(hooks, FACT_TEXTS, session="repeats")
         texts, facts = await self.stored_texts("repeats"), await self.facts_of("repeats")
@@ -274,7 +274,7 @@ class _HookScenarios(HookStage):
         )
 
     async def walls(self) -> tuple[HookRate, ...]:
-        """Tell each of several sessions a secret, and ask all of them for those of the others."""
+        """Give each of several sessions a secret, then ask every session for the secrets of the others."""
         hooks = self.hooks()
         people = {f"key-{number}": f"Name{number}" for number in range(4)}
         for key, name in people.items():
@@ -289,7 +289,7 @@ class _HookScenarios(HookStage):
         return (rate_of("session_isolation_leak", leaks, questions),)
 
     async def compaction(self) -> tuple[HookRate, ...]:
-        """Ask for contexts of many limits: one is compacted exactly from four fifths on."""
+        """Request contexts under several limits; compaction must begin exactly at four fifths of the limit."""
         pairs = [(f"{prompt} {prompt}", "I see.") for prompt, _ in SMALL_TALK]
         right = await self.compacted_rightly(self.hooks(), pairs, session="compaction", question="And now?")
         return (rate_of("compaction_triggers", right, len(SHARES)),)
@@ -301,7 +301,7 @@ _Texts = Annotated[tuple[_Words, ...], Field(max_length=MAX_SCRIPT_TEXTS)]
 
 
 class TurnLine(Value):
-    """A turn of a session that memory keeps."""
+    """A turn of a session, which memory stores."""
 
     kind: Literal["turn"]
     user: _MessageText
@@ -310,7 +310,7 @@ class TurnLine(Value):
 
 
 class QuestionLine(Value):
-    """A question to a session, at this place among the turns."""
+    """A question to a session at this point in the turns."""
 
     kind: Literal["question"]
     user: _MessageText
@@ -320,14 +320,14 @@ class QuestionLine(Value):
 
 
 class WaitLine(Value):
-    """Days that go by before the next line."""
+    """Days that pass before the next line."""
 
     kind: Literal["wait"]
     days: Annotated[int, Field(ge=1, le=MAX_SCRIPT_DAYS)]
 
 
 class SetupLine(Value):
-    """Settings of the hooks, and bars that are other than the product's own."""
+    """Hook settings, and thresholds that replace the defaults."""
 
     kind: Literal["setup"]
     settings: dict[str, JsonValue] = {}
@@ -335,7 +335,7 @@ class SetupLine(Value):
 
 
 class TurnScript(Value):
-    """All of a file."""
+    """The content of a turn file."""
 
     lines: tuple[TurnLine | QuestionLine | WaitLine, ...]
     settings: HookSettings = HookSettings()
@@ -343,7 +343,7 @@ class TurnScript(Value):
 
     @property
     def turns(self) -> dict[str, list[TurnLine]]:
-        """Return the turns of each session, in their order."""
+        """Return the turns of each session in order."""
         turns_by_session: dict[str, list[TurnLine]] = {}
         for line in self.lines:
             if isinstance(line, TurnLine):
@@ -356,7 +356,7 @@ _LINES: Final = TypeAdapter[_Line](Annotated[_Line, Field(discriminator="kind")]
 
 
 def read_script(path: Path, /) -> TurnScript:
-    """Return the turns of a file. Raises UnreadableFile, which names the line; nothing of the line is in it."""
+    """Read a turn file. Raises UnreadableFile, which names the line but quotes nothing from it."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_SCRIPT_BYTES + 1)
@@ -382,12 +382,12 @@ def read_script(path: Path, /) -> TurnScript:
     if len(lines) > MAX_SCRIPT_LINES:
         raise UnreadableFile(name=path.name, problem=f"has more than {MAX_SCRIPT_LINES:,} lines")
     if not any(isinstance(line, TurnLine) for line in lines):
-        raise UnreadableFile(name=path.name, problem="has no turn: add lines of the kind turn")
+        raise UnreadableFile(name=path.name, problem='has no turns: add lines with "kind": "turn"')
     return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
 
 
 def _parse_line(text: bytes) -> _Line:
-    """Return what one line says. Raises InvalidInput."""
+    """Parse one line. Raises InvalidInput."""
     try:
         line = _LINES.validate_python(parse_json(text, limit=MAX_SCRIPT_BYTES))
     except InvalidJson as error:
@@ -419,11 +419,11 @@ def _line_settings(line: SetupLine, *, is_first: bool) -> HookSettings:
 
 
 _COMPACTED_FROM: Final = 4
-"""Turns of a session from which on compaction is looked at."""
+"""Minimum number of turns in a session for compaction to be measured."""
 
 
 async def evaluate_turns(script: TurnScript, /) -> HookRates:
-    """Return the rates of hooks over the turns of `script`, in a store of their own."""
+    """Measure the rates for the turns of `script` in a store created for this run."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open("memory:", space=None, clock=clock, ids=SeededIds()) as memory:
         evaluation = _ScriptTelling(memory, clock, script)
@@ -436,7 +436,7 @@ async def evaluate_turns(script: TurnScript, /) -> HookRates:
 
 
 class _ScriptTelling(HookStage):
-    """Tells the lines of a script to hooks, and counts part and whole of each rate."""
+    """Send the lines of a script to hooks and count the numerator and denominator of each rate."""
 
     def __init__(self, memory: elytron.MemoryRuntime, clock: FrozenClock, script: TurnScript, /) -> None:
         super().__init__(memory, clock, settings=script.settings)
@@ -446,7 +446,7 @@ class _ScriptTelling(HookStage):
         self._histories: dict[str, list[Json]] = {}
 
     def rates(self) -> HookRates:
-        """Return the rates that there was something to measure for, in the order of the page."""
+        """Return the rates that could be measured, in report order."""
         bars, names = self._script.bars, [*CEILINGS, *FLOORS]
         measured = [name for name in names if self._wholes[name]]
         return HookRates(
@@ -455,7 +455,7 @@ class _ScriptTelling(HookStage):
         )
 
     async def all_lines(self, hooks: TurnHooks) -> None:
-        """Tell the lines in their order, each turn with all of its session before it, as hosts send it."""
+        """Send the lines in order, each turn with the whole history of its session, as hosts do."""
         is_later = False
         for number, line in enumerate(self._script.lines):
             match line:
@@ -480,7 +480,10 @@ class _ScriptTelling(HookStage):
             self._count("history_equivalence", same, max(len(stored_texts), len(expected_texts)))
 
     async def other_sessions(self, hooks: TurnHooks) -> None:
-        """Ask each session the questions of the others: what they expect, and it has not said, is not shown to it."""
+        """Ask each session the questions of the others.
+
+        No text may be shown that the question expects and this session never stated.
+        """
         session_texts = {
             session: normalise_text("\n".join(f"{turn.user}\n{turn.assistant}" for turn in turns))
             for session, turns in self._script.turns.items()
@@ -495,7 +498,7 @@ class _ScriptTelling(HookStage):
                     self._count("session_isolation_leak", bool(_count_held(theirs, reference)), 1)
 
     async def repeats(self, hooks: TurnHooks) -> None:
-        """Tell each session's turns to a session of their own, again under their ids, and then under new ids."""
+        """Send each session's turns to a new session, again under the same ids, and then under new ids."""
         for number, turns in enumerate(self._script.turns.values()):
             session = f"evaluation.repeats-{number}"
             pairs = [(turn.user, turn.assistant) for turn in turns]
@@ -507,7 +510,7 @@ class _ScriptTelling(HookStage):
             self._count("duplicate_growth", len(await self.facts_of(session)), len(before[1]))
 
     async def compaction(self, hooks: TurnHooks) -> None:
-        """Ask for contexts of the longest session at shares of a limit."""
+        """Request contexts for the longest session at several shares of the limit."""
         turns = max(self._script.turns.values(), key=len)
         if len(turns) < _COMPACTED_FROM:
             return
@@ -516,7 +519,7 @@ class _ScriptTelling(HookStage):
         self._count("compaction_triggers", right, len(SHARES))
 
     async def _tell(self, hooks: TurnHooks, line: TurnLine, number: int) -> None:
-        """Tell one turn; its answer repeats the reference, as models do."""
+        """Send one turn whose answer repeats the reference block, as models sometimes do."""
         history = self._histories.setdefault(line.session, [])
         history.append({"role": "user", "content": line.user})
         async with hooks.turn(history, session_id=line.session, turn_id=f"t{number}") as turn:
@@ -541,7 +544,7 @@ class _ScriptTelling(HookStage):
             self._count("expired_fact_suppression", len(line.excludes) - wrong, len(line.excludes))
 
     async def _reference(self, hooks: TurnHooks, question: str, session: str) -> str:
-        """Return what a question is reminded of, in one form."""
+        """Return the normalised text that memory adds to the context of a question."""
         async with hooks.turn(question, session_id=session, conversation=ASKING) as turn:
             return normalise_text("\n".join(str(item.words) for item in items_of(turn.messages) if is_reference(item)))
 

@@ -1,4 +1,4 @@
-"""A demonstration of the proxy with a scripted model that knows only the text of the request."""
+"""Demonstrate the proxy with a scripted model that knows only the text of its request."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnec
 
 
 class DemonstratedCall(Value):
-    """One call of the demonstration. `placed` is what memory put into the request; `recalled` is how many memories."""
+    """One call. `placed` is the text that memory added to the request, `recalled` the number of memories in it."""
 
     conversation: int
     said: str
@@ -37,7 +37,7 @@ class DemonstratedCall(Value):
 
 @asynccontextmanager
 async def scripted_model() -> AsyncGenerator[str]:
-    """Yield the URL of a model that answers in Ollama's dialect from the last message."""
+    """Run a model server that answers in Ollama's protocol from the last message, and yield its URL."""
     tasks: set[asyncio.Task[None]] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,7 +54,7 @@ async def scripted_model() -> AsyncGenerator[str]:
 
 
 async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[DemonstratedCall, ...]:
-    """Hold two conversations with the scripted model through a proxy, and return what was said in both."""
+    """Hold two conversations with the scripted model through a proxy, and return both."""
     import httpx
 
     admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())

@@ -1,4 +1,4 @@
-"""A demonstration of recall: a year of an invented conversation, ten questions, and what it took."""
+"""Demonstrate recall with a year of an invented conversation and ten questions, and report the costs."""
 
 import re
 import statistics
@@ -25,7 +25,7 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 class DemoQuestion(Value):
-    """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
+    """A question about the conversation. `evidence` holds the numbers of the lines that answer it, counted from 1."""
 
     question: str
     evidence: tuple[int, ...]
@@ -34,7 +34,7 @@ class DemoQuestion(Value):
 
 
 class AnsweredQuestion(Value):
-    """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
+    """The hits for a question. `evidence_at` lists the ranks, from 1, of the hits that contain the answer."""
 
     question: str
     answer: str
@@ -43,7 +43,7 @@ class AnsweredQuestion(Value):
 
 
 class DemoReport(Value):
-    """The whole demonstration. A rate is there only if something was written."""
+    """The results of the demonstration. A rate is present only if something was written."""
 
     store: str
     imported: TranscriptImportReport
@@ -54,20 +54,22 @@ class DemoReport(Value):
 
 
 class DemoCaller(ImportWrites, Protocol):
-    """The memory that is shown."""
+    """The memory that is demonstrated."""
 
     async def call(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Return the report of an operation."""
+        """Run an operation and return its report."""
         ...
 
 
 async def demonstrate_recall(
     memory: DemoCaller, /, *, store: str, progress: Callable[[int, int], None] | None = None
 ) -> DemoReport:
-    """Import the conversation into `memory`, ask its questions and project the first. `store` is named in the report.
+    """Import the conversation into `memory`, ask its questions and build the memory block for the first one.
+
+    `store` is the name shown in the report.
 
     Raises:
-        UnreadableFile: a file of the demonstration is damaged.
+        UnreadableFile: A file of the demonstration is damaged.
     """
     lines, questions = read_conversation()
     began = time.perf_counter()
@@ -87,13 +89,13 @@ async def demonstrate_recall(
 
 
 def demo_folder() -> Path:
-    """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
+    """Return the folder with the conversation: inside the package if installed, among the fixtures in a checkout."""
     shipped = Path(__file__).parent / "demo_data"
     return shipped if shipped.is_dir() else Path(__file__).parents[3] / "fixtures" / "conversations"
 
 
 def read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
-    """Return the texts of the conversation and the questions about it. Raises UnreadableFile."""
+    """Return the messages of the conversation and the questions about it. Raises UnreadableFile."""
     name = QUESTIONS
     try:
         questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
@@ -117,6 +119,6 @@ async def _ask_question(
 
 
 def telling_sentences(text: str, question: str, /) -> str:
-    """Return the whole sentences of `text` that say most of what `question` asks for."""
+    """Return the complete sentences of `text` that share the most words with `question`."""
     terms = [word.casefold() for word in _WORD.findall(question)]
     return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))

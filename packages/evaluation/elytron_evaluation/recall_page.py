@@ -1,4 +1,4 @@
-"""One HTML file about an evaluation of recall: figures, a comparison and every miss. It loads nothing."""
+"""Render a recall evaluation as one self-contained HTML file with figures, a comparison and every miss."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -24,13 +24,13 @@ REASONS: Final = {
     EvidenceAbsence.FILTERED: "the scope or the filters exclude it",
     EvidenceAbsence.NO_MATCH: "nothing in it matches the question",
     EvidenceAbsence.MIN_SCORE: "its score is below the minimum",
-    EvidenceAbsence.HELD_BACK: "the gate held it back",
-    EvidenceAbsence.LIMIT: "it is ranked behind the limit",
+    EvidenceAbsence.HELD_BACK: "the recall gate withheld it",
+    EvidenceAbsence.LIMIT: "it ranks below the limit",
 }
 
 
 def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
-    """Return the figures as rows of a label and a value, `-` where nothing of the kind was asked. k is the limit."""
+    """Return rows of label and value, with `-` for figures that no question measured. k is the limit of hits."""
     return (
         ("recall@k", _percent_text(figures.recall)),
         ("precision@k", _percent_text(figures.precision)),
@@ -45,7 +45,7 @@ def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
 
 
 def evaluation_page(report: EvaluationReport, /) -> str:
-    """Return the whole page. Every text of a question or a memory is escaped."""
+    """Return the whole page, with all text of questions and memories escaped."""
     first = report.evaluation
     both = (first,) if report.comparison is None else (first, report.comparison.second)
     parts = [
@@ -110,7 +110,7 @@ def _problems_table(report: EvaluationReport) -> str:
     if not lines:
         return ""
     rows = [f"<tr><td class=number>{line.line}</td><td>{escape(line.problem)}</td></tr>" for line in lines]
-    return f"<h2>Lines that were not asked</h2>{_table_html('<th>line</th><th>problem</th>', rows)}"
+    return f"<h2>Skipped lines</h2>{_table_html('<th>line</th><th>problem</th>', rows)}"
 
 
 def _table_html(head: str, rows: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""A user's own questions with the evidence that should answer them: read, asked of a memory, and counted."""
+"""Evaluate recall with a user's own questions and the evidence that should answer them."""
 
 import statistics
 import unicodedata
@@ -37,28 +37,28 @@ _QUESTION_FIELDS: Final = ("question", "query")
 _EVIDENCE_FIELDS: Final = ("evidence", "expected")
 _OTHER_FIELDS: Final = ("id", "space")
 _QUOTE_SEARCHED: Final = 50
-"""How many hits of a recall by its own words are read to find the memory that a quotation is from."""
+"""Number of hits searched for the memory that contains a quotation, when the quotation itself is the query."""
 
 
 class RecallQuestion(Value):
-    """A question, and its evidence: ids of memories or quotations from them. Without evidence nothing should answer."""
+    """A question and its evidence, as memory ids or quotations. Without evidence, nothing should be recalled."""
 
     line: int
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
     evidence: Annotated[tuple[str, ...], Field(max_length=MAX_EVIDENCE)] = ()
     space: SpaceId | None = None
-    """Space that is asked; None for the one of the caller."""
+    """Space to ask; None for the caller's space."""
 
 
 class SkippedLine(Value):
-    """A line that is no question, and why."""
+    """A line that is not a valid question, and the reason."""
 
     line: int
     problem: str
 
 
 class QuestionFile(Value):
-    """The questions of a file, the lines that were skipped, and the fields that were ignored, with their counts."""
+    """The questions of a file, the skipped lines, and the number of occurrences of each ignored field."""
 
     questions: tuple[RecallQuestion, ...]
     skipped: tuple[SkippedLine, ...] = ()
@@ -66,7 +66,7 @@ class QuestionFile(Value):
 
 
 class RecallConfiguration(Value):
-    """How the questions are asked. `gate` decides about the block; searches are asked without it."""
+    """How the questions are asked. `gate` applies only to the memory block; searches run without it."""
 
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
@@ -74,11 +74,11 @@ class RecallConfiguration(Value):
     gate: RecallGate = RecallGate.AUTO
     max_chars: MaxChars = 2_000
     embedder: str | None = None
-    """Name of the encoder, for whoever opens the memory."""
+    """Name of the encoder that the caller opens the memory with."""
 
 
 class EvidenceAbsence(StrEnum):
-    """Why evidence is not among the hits of a question."""
+    """Why evidence is missing from the hits of a question."""
 
     NOT_STORED = "not_stored"
     """No memory that can be recalled contains it."""
@@ -88,7 +88,7 @@ class EvidenceAbsence(StrEnum):
     MIN_SCORE = "min_score"
     HELD_BACK = "held_back"
     LIMIT = "limit"
-    """It answers, but is ranked behind the limit."""
+    """It matches, but ranks below the limit."""
 
 
 _REASONS: Final = {
@@ -113,7 +113,7 @@ class MissedEvidence(Value):
 
 
 class QuestionResult(Value):
-    """What one question got: the places, from 1, of its evidence among the hits, and what its block costs."""
+    """The result of one question: the ranks of its evidence among the hits, from 1, and its memory block's size."""
 
     question: RecallQuestion
     outcome: RecallOutcome
@@ -122,9 +122,9 @@ class QuestionResult(Value):
     evidence_places: tuple[int, ...] = ()
     missed: tuple[MissedEvidence, ...] = ()
     evidence_shown: int = 0
-    """Number of the evidence that the block for a model shows."""
+    """Number of pieces of evidence shown in the memory block."""
     recalled_shown: int = 0
-    """Number of recalled memories that the block shows."""
+    """Number of recalled memories shown in the block."""
     block_chars: int = 0
     block_tokens: int = 0
 
@@ -141,47 +141,47 @@ class RecallFigures(Value):
     unrelated: int
     failed: int = 0
     recall: float | None = None
-    """Share of the evidence among the first hits, by question."""
+    """Mean share of a question's evidence found among its hits."""
     precision: float | None = None
-    """Share of evidence among the hits, by question."""
+    """Mean share of a question's hits that are evidence."""
     any_evidence: float | None = None
-    """Share of questions with evidence among the hits."""
+    """Share of questions with at least one piece of evidence among the hits."""
     reciprocal_rank: float | None = None
     evidence_shown: float | None = None
-    """Share of the evidence that the block for a model shows, by question."""
+    """Mean share of a question's evidence shown in the memory block."""
     unrelated_answered: float | None = None
     """Share of unrelated questions whose search has an outcome other than `nothing`."""
     unrelated_shown: float | None = None
-    """Share of unrelated questions whose block shows recalled memories."""
+    """Share of unrelated questions whose memory block shows recalled memories."""
     block_chars: float | None = None
     block_tokens: float | None = None
 
 
 class RecallEvaluation(Value):
-    """All questions asked in one configuration."""
+    """The results of all questions in one configuration."""
 
     configuration: RecallConfiguration
     figures: RecallFigures
     results: tuple[QuestionResult, ...]
     failures: tuple[SkippedLine, ...] = ()
-    """Questions that the memory refused, with the reason."""
+    """Questions that the memory rejected, with the reason."""
     vectors: Mapping[VectorUse, int] = {}
-    """How often vectors were compared, or why not."""
+    """How often vectors were compared, or why they were not."""
 
 
 class RecallComparison(Value):
-    """Two configurations on the same questions: how many got more, fewer and as many pieces of their evidence."""
+    """Two configurations on the same questions: for how many the second found more, less or as much evidence."""
 
     first: RecallEvaluation
     second: RecallEvaluation
     more: tuple[int, ...]
-    """Lines of the questions of which the second finds more evidence."""
+    """Line numbers of the questions for which the second configuration finds more evidence."""
     fewer: tuple[int, ...]
     unchanged: int
 
 
 class EvaluationReport(Value):
-    """What `elytron evaluate recall` reports."""
+    """The report of `elytron evaluate recall`."""
 
     file: QuestionFile
     evaluation: RecallEvaluation
@@ -189,18 +189,18 @@ class EvaluationReport(Value):
 
 
 class RecallCaller(Protocol):
-    """The memory that is asked."""
+    """The memory that is evaluated."""
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Return the report of an operation."""
+        """Run an operation and return its report."""
         ...
 
 
 def parse_questions(data: bytes, /, *, name: str) -> QuestionFile:
-    """Return the questions in JSON lines, the content of the file `name`; lines that are none are reported.
+    """Parse questions from JSON lines, the content of the file `name`. Invalid lines are reported and skipped.
 
     Raises:
-        UnreadableFile: there is no question, or there are too many.
+        UnreadableFile: The file has no valid question, or too many.
     """
     questions: list[RecallQuestion] = []
     skipped: list[SkippedLine] = []
@@ -221,7 +221,7 @@ def parse_questions(data: bytes, /, *, name: str) -> QuestionFile:
 
 
 def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> RecallQuestion:
-    """Return the question on a line, and count its unknown fields. Raises InvalidInput."""
+    """Parse the question on one line and count its unknown fields. Raises InvalidInput."""
     try:
         line = parse_json(text, limit=MAX_LINE_BYTES)
     except InvalidJson as error:
@@ -235,7 +235,7 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
     items = cast("list[object]", evidence) if isinstance(evidence, list) else [] if evidence is None else [evidence]
     texts = [item for item in items if isinstance(item, str) and not is_blank(item)]
     if len(texts) < len(items):
-        raise InvalidInput(field="evidence", problem="is not a list of texts: ids of memories, or quotations")
+        raise InvalidInput(field="evidence", problem="must be a list of texts, each a memory id or a quotation")
     for name in line.keys() - {*_QUESTION_FIELDS, *_EVIDENCE_FIELDS, *_OTHER_FIELDS}:
         ignored[name] = ignored.get(name, 0) + 1
     try:
@@ -249,7 +249,7 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
 def _one_field(line: Mapping[str, object], names: Sequence[str]) -> object:
     present = [name for name in names if name in line]
     if len(present) > 1:
-        raise InvalidInput(field=present[1], problem=f"says the same as {present[0]}: leave one of them out")
+        raise InvalidInput(field=present[1], problem=f"means the same as {present[0]}: remove one of them")
     return line[present[0]] if present else None
 
 
@@ -278,7 +278,7 @@ async def evaluate_recall(
 
 
 def compare_evaluations(first: RecallEvaluation, second: RecallEvaluation, /) -> RecallComparison:
-    """Return which of the questions that both answered got more or fewer pieces of their evidence in the second."""
+    """Compare, for the questions that both answered, how much evidence each configuration found."""
     before = {result.question.line: len(result.evidence_places) for result in first.results if result.question.evidence}
     after = {result.question.line: len(result.evidence_places) for result in second.results if result.question.evidence}
     both = sorted(before.keys() & after.keys())
@@ -337,7 +337,7 @@ async def _ask_question(
 
 
 async def _ids_of(memory: RecallCaller, text: str, scope: Scope | None) -> frozenset[str]:
-    """Return the ids of the memories that `text` names or is quoted from."""
+    """Return the ids of the memories that `text` names, or that contain it as a quotation."""
     if len(text) <= 2 * limits.KEY_CHARS and not any(character.isspace() for character in text):
         report = await memory.operate(MemoryRecallRequest(scope=scope, query=text, limit=1, why_not=(text,)))
         if any(absence.absence is not AbsenceReason.UNKNOWN for absence in report.why_not):
@@ -365,7 +365,7 @@ def _is_evidence(hit: RecallHit, ids: Sequence[frozenset[str]], texts: Sequence[
 async def _explain_miss(
     memory: RecallCaller, request: MemoryRecallRequest, text: str, ids: frozenset[str]
 ) -> MissedEvidence:
-    """Return why none of the memories `ids` is among the hits; of several, the reason of the one ranked best."""
+    """Return why none of the memories `ids` is among the hits; of several reasons, that of the best-ranked memory."""
     if not ids:
         return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
     explained_request = request.model_copy(update={"why_not": tuple(sorted(ids))[:WHY_NOT_IDS]})

@@ -1,6 +1,6 @@
-"""Replay: fixtures run on every store, compared step by step. See docs/reference/fixtures.md.
+"""Replay fixtures on every store and compare the results step by step. See docs/reference/fixtures.md.
 
-Names are loaded when they are first used: most of them need a whole runtime.
+Names are imported on first use, because most of them load a complete runtime.
 """
 
 from elytron_core.lazy import lazy_exports

@@ -1,4 +1,4 @@
-"""Comparison of step reports: readable differences, and partial expectations, which ignore omitted fields."""
+"""Compare step reports: readable differences, and partial expectations that ignore omitted fields."""
 
 import json
 import re
@@ -18,7 +18,7 @@ CONTEXT_CHARS = 24
 
 
 class JsonDifference(NamedTuple):
-    """A path, and the values there on both sides, as text and cut to the difference."""
+    """A path and the values on both sides as text, shortened to the part that differs."""
 
     path: str
     left: str
@@ -26,7 +26,7 @@ class JsonDifference(NamedTuple):
 
 
 def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
-    """Yield each path at which `left` and `right` differ, as deep as possible."""
+    """Yield every path at which `left` and `right` differ, as deep as possible."""
     match left, right:
         case dict(), dict():
             for key in sorted(left.keys() | right.keys()):
@@ -43,7 +43,7 @@ def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") ->
                     yield JsonDifference(path_below(path, place), shown_json(one), ABSENT)
                 else:
                     yield from json_differences(one, other, path=path_below(path, place))
-        # Python takes true and 1 for equal, JSON does not.
+        # Python treats True and 1 as equal; JSON does not.
         case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
             yield cut_difference(path, left, right)
         case _:
@@ -51,7 +51,7 @@ def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") ->
 
 
 def cut_difference(path: str, left: JsonValue, right: JsonValue, /) -> JsonDifference:
-    """Return the difference at `path`; of long texts, the stretch around the first character that differs."""
+    """Return the difference at `path`. Long texts are shortened to the passage around the first differing character."""
     one, other = _written_json(left), _written_json(right)
     if max(len(one), len(other)) <= SHOWN_CHARS:
         return JsonDifference(path, one, other)
@@ -60,16 +60,16 @@ def cut_difference(path: str, left: JsonValue, right: JsonValue, /) -> JsonDiffe
 
 
 def shown_json(value: JsonValue, /) -> str:
-    """Return `value` as one line of JSON, cut if it is long."""
+    """Return `value` as one line of JSON, truncated if it is long."""
     return _text_window(_written_json(value), 0)
 
 
 def path_below(path: str, part: str | int, /) -> str:
-    """Return the path of `part` in the value at `path`."""
+    """Return the path of `part` inside the value at `path`."""
     return f"{path}.{part}" if path else str(part)
 
 
-# A mutable object is equal to no other value, and `is` finds it.
+# A mutable sentinel equals no other value and can be recognised with `is`.
 _END: dict[str, JsonValue] = {}
 
 
@@ -96,15 +96,15 @@ MAY_DIFFER: Mapping[str, str] = {
     "capacity": "the same (capabilities)",
     "store_check.blobs": "index checkpoints, which a store may or may not have at that moment (inspect, recover)",
 }
-"""Path in a report, and why. Such a field must be there; its value is not compared."""
+"""Report fields that must be present but whose values are not compared, with the reason for each."""
 
 LEFT_OUT = "(differs by nature)"
 TMP = "tmp"
-"""The reference to the story's own folder, for archives."""
+"""Name of the reference to the fixture's temporary folder, used for archives."""
 
 
 def normalise_report(report: JsonValue, /, *, folder: Path) -> JsonValue:
-    """Return `report` without what differs by nature; paths in the story's folder begin with `${tmp}`."""
+    """Return `report` without values that differ between runs; paths in the fixture's folder begin with `${tmp}`."""
     return _normalise_value(report, path="", folder=str(folder))
 
 
@@ -132,15 +132,15 @@ _TIME = "time "
 
 
 def used_names(value: JsonValue, /) -> set[str]:
-    """Return the names that `value` refers to; `tmp` and times are always there and are not among them."""
+    """Return the names that `value` refers to, except `tmp` and times, which are always available."""
     return {name for text in _value_texts(value) for name in _REFERENCE.findall(text) if not _is_given(name)}
 
 
 def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
     """Return `value` with every reference replaced by its value.
 
-    A text that is one reference and nothing else becomes the value itself, of any type; inside a longer text,
-    texts and whole numbers are written in. Raises InvalidInput for an unknown name, a bad time, or any other type.
+    A text that consists of one reference becomes the referenced value, of any type. Inside a longer text, only texts
+    and whole numbers can be inserted. Raises InvalidInput for an unknown name, an invalid time or any other type.
     """
     match value:
         case dict():
@@ -204,17 +204,17 @@ def _written_text(name: str, values: Mapping[str, JsonValue]) -> str:
 
 
 class _ExpectationOperator(NamedTuple):
-    """A `$word` of an expectation: `faults` yields each part of its argument that fails, and the value there."""
+    """A `$word` of an expectation. `faults` yields each part of its argument that fails, with the actual value."""
 
     faults: Callable[[JsonValue, JsonValue], Iterator[tuple[JsonValue, JsonValue]]]
     takes: Callable[[JsonValue], bool]
 
 
 def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
-    """Yield each place where `actual` is not what `expected` demands.
+    """Yield each place where `actual` does not meet `expected`.
 
-    An object demands its own keys and no others; a list demands these items in this order, each partially; an object
-    of `$words` demands what they say (see OPERATORS); anything else demands equality.
+    An object requires its own keys and ignores others. A list requires these items in this order, each compared
+    partially. An object of `$words` applies those operators (see OPERATORS). Anything else requires equality.
     """
     match expected, actual:
         case dict(), _ if any(key.startswith("$") for key in expected):
@@ -230,7 +230,7 @@ def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = ""
         case list(), list() if len(expected) == len(actual):
             for place, (part, there) in enumerate(zip(expected, actual, strict=True)):
                 yield from find_mismatches(part, there, path=path_below(path, place))
-        # JSON knows true and 1 apart; Python does not.
+        # JSON distinguishes true from 1; Python does not.
         case _ if expected != actual or isinstance(expected, bool) != isinstance(actual, bool):
             yield cut_difference(path, expected, actual)
         case _:
@@ -238,7 +238,7 @@ def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = ""
 
 
 def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[JsonDifference]:
-    """Yield each path of `minimum` where the report has less: a smaller number, or fewer items or characters."""
+    """Yield each path of `minimum` where the report has a smaller number, or fewer items or characters."""
     for path, least in minimum.items():
         try:
             value = pick_value(report, path)
@@ -251,7 +251,7 @@ def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Itera
 
 
 def require_known(expected: JsonValue, /) -> None:
-    """Raise ValueError for an unknown `$word`, a wrong argument, or one beside plain keys."""
+    """Raise ValueError for an unknown `$word`, an invalid argument, or operators mixed with plain keys."""
     match expected:
         case dict():
             words = [key for key in expected if key.startswith("$")]
@@ -280,7 +280,7 @@ def _argument_parts(argument: JsonValue) -> Sequence[JsonValue]:
 
 
 def _matching_items(part: JsonValue, actual: JsonValue) -> Iterator[JsonValue]:
-    """Yield what in `actual` is `part`: the items it matches, the key, or the stretch of text that begins with it."""
+    """Yield what matches `part` in `actual`: the matching items, the key, or the text from its first occurrence."""
     match actual:
         case str() if isinstance(part, str) and part in actual:
             yield actual[actual.index(part) :]
@@ -299,7 +299,7 @@ def _contains_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[J
 
 
 def _lacks_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    # A number or null lacks everything, but a demand on it is more likely a wrong path.
+    # A number or null contains nothing, so the expectation would hold, but a wrong path is more likely.
     if not isinstance(actual, str | list | dict):
         yield argument, actual
         return
@@ -360,4 +360,4 @@ OPERATORS: Mapping[str, _ExpectationOperator] = {
     "$count": _ExpectationOperator(_count_faults, _is_number),
     "$at_most": _ExpectationOperator(_at_most, _is_number),
 }
-"""Words of expectations beside plain values; docs/reference/fixtures.md has a line for each."""
+"""Operators that expectations may use instead of plain values; docs/reference/fixtures.md describes each one."""

@@ -1,4 +1,4 @@
-"""Trial of a proposal on a copy of the space, and the normal write of one that was tried."""
+"""Try a proposed change on a copy of the space, and write it normally if the trial succeeds."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -32,15 +32,15 @@ CANDIDATES_MAX = 32
 
 
 class CandidateKind(StrEnum):
-    """Type of fact that a candidate would become."""
+    """Kind of memory that a candidate would become."""
 
     PROCEDURAL_MEMORY = "procedural_memory"
     GOVERNANCE_NOTE = "governance_note"
-    """A note to the operator: handed over, never a belief."""
+    """A note for the operator. It is handed over and never becomes a belief."""
 
 
 class EvolutionCandidate(Value):
-    """One change. A procedure needs all fields, a note its topic and content."""
+    """One change. A procedure needs every field, a note only its topic and content."""
 
     kind: CandidateKind
     topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
@@ -58,13 +58,13 @@ class EvolutionCandidate(Value):
 
 
 class EvolutionProposal(Value):
-    """A proposed change with its evidence and reason. Proposing it writes nothing."""
+    """A proposed change with its evidence and reason. Creating a proposal writes nothing."""
 
     id: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     profile: str = ""
     candidates: Annotated[tuple[EvolutionCandidate, ...], Field(max_length=CANDIDATES_MAX)] = ()
     evidence_refs: Annotated[tuple[str, ...], Field(max_length=limits.CANDIDATE_CITATIONS)] = ()
-    """Ids of stored turns that it rests on."""
+    """Ids of the stored turns that the proposal is based on."""
     rationale: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
 
 
@@ -81,24 +81,24 @@ class ProposalRejection(StrEnum):
 
 
 class TrialTier(StrEnum):
-    """Thoroughness of a profile's trial of a proposal."""
+    """How thoroughly a profile tries a proposal."""
 
     PREVIEW = "preview"
-    """It is judged, and nothing is copied."""
+    """Admission judges the proposal; nothing is copied."""
     COMPACT = "compact"
-    """It is written to a copy of the space, of which some memories are asked for before and after."""
+    """The proposal is written to a copy of the space, and a sample of memories is recalled before and after."""
     FULL = "full"
-    """Likewise, and many more of them are asked for."""
+    """Like COMPACT, with a larger sample of memories."""
 
 
 class ProposalReview(Value):
-    """Findings of a proposal's check. Without rejections it may be tried in this tier."""
+    """The result of checking a proposal. Without rejections it may be tried at this tier."""
 
     proposal: str
     profile: str
     tier: TrialTier | None
     may_submit: bool
-    """True if the profile lets a tried proposal be written."""
+    """True if the profile allows a successfully tried proposal to be written."""
     rejections: tuple[ProposalRejection, ...] = ()
 
     @property
@@ -107,7 +107,7 @@ class ProposalReview(Value):
 
 
 def tier_of(profile: ProfileName, /) -> TrialTier | None:
-    """Return how thoroughly `profile` tries proposals; None where it takes none."""
+    """Return how thoroughly `profile` tries proposals, or None if it accepts none."""
     allowed = profile_snapshot(profile).catalog.validation
     for capability, tier in (
         (allowed.full_sandbox, TrialTier.FULL),
@@ -120,7 +120,7 @@ def tier_of(profile: ProfileName, /) -> TrialTier | None:
 
 
 def review_proposal(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalReview:
-    """Return every reason against trying `proposal` where memory runs in `profile`."""
+    """Return every reason why `proposal` cannot be tried under `profile`."""
     tier = tier_of(profile)
     against = (
         (tier is None, ProposalRejection.NOT_ALLOWED_FOR_PROFILE),
@@ -146,27 +146,27 @@ def load_proposal(path: Path, /) -> EvolutionProposal:
 
 
 TITLE_COUNTS = {TrialTier.PREVIEW: 0, TrialTier.COMPACT: 20, TrialTier.FULL: 200}
-"""Number of the space's facts and procedures that are searched by their titles, before and after."""
+"""Number of the space's facts and procedures that are recalled by title before and after the change."""
 
 
 class SandboxReport(Value):
-    """Result of a trial. The space itself is as it was: `unchanged` says that this was checked."""
+    """The result of a trial. The trial does not change the space; `unchanged` tells whether this was verified."""
 
     space: str
     review: ProposalReview
     decisions: tuple[WriteDecision, ...] = ()
-    """Admission's verdict on each candidate."""
+    """Admission's decision on each candidate."""
     found: int = 0
-    """Accepted procedures that recall finds by their titles, in the copy."""
+    """Number of accepted procedures that recall finds by title in the copy."""
     asked: int = 0
     displaced: tuple[str, ...] = ()
-    """Memories that were the first answer to their own titles, and no longer are in the copy."""
+    """Memories that were the first hit for their own title before the change, and no longer are."""
     unchanged: bool = True
 
     @computed_field
     @property
     def ok(self) -> bool:
-        """Return whether it may be submitted: something was accepted, nothing was rejected or pushed aside."""
+        """Return whether it may be submitted: something was accepted, nothing was rejected or displaced."""
         verdicts = {decision.verdict for decision in self.decisions}
         accepted = verdicts & {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
         refused = verdicts - {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
@@ -174,10 +174,10 @@ class SandboxReport(Value):
 
 
 async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, profile: ProfileName) -> SandboxReport:
-    """Try `proposal` as thoroughly as `profile` does, and write nothing to the space. Raises ScopeMissing.
+    """Try `proposal` as thoroughly as `profile` requires, without writing to the space. Raises ScopeMissing.
 
-    A preview judges it. Other tiers write it to a copy in memory, and ask the copy for what the space holds, before
-    and after: a proposal that pushes something aside shows it here.
+    The preview tier only judges it. The other tiers write it to an in-memory copy and recall existing memories from the
+    copy before and after, which reveals memories that the proposal would displace.
     """
     scope = _trial_scope(memory)
     reviewed = review_proposal(proposal, profile)
@@ -210,10 +210,10 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
 async def submit_proposal(
     memory: MemoryRuntime, proposal: EvolutionProposal, /, *, profile: ProfileName
 ) -> tuple[SandboxReport, MemoryWriteReport | None]:
-    """Try `proposal` once more and, where it did well, write it: the only way from a proposal into memory.
+    """Try `proposal` again and, if the trial succeeds, write it. This is the only way from a proposal into memory.
 
-    It goes through admission like any candidate, once per proposal id. Returns no write where the trial was not good
-    enough. Raises PermissionRefused where the profile submits nothing.
+    The proposal passes admission like any candidate, once per proposal id. The second value is None if the trial
+    failed. Raises PermissionRefused if the profile does not allow submission.
     """
     report = await try_out(memory, proposal, profile=profile)
     if not report.review.may_submit:
@@ -265,7 +265,7 @@ def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal)
 
 @asynccontextmanager
 async def _copied_runtime(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryRuntime]:
-    """Give a runtime over a copy of the space, gone afterwards."""
+    """Yield a runtime over a temporary copy of the space."""
     ctx = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
         archive = str(Path(folder) / "space")
@@ -276,7 +276,7 @@ async def _copied_runtime(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator
 
 
 async def _record_titles(copy: MemoryRuntime, scope: Scope, most: int) -> dict[str, str]:
-    """Return the titles of the space's facts and procedures, by id."""
+    """Return the titles of up to `most` facts and procedures of the space, by id."""
     believed = RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
     page = await copy.list(MemoryListRequest(scope=scope, limit=most, filters=believed))
     return {item.id: item.title for item in page.items if item.title}
@@ -293,7 +293,7 @@ async def _first_titled(copy: MemoryRuntime, scope: Scope, title: str) -> str | 
 async def _count_found(
     copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, report: MemoryWriteReport
 ) -> int:
-    """Return how many of the accepted procedures answer their own titles."""
+    """Return how many of the accepted procedures are the first hit for their own title."""
     answered = 0
     for candidate, decision in zip(proposal.candidates, report.decisions, strict=True):
         if candidate.kind is CandidateKind.PROCEDURAL_MEMORY and decision.verdict is candidates.AdmissionVerdict.ACCEPT:

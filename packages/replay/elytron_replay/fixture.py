@@ -1,4 +1,4 @@
-"""The fixture format: steps of a story, the expected reports, and the fingerprints at its end."""
+"""The fixture format: steps, expected reports, and the fingerprints of each space at the end."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ V = TypeVar("V", bound=Value)
 
 
 def value_in(path: Path, kind: type[V], /) -> V:
-    """Return the `kind` in the file `path`. Raises UnreadableFile, naming the first field that does not fit."""
+    """Return the `kind` in the file `path`. Raises UnreadableFile, naming the first invalid field."""
     plain = plain_of(bytes_in(path), name=path.name)
     try:
         return kind.model_validate(plain)
@@ -35,7 +35,7 @@ def value_in(path: Path, kind: type[V], /) -> V:
 
 
 def bytes_in(path: Path, /) -> bytes:
-    """Return the content of the file `path`; of one that is too large, enough to see that. Raises UnreadableFile."""
+    """Return the content of the file `path`, or just enough to show that it is too large. Raises UnreadableFile."""
     try:
         with path.open("rb") as file:
             return file.read(limits.JSON_BYTES + 1)
@@ -58,14 +58,14 @@ NOTE_CHARS = 400
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
 ReportPath = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
-"""A dotted path into a report: `decisions.0.id`."""
+"""A dotted path into a report, such as `decisions.0.id`."""
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Object = dict[str, JsonValue]
 
 
 def _parse_moment(value: object) -> Instant:
     if not isinstance(value, str):
-        raise ValueError("must be an ISO 8601 text")  # noqa: TRY004  pydantic reads ValueError alone
+        raise ValueError("must be ISO 8601 text")  # noqa: TRY004  pydantic handles only ValueError
     try:
         return instant(value)
     except ElytronError as error:
@@ -73,7 +73,7 @@ def _parse_moment(value: object) -> Instant:
 
 
 def _short_profile(value: object) -> object:
-    """Return the short name of a profile, which some hosts write with a prefix."""
+    """Return the short name of a profile, without the prefix that some hosts add."""
     return value.removeprefix("profile-") if isinstance(value, str) else value
 
 
@@ -94,30 +94,30 @@ Expectation = Annotated[Object, AfterValidator(_parse_expectation)]
 
 
 class StoreReopening(StrEnum):
-    """State of the store before a step opens it again."""
+    """State in which a step leaves the store before it is reopened."""
 
     CLOSED = "closed"
-    """The runtime was closed in good order."""
+    """The runtime was closed normally."""
     CRASHED = "crashed"
-    """The runtime was left as it was: nothing flushed, no checkpoint written."""
+    """The runtime was abandoned: nothing was flushed and no checkpoint written."""
 
 
 class StoryClock(Value):
-    """When the story begins, and how many seconds pass from one step to the next."""
+    """When the story begins, and the seconds between steps."""
 
     start: Moment
     step: Annotated[int, Field(ge=0, le=366 * 24 * 3600)] = 60
 
 
 class StartingArchive(Value):
-    """An archive that is there before the first step. `path` is relative to the fixture's folder."""
+    """An archive that is imported before the first step. `path` is relative to the fixture's folder."""
 
     space: Space
     path: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 
 class FixtureStep(Value):
-    """One operation, and what its report must say. See docs/reference/fixtures.md for each field."""
+    """One operation and what its report must contain. See docs/reference/fixtures.md for each field."""
 
     op: Annotated[str, Field(min_length=1, max_length=limits.COLLECTION_CHARS)]
     note: Annotated[str, Field(max_length=NOTE_CHARS)] = ""
@@ -132,12 +132,12 @@ class FixtureStep(Value):
     @model_validator(mode="after")
     def _refused_steps_save_nothing(self) -> Self:
         if self.error is not None and (self.save or self.minimum):
-            raise ValueError("a step with `error` has no report to save from or measure")
+            raise ValueError("a step with `error` has no report: remove `save` and `minimum`")
         return self
 
 
 class SpaceFingerprints(Value):
-    """Fingerprints of a space at the end, the same on every store."""
+    """Fingerprints of a space at the end, identical on every store."""
 
     state: Hex
     events: Hex
@@ -151,12 +151,12 @@ class Fixture(Value):
     id: Slug
     title: Annotated[str, Field(min_length=1, max_length=NOTE_CHARS)]
     profile: Annotated[ProfileName | None, BeforeValidator(_short_profile)] = None
-    """The profile that it runs under; without one, the runtime's own bounds alone hold."""
+    """Profile to run under; without one, only the runtime's own limits apply."""
     spaces: Annotated[tuple[Space, ...], Field(min_length=1, max_length=limits.FILTER_VALUES)]
     scope: Scope | None = None
     archive: StartingArchive | None = None
     cassette: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] | None = None
-    """Recorded answers of a language model, in a file relative to the fixture's folder; without, there is no model."""
+    """Recorded model answers, in a file relative to the fixture's folder; without it there is no language model."""
     clock: StoryClock
     seed: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     steps: Annotated[tuple[FixtureStep, ...], Field(min_length=1, max_length=STEPS_MAX)]
@@ -164,12 +164,12 @@ class Fixture(Value):
 
 
 def load_fixture(path: Path, /) -> Fixture:
-    """Return the fixture in the file `path`, checked whole. Raises UnreadableFile naming the step and the field."""
+    """Load and fully validate the fixture in the file `path`. Raises UnreadableFile, naming the step and the field."""
     return parse_fixture(bytes_in(path), name=path.name)
 
 
 def parse_fixture(data: bytes, /, *, name: str) -> Fixture:
-    """Return the fixture in `data`, from a file called `name`. Raises UnreadableFile."""
+    """Parse the fixture in `data`, from a file called `name`. Raises UnreadableFile."""
     plain = plain_of(data, name=name)
     try:
         fixture = Fixture.model_validate(plain)
@@ -192,7 +192,7 @@ def _error_place(loc: tuple[int | str, ...]) -> str:
 
 
 def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
-    """Say what a single field cannot know: names that do not fit together."""
+    """Yield the problems that no single field can detect: names that do not match each other."""
     if fixture.id != stem:
         yield f"id: is {fixture.id!r}, but the file is named {stem!r}: use the same name for both"
     used_spaces = {*fixture.expected, *(part.space for part in (fixture.scope, fixture.archive) if part is not None)}
@@ -224,16 +224,16 @@ INDENT = 2
 
 
 def write_out(value: JsonValue, /) -> str:
-    """Return `value` as JSON text: objects and lists on one line where that fits, keys in their order.
+    """Return `value` as JSON text in its key order, with objects and lists on one line where they fit.
 
-    What has no ink of its own is escaped, so that no file shows something else than it says.
+    Unprintable characters are escaped, so that a file never contains more than it shows.
     """
     return _format_value(value, indent=0, used_columns=0) + "\n"
 
 
 def _format_value(value: JsonValue, *, indent: int, used_columns: int) -> str:
     line = _on_one_line(value)
-    # One character is left for a comma.
+    # One column is reserved for a comma.
     if not isinstance(value, dict | list) or not value or (indent and used_columns + len(line) < WIDTH):
         return line
     inner = indent + INDENT
@@ -260,7 +260,7 @@ def _on_one_line(value: JsonValue) -> str:
 
 
 def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:
-    """Return the model that answers in `fixture`, None where it needs none. Raises UnreadableFile."""
+    """Return the model that answers in `fixture`, or None if it has no cassette. Raises UnreadableFile."""
     return RecordedModel(load_cassette(beside / fixture.cassette)) if fixture.cassette is not None else None
 
 
@@ -270,7 +270,7 @@ def load_cassette(path: Path, /) -> ModelCassette:
 
 
 def save_cassette(path: Path, cassette: ModelCassette, /) -> None:
-    """Write the cassette to the file `path`, laid out like a fixture; an equal one stays as it is."""
+    """Write the cassette to the file `path`, formatted like a fixture, unless the file is already identical."""
     text = write_out(json.loads(cassette.model_dump_json(exclude_defaults=False)))
     if not path.exists() or path.read_text("utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -281,9 +281,9 @@ _IDS_PER_STEP = 1 << 20
 
 
 class StoryIds:
-    """Ids and secrets that follow from the seed and the step alone, so that steps cannot push each other out of line.
+    """Ids and secrets that depend only on the seed and the step, so that changing one step does not shift later ones.
 
-    Ids of later steps sort after those of earlier ones. Names and secrets are counted apart.
+    Ids of later steps sort after those of earlier steps. Ids and secrets have separate counters.
     """
 
     def __init__(self, seed: str, /) -> None:
@@ -291,7 +291,7 @@ class StoryIds:
         self.begin(0)
 
     def begin(self, step: int, /) -> None:
-        """Start the ids of `step` from its beginning."""
+        """Restart the sequence of ids for `step`."""
         self._step = step
         self._count = 0
         self._tails = SeededIds(f"{self._seed}|{step}|names")
@@ -299,7 +299,7 @@ class StoryIds:
 
     def new(self, /) -> str:
         self._count += 1
-        # The step is in the place of the time, so that ids sort by it.
+        # The step takes the place of the time, so that ids sort by step.
         return make_uuid7(self._step * _IDS_PER_STEP + self._count, 0, self._tails.secret(8))
 
     def secret(self, size: int, /) -> bytes:
@@ -316,7 +316,7 @@ class FixtureTelling:
         self._next = fixture.clock.start
 
     def begin(self, number: int, step: FixtureStep | None, /) -> None:
-        """Come to step `number`: at the time it names, else one tick after the step before."""
+        """Advance to step `number`, at the step's own time or one tick after the previous step."""
         at = step.at if step is not None and step.at is not None else self._next
         self.clock.advance(at - self.clock.now())
         self._next = Instant(at + self._step_ms)

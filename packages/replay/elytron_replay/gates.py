@@ -1,4 +1,4 @@
-"""The benchmark wall: a memory's quality, measured by fixtures on a real runtime, against a bar."""
+"""The benchmark wall: measure a memory's quality with fixtures on a real runtime, and compare it with thresholds."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from elytron_replay.fixture import Fixture, FixtureStep, Object, ReportPath, Slu
 from elytron_replay.runner import FixtureOutcome, ReplayEngine, StepResult, run_fixture
 
 NOISE = {"compact": 8, "full": 160}
-"""Messages of another conversation that stand around a case's own, by size."""
+"""Number of messages from another conversation that are added around a case, by size."""
 WHOLE = 10_000
-"""All of it, in basis points."""
+"""One hundred percent in basis points."""
 
 
 class WallKind(StrEnum):
@@ -36,14 +36,14 @@ class WallKind(StrEnum):
 
 
 class WallSize(StrEnum):
-    """Amount of other content in the memory."""
+    """Amount of unrelated content in the memory."""
 
     COMPACT = "compact"
     FULL = "full"
 
 
 class EvaluationSource(StrEnum):
-    """Source of figures. The wall's own are always of a runtime that was really asked."""
+    """Source of the figures. The wall's own figures always come from a real runtime."""
 
     CONTRACT_BASELINE = "contract_baseline"
     RUNTIME_REPLAY = "runtime_replay"
@@ -51,12 +51,12 @@ class EvaluationSource(StrEnum):
 
 
 class MemoryProbe(Value):
-    """One question to the memory: which texts must come back, and which must not appear anywhere."""
+    """A question to the memory: texts that must be returned, and texts that must not appear anywhere in the report."""
 
     op: Literal["recall", "project"]
     request: Object
     within: ReportPath | None = None
-    """Path in the report; without it, the hits of a recall and the block of a projection."""
+    """Path in the report to search; by default the hits of a recall or the block of a projection."""
     relevant: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ class MemoryProbe(Value):
 
 
 class WallCase(Value):
-    """A story and what is asked at its end."""
+    """A story and the questions at its end."""
 
     format: Literal["elytron.wall"]
     version: Literal[1]
@@ -76,22 +76,22 @@ class WallCase(Value):
     scope: Scope
     clock: StoryClock
     noise: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] | None = None
-    """A file of messages, JSON Lines with `name` and `content`, relative to the case's folder."""
+    """A file of messages, as JSON lines with `name` and `content`, relative to the case's folder."""
     steps: Annotated[tuple[FixtureStep, ...], Field(min_length=1, max_length=400)]
     probes: Annotated[tuple[MemoryProbe, ...], Field(min_length=1, max_length=64)]
 
 
 class CaseMetrics(Value):
-    """Result of a case: shares in basis points, and sizes."""
+    """The result of a case: shares in basis points, and sizes."""
 
     accuracy: int
-    """Questions answered wholly: everything relevant found, nothing forbidden shown."""
+    """Share of questions that found every relevant text and showed nothing forbidden."""
     precision: int
-    """Of the first places, those that hold something relevant."""
+    """Share of the top ranks that hold something relevant."""
     faithfulness: int
-    """Blocks of which every line says what its memory says."""
+    """Share of blocks in which every line agrees with its memory."""
     reuse: int
-    """Questions for a procedure or a tool that were answered by one."""
+    """Share of questions about a procedure or tool that were answered correctly."""
     recall_at_5: int
     recall_at_10: int
     recall_at_20: int
@@ -104,7 +104,7 @@ class CaseMetrics(Value):
 
 
 class CaseThresholds(Value):
-    """The bar: at least these shares, at most these sizes."""
+    """The minimum shares and maximum sizes of a case."""
 
     accuracy: int = 9_000
     precision: int = 8_500
@@ -112,12 +112,12 @@ class CaseThresholds(Value):
     reuse: int = 8_500
     violations: int = 0
     latency_ms: float = 500.0
-    """Slower answers are reported and fail nothing: they may be due to what else the machine does."""
+    """Slower answers are reported but do not fail the case, because other load on the machine may cause them."""
     tokens: int = 4_096
     bytes: int = 256 * 1024
 
     def shortfalls(self, metrics: CaseMetrics, /) -> tuple[str, ...]:
-        """Return what is not good enough, by name with both figures."""
+        """Return each figure that misses its threshold, by name with both values."""
         least = ("accuracy", "precision", "faithfulness", "reuse")
         most = ("violations", "tokens", "bytes")
         low = [name for name in least if getattr(metrics, name) < getattr(self, name)]
@@ -139,7 +139,7 @@ class WallRow(Value):
     """None if the fixture itself failed."""
     shortfalls: tuple[str, ...] = ()
     is_slow: bool = False
-    """True if an answer took longer than the thresholds name."""
+    """True if an answer took longer than the latency threshold."""
 
     @property
     def ok(self) -> bool:
@@ -147,7 +147,7 @@ class WallRow(Value):
 
 
 class WallReport(Value):
-    """The wall: every case at both sizes on each store, and the kinds that no case measures."""
+    """The results of every case at each size on each store, and the kinds that no case measures."""
 
     stores: tuple[str, ...]
     evaluation_source: EvaluationSource = EvaluationSource.RUNTIME_REPLAY
@@ -156,12 +156,12 @@ class WallReport(Value):
 
     @property
     def ok(self) -> bool:
-        """Return whether every kind is measured and every case is good enough on every store."""
+        """Return whether every kind is measured and every case meets its thresholds on every store."""
         return bool(self.rows) and not self.below
 
     @property
     def below(self) -> tuple[str, ...]:
-        """Return the stores on which a case is not good enough; all of them where a kind is not measured."""
+        """Return the stores on which a case misses a threshold, or all stores if a kind is not measured."""
         missed = {row.store for row in self.rows if not row.ok}
         return tuple(store for store in self.stores if self.missing or store in missed)
 
@@ -175,10 +175,10 @@ async def run_wall(
     thresholds: CaseThresholds | None = None,
     sizes: Sequence[WallSize] = tuple(WallSize),
 ) -> WallReport:
-    """Tell every case to a fresh store of each of `stores` at each size, and hold the answers against the bar.
+    """Run every case on a fresh store of each of `stores` at each size, and compare the answers with the thresholds.
 
-    Stores are named as `named_engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
-    anything runs where a case is not well formed, InvalidInput for an unknown store.
+    `stores` holds names that `named_engine` accepts, or the caller's own engines. Raises UnreadableFile for a malformed
+    case, before anything runs, and InvalidInput for an unknown store.
     """
     engines = runner.named_engines(stores, keys=keys)
     bar = thresholds or CaseThresholds()
@@ -203,12 +203,14 @@ def load_case(path: Path, /) -> WallCase:
 
 
 def render_wall(report: WallReport, /) -> str:
-    """Return a table of each store, the cases below the bar, and the stores that were measured."""
+    """Return a table for each store, the cases that miss a threshold, and the stores that were measured."""
     lines = [line for store in report.stores for line in _report_table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
     state = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
     slow = sum(row.is_slow for row in report.rows)
-    lines += [f"{slow} cases had slow answers, which do not fail a case: the machine may be busy"] if slow else []
+    lines += (
+        [f"{slow} cases had slow answers, which do not fail a case because the machine may be busy"] if slow else []
+    )
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
 
 
@@ -254,7 +256,7 @@ def _case_failures(outcome: FixtureOutcome) -> Iterator[str]:
 
 
 def _case_fixture(case: WallCase, folder: Path, size: WallSize) -> Fixture:
-    """Return the case as a fixture: noise, its own steps, its questions."""
+    """Build the fixture for a case: unrelated messages, its own steps, then its questions."""
     noise = _noise_steps(case, folder, NOISE[size]) if case.noise is not None else ()
     questions = tuple(FixtureStep(op=probe.op, request=probe.request) for probe in case.probes)
     return Fixture(
@@ -286,7 +288,7 @@ def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep,
 
 
 def measure_case(kind: WallKind, probes: Sequence[tuple[MemoryProbe, StepResult]], /) -> CaseMetrics:
-    """Return what the answers come to; a share of nothing is whole."""
+    """Compute the metrics of a case from its answers; a share of no answers is 100 %."""
     answers = [_ProbeAnswer(probe, step) for probe, step in probes]
     sought = [answer for answer in answers if answer.probe.relevant]
     blocks = [answer for answer in answers if answer.probe.op == "project"]
@@ -314,7 +316,7 @@ def _share_points(parts: Sequence[float]) -> int:
 
 
 class _ProbeAnswer:
-    """A report beside what was asked."""
+    """A report together with the question that produced it."""
 
     def __init__(self, probe: MemoryProbe, step: StepResult, /) -> None:
         self.probe = probe
@@ -339,7 +341,7 @@ class _ProbeAnswer:
 
     @property
     def precision(self) -> float:
-        """Of as many first places as there are relevant texts, the share that holds one."""
+        """With n relevant texts, return the share of the first n ranks that hold one."""
         first = self._items[: len(self.probe.relevant)]
         return sum(any(text in item for text in self.probe.relevant) for item in first) / len(self.probe.relevant)
 
@@ -349,7 +351,7 @@ class _ProbeAnswer:
         return 1 / next(hits, 1 << 30)
 
     def recall(self, places: int, /) -> float:
-        """Return the share of the relevant texts in the first places; a text has one place."""
+        """Return the share of the relevant texts within the first `places` ranks; a text answer is a single rank."""
         if not self.probe.relevant:
             return 1.0
         first = self._items[:places]
@@ -363,14 +365,14 @@ def _part_text(part: JsonValue) -> str:
 
 
 class GateReport(Value):
-    """Coverage of operations by fixtures, and the required operations that are missing."""
+    """Coverage of operations by fixtures, and the required operations that no fixture covers."""
 
     exercised: dict[str, tuple[str, ...]]
-    """Each registered operation and the fixtures in which it succeeds; a step that is refused exercises nothing."""
+    """Each registered operation and the fixtures in which it succeeds; a refused step does not count."""
     demanded: tuple[str, ...]
-    """Operations without which the gate stays shut."""
+    """Operations that the fixtures must cover."""
     missing: tuple[str, ...]
-    """Demanded operations that no fixture exercises, mandatory ones first."""
+    """Required operations that no fixture covers, mandatory ones first."""
 
     @property
     def ok(self) -> bool:
@@ -379,10 +381,10 @@ class GateReport(Value):
 
 
 def operation_gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ()) -> GateReport:
-    """Return which operations `fixtures` exercise; nothing is run.
+    """Return which operations `fixtures` cover, without running them.
 
-    The mandatory operations are demanded of every set, and with them `demanded`: what a host uses beyond them. Raises
-    UnreadableFile, InvalidInput for a name that is no operation.
+    The mandatory operations are always required; `demanded` adds the ones that a host uses in addition. Raises
+    UnreadableFile, and InvalidInput for an unknown operation.
     """
     operations = runner.operation_names()
     if not set(demanded) <= {*operations}:

@@ -1,4 +1,4 @@
-"""Every fixture on every store, with equal reports and equal, recorded fingerprints."""
+"""Run every fixture on every store and require equal reports and the recorded fingerprints."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,26 +20,26 @@ from elytron_replay.gates import GateReport
 from elytron_replay.runner import FixtureOutcome, ReplayEngine, run_fixture
 
 EXPECTED = "expected"
-"""Name of a difference's left side if the fixture itself demands it."""
+"""Name of a difference's left side if the fixture itself states the expectation."""
 RECORDED = "recorded"
-"""Likewise, for the fingerprints at the fixture's end."""
+"""Name of a difference's left side if it is the fixture's recorded fingerprints."""
 
 
 class FixtureVerdict(StrEnum):
-    """Result of a fixture on a store."""
+    """The result of a fixture on a store."""
 
     EQUAL = "equal"
-    """Every demand met, and the same as the first store throughout."""
+    """Every expectation was met, and every result equals that of the first store."""
     DIFFERS = "differs"
-    """Every demand met, but not as the first store met them, or not as recorded."""
+    """Every expectation was met, but a result differs from the first store or from the recording."""
     FAILED = "failed"
-    """A demand of the fixture was not met."""
+    """An expectation of the fixture was not met."""
     BARRED = "barred"
-    """The fixture's profile has no such store, so that it was not run."""
+    """The fixture's profile does not admit this store, so the fixture was not run."""
 
 
 class FingerprintRecording(StrEnum):
-    """Comparison of the recorded fingerprints with those of the first store."""
+    """How the recorded fingerprints compare with those of the first store."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -47,7 +47,7 @@ class FingerprintRecording(StrEnum):
 
 
 class StoreDifference(Value):
-    """One difference of two sides. `step` is None for the fingerprints at the end."""
+    """One difference between two sides. `step` is None for the fingerprints at the end."""
 
     step: int | None
     operation: str
@@ -59,34 +59,34 @@ class StoreDifference(Value):
 
 
 class MatrixRow(Value):
-    """One story and what each store made of it."""
+    """The results of one fixture on all stores."""
 
     fixture: str
     title: str
     steps: int
     verdicts: dict[str, FixtureVerdict]
     fingerprint: str
-    """One digest over the fingerprints of all its spaces, from the first store; empty where the story broke off."""
+    """A digest of the fingerprints of all spaces on the first store; empty if the run ended early."""
     recording: FingerprintRecording
     differences: tuple[StoreDifference, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Return whether all stores of its profile, at least one, are equal and the recorded fingerprints hold."""
+        """Return whether at least one store ran the fixture, all of them agree, and the recorded fingerprints match."""
         return self.recording is FingerprintRecording.EQUAL and {*self.verdicts.values()} - {FixtureVerdict.BARRED} == {
             FixtureVerdict.EQUAL
         }
 
 
 class MatrixReport(Value):
-    """All stories on all stores."""
+    """The results of all fixtures on all stores."""
 
     stores: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
 
     @property
     def ok(self) -> bool:
-        """Return whether there was a fixture, and every one is equal on all stores and as recorded."""
+        """Return whether there was at least one fixture, and all are equal on every store and as recorded."""
         return bool(self.rows) and all(row.ok for row in self.rows)
 
 
@@ -97,16 +97,16 @@ async def run_matrix(
     *,
     keys: KeyProvider | None = None,
 ) -> MatrixReport:
-    """Tell every fixture to every store and compare step by step; the first store is what others are held against.
+    """Run every fixture on every store and compare each step with that of the first store.
 
-    Stores are named as `named_engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
-    anything runs where a fixture is not well formed, InvalidInput for a store that is none.
+    `stores` holds names that `named_engine` accepts, or the caller's own engines. Raises UnreadableFile for a malformed
+    fixture, before anything runs, and InvalidInput for an unknown store.
     """
     return await compare_stores(fixtures, runner.named_engines(stores, keys=keys))
 
 
 async def compare_stores(fixtures: Sequence[Path], stores: Sequence[ReplayEngine], /) -> MatrixReport:
-    """Do what `run_matrix` does on engines of the caller's own."""
+    """Do the same as `run_matrix` with engines instead of names."""
     _require_stores(stores)
     loaded = [(path, _load_named(path)) for path in fixtures]
     rows = [await _fixture_row(fixture, path, stores) for path, fixture in loaded]
@@ -121,16 +121,17 @@ async def record_fingerprints(
     keys: KeyProvider | None = None,
     model: LanguageModel | None = None,
 ) -> MatrixReport:
-    """Write into each fixture the fingerprints on which all stores agree; return the report after that.
+    """Record in each fixture the fingerprints on which all stores agree, and return the report of a run after that.
 
-    A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
-    fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
+    A fixture with an unmet expectation or a difference between stores keeps its previous recording. With `model`, calls
+    that a fixture's cassette lacks are first made to that model, and the cassette then holds exactly the fixture's
+    calls.
     """
     engines = runner.named_engines(stores, keys=keys)
     _require_stores(engines)
     for path in fixtures:
         fixture = _load_named(path)
-        # One store is enough, since the story asks the same of the model on each.
+        # One store is enough, because a fixture makes the same model calls on each.
         if model is not None and fixture.cassette is not None:
             await _record_model(fixture, path.parent, _admitted_engines(fixture, engines)[:1], model)
         outcomes = [
@@ -155,7 +156,7 @@ async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[ReplayE
 
 
 def _admitted_engines(fixture: Fixture, stores: Sequence[ReplayEngine]) -> list[ReplayEngine]:
-    """Return those of `stores` that the fixture's profile has."""
+    """Return those of `stores` that the fixture's profile admits."""
     return [store for store in stores if store.is_in(fixture.profile)]
 
 
@@ -179,7 +180,7 @@ async def _fixture_row(fixture: Fixture, path: Path, stores: Sequence[ReplayEngi
     unmet = list(_demand_differences(fixture, outcomes))
     unequal = list(_store_differences(fixture, outcomes))
     unlike_recorded = list(_recorded_differences(fixture, outcomes))
-    # Later lines win: a failure outweighs a difference.
+    # Later assignments win: a failure outweighs a difference.
     verdicts = dict.fromkeys((store.name for store in stores), FixtureVerdict.BARRED)
     verdicts |= {outcome.store: FixtureVerdict.EQUAL for outcome in outcomes}
     verdicts |= {difference.right_side: FixtureVerdict.DIFFERS for difference in (*unequal, *unlike_recorded)}
@@ -203,7 +204,7 @@ def _compare_recording(fixture: Fixture, unlike_recorded: Sequence[StoreDifferen
 
 
 def _demand_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
-    """Yield what the fixture demands and a store did not give."""
+    """Yield the fixture's expectations that a store did not meet."""
     for outcome in outcomes:
         for step in outcome.steps:
             for problem in step.problems:
@@ -211,9 +212,9 @@ def _demand_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) ->
 
 
 def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
-    """Yield where another store's reports or fingerprints are not the first one's."""
+    """Yield where the reports or fingerprints of a store differ from those of the first."""
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
-        # A run that broke off is compared up to its end; the early end is itself a difference.
+        # A run that ended early is compared up to its end; the early end is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
             for difference in json_differences(one.report, two.report):
                 yield _step_difference(fixture, one.number, difference, first.store, other.store)
@@ -225,7 +226,7 @@ def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> 
 
 
 def _recorded_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
-    """Yield where the recorded fingerprints are not those of a store; what was never recorded is no difference."""
+    """Yield where a store's fingerprints differ from the recorded ones. Without a recording there is no difference."""
     recorded: dict[str, JsonValue] = {
         space: fingerprint.model_dump() for space, fingerprint in fixture.expected.items()
     }
@@ -266,7 +267,7 @@ HEADINGS = ("fixture", "fingerprint")
 
 
 def render_matrix(report: MatrixReport, /) -> str:
-    """Return `report` as a table of fixtures by stores, followed by what differs; it ends without a line break."""
+    """Return a table of fixtures by stores, followed by the differences, without a trailing newline."""
     first, last = HEADINGS
     table = [(first, *report.stores, last), *(_row_line(row, report.stores) for row in report.rows)]
     equal = sum(row.ok for row in report.rows)
@@ -277,11 +278,11 @@ def render_matrix(report: MatrixReport, /) -> str:
 
 
 def render_gate(report: GateReport, /) -> str:
-    """Return `report` as a table of operations and the fixtures that exercise them, and what is missing."""
+    """Return a table of operations and the fixtures that cover them, followed by what is missing."""
     exercised = report.exercised.items()
     rows = [(name, str(len(fixtures)), "demanded" if name in report.demanded else "") for name, fixtures in exercised]
     table = [("operation", "fixtures", ""), *rows]
-    verdict = "every required operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
+    verdict = "every required operation is covered" if report.ok else f"not covered: {', '.join(report.missing)}"
     return "\n".join((*_align_columns(table), "", verdict))
 
 

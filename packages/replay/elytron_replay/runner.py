@@ -1,4 +1,4 @@
-"""Run of a fixture on one store: the stores by name, each step's report and unmet expectations, the fingerprints."""
+"""Run a fixture on one store and collect each step's report, its unmet expectations and the final fingerprints."""
 
 import json
 import secrets
@@ -53,7 +53,7 @@ DEFAULT_STORES = tuple(URLS)
 
 
 class StoreOpener(Protocol):
-    """Opens the store in a folder, and makes it if it is not there."""
+    """Opens the store in a folder, and creates it if it does not exist."""
 
     def __call__(
         self,
@@ -70,9 +70,9 @@ class StoreOpener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayEngine:
-    """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive.
+    """A named store. If it is not `durable`, its content is carried across a reopening in archives.
 
-    `kind` is what profiles call it: some of them admit few kinds of stores.
+    `kind` is the store's name in profiles, which may admit only some kinds.
     """
 
     name: str
@@ -81,20 +81,20 @@ class ReplayEngine:
     kind: str = "given"
 
     def is_in(self, profile: ProfileName | None, /) -> bool:
-        """Return whether `profile` has such a store."""
+        """Return whether `profile` admits this store."""
         admitted = profile_of(profile).engines if profile is not None else ()
         return not admitted or self.kind in admitted
 
 
 def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngine:
-    """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that is not stored.
+    """Return the engine called `name`. A sealed one uses `keys`, or else a key that is never stored.
 
     Raises InvalidInput for an unknown name.
     """
     plain = name.removesuffix(SEALED)
     if plain not in URLS:
         names = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
-        raise InvalidInput(field="store", problem=f"{name!r} is not a store to replay on; choose from {names}")
+        raise InvalidInput(field="store", problem=f"{name!r} is not a replay store; choose from {names}")
     sealing = (keys or passing_key()) if plain != name else None
 
     def opener(
@@ -123,29 +123,29 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
 
 
 def named_engines(stores: Sequence[str | ReplayEngine], /, *, keys: KeyProvider | None = None) -> list[ReplayEngine]:
-    """Return the engine of each of `stores`, whether it is one or the name of one. Raises InvalidInput."""
+    """Return `stores` with every name replaced by its engine. Raises InvalidInput."""
     return [named_engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
 
 
 def passing_key() -> KeyProvider:
-    """Return a key that is not stored."""
+    """Return a key that is never stored."""
     from elytron_store.sealed.providers import LocalKeys
 
     return LocalKeys({"replay": secrets.token_bytes(32)}, current="replay")
 
 
 MANDATORY = ("write", "recall", "project", "inspect")
-"""Operations that every set of fixtures must exercise."""
+"""Operations that every set of fixtures must cover."""
 CLOSE = "close"
 
 
 def operation_names() -> tuple[str, ...]:
-    """Return the names of all registered operations, in their order."""
+    """Return the names of all registered operations, in order."""
     return tuple(operation.name for operation in OPERATIONS)
 
 
 async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue], /) -> JsonValue:
-    """Do the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
+    """Run the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
     operation = by_name(name)
     decoded = envelope.decode_request(operation, json.dumps(request).encode())
     report: Value = await runtime.operate(decoded)
@@ -154,18 +154,18 @@ async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, J
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Result of one step: its report, normalised, and the expectations that it does not meet."""
+    """The result of one step: its normalised report and the expectations that it does not meet."""
 
     number: int
     report: JsonValue
     problems: tuple[JsonDifference, ...] = ()
     elapsed_ms: float = field(default=0.0, compare=False)
-    """Its duration; it is not compared."""
+    """Duration of the step, which is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixtureOutcome:
-    """A fixture's result on a store. `ended_at` is the step that failed; later ones were not run."""
+    """The result of a fixture on a store. `ended_at` is the step that failed; later steps were not run."""
 
     store: str
     steps: tuple[StepResult, ...]
@@ -174,17 +174,17 @@ class FixtureOutcome:
 
     @property
     def ok(self) -> bool:
-        """Return whether every step met its comparison."""
+        """Return whether every step met its expectations."""
         return self.ended_at is None and not any(step.problems for step in self.steps)
 
 
 async def run_fixture(
     fixture: Fixture, engine: ReplayEngine, /, *, beside: Path | None = None, model: LanguageModel | None = None
 ) -> FixtureOutcome:
-    """Run `fixture` on a fresh store of `engine` and return the result; nothing is left on disk.
+    """Run `fixture` on a fresh store of `engine` and return the result. Nothing remains on disk.
 
-    `beside` is the folder of the fixture's file, with its starting archive. Time and ids come from the fixture,
-    so the same story goes the same way each time; a language model answers from its cassette, unless `model` is given.
+    `beside` is the folder of the fixture's file, which holds its starting archive and cassette. The fixture determines
+    time and ids, so every run is the same. A language model answers from the cassette, unless `model` is passed.
     """
     with TemporaryDirectory(prefix="elytron-replay-") as name:
         folder = Path(name)
@@ -200,7 +200,7 @@ async def run_fixture(
 
 
 class _FixtureStage:
-    """The runtime that a fixture runs on, opened again when the fixture asks for it."""
+    """The runtime that a fixture runs on, reopened when the fixture asks for it."""
 
     def __init__(
         self,
@@ -234,12 +234,12 @@ class _FixtureStage:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A crashed runtime is let go only now, after what it never closed has been looked at.
+        # A crashed runtime is released only now, after the store was read in the state in which it was left.
         await self._open.aclose()
         await self._crashed.aclose()
 
     async def reopen(self, how: StoreReopening, /) -> None:
-        """Leave the store as `how` says and open it again."""
+        """Leave the store in the state `how` and open it again."""
         if not self._is_closed:
             await self._carry(how)
         if how is StoreReopening.CRASHED:
@@ -252,16 +252,16 @@ class _FixtureStage:
             await self.runtime.import_archive(request)
 
     async def before_close(self) -> None:
-        """Make ready for a runtime that the story itself closes: it can be opened again, and only that."""
+        """Prepare for a step that closes the runtime itself; afterwards it can only be reopened."""
         if not self._is_closed:
             await self._carry(StoreReopening.CLOSED)
         self._is_closed = True
 
     async def _carry(self, how: StoreReopening) -> None:
-        """Put what a store without a disk holds into archives, for its next opening."""
+        """Export the content of a store that is not durable, so that the next opening can import it."""
         carried: dict[SpaceId, str] = {}
         if not self._engine.durable and how is StoreReopening.CLOSED:
-            # Documents that closing stores are in the archive too.
+            # The archive must also contain the documents that closing the runtime would store.
             await keep_all_uses(self.runtime.context, within_s=limits.CLOSE_WAIT_S)
         for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
             scope = Scope(space=space)
@@ -274,7 +274,7 @@ class _FixtureStage:
         self._carried = carried
 
     async def fingerprints(self) -> dict[str, SpaceFingerprints]:
-        """Return what each space of the story comes to."""
+        """Return the fingerprints of each space of the fixture."""
         if self._is_closed:
             await self.reopen(StoreReopening.CLOSED)
         reports = {
@@ -313,7 +313,7 @@ async def _tell_steps(
         telling.begin(number, step)
         if step.reopen is not None:
             await stage.reopen(step.reopen)
-            # Opening may have used ids, and how many depends on the store.
+            # Opening may have consumed ids, and how many depends on the store.
             telling.ids.begin(number)
         if step.op == CLOSE:
             await stage.before_close()
@@ -322,7 +322,7 @@ async def _tell_steps(
         elapsed_ms = (perf_counter() - began) * 1000
         problems = tuple(_step_problems(step, report, error, values))
         steps.append(StepResult(number, normalise_report(report, folder=folder), problems, elapsed_ms))
-        # The names that a refused step should have saved are missing, so the run cannot go on.
+        # A step with the wrong outcome may not have saved its names, so the run cannot continue.
         if error != step.error:
             return tuple(steps), number
         for name, path in step.save.items():
@@ -339,7 +339,7 @@ async def _tell_steps(
 async def _do_step(
     step: FixtureStep, runtime: MemoryRuntime, values: Mapping[str, JsonValue]
 ) -> tuple[JsonValue, str | None]:
-    """Do one step; return its report, or what its error says, and that error's key."""
+    """Run one step and return its report and None, or its error's details and key."""
     try:
         request = comparison.resolve_references(step.request, values)
         assert isinstance(request, dict)

@@ -1,1 +1,1 @@
-"""Agent files (.af): import Letta agents into a memory, and export agents to such files."""
+"""Import Letta agents from agent files (.af) into a memory, and export agents to such files."""

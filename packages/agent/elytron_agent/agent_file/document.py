@@ -1,6 +1,6 @@
-"""The agent file: a JSON document of agents, blocks, messages and tools, in Letta's current format.
+"""The agent file: a JSON document of agents, blocks, messages and tools in Letta's current format.
 
-The earlier format, with a single agent, is also read. Credentials are redacted when a file is read.
+The older format with a single agent can also be read. Credentials are redacted when a file is read.
 """
 
 import json
@@ -24,13 +24,13 @@ from elytron_core.policy.redaction import scrub_secrets
 
 FILE_ELEMENTS: Final = 2_000
 FILE_MESSAGES: Final = 20_000
-"""Elements of each list of one file, and messages of each of its agents."""
+"""Maximum number of elements in each list of a file, and of messages per agent."""
 FILE_DEPTH: Final = 28
-"""So deep a file's parts may be nested, so that each fits into a record."""
+"""Maximum nesting depth of a file, chosen so that each of its parts fits into a record."""
 
 
 LISTS: Final = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers", "skills")
-"""The lists of a document, in its order. Files of before skills have no list of them."""
+"""The lists of a document in order. Files from before skills existed have no `skills` list."""
 _CREDENTIALS: Final = frozenset({"tool_exec_environment_variables", "secrets"})
 _SERVER_CREDENTIALS: Final = ("token", "custom_headers")
 Json = dict[str, Any]
@@ -70,7 +70,7 @@ class _FileShape(Value, extra="allow"):
 
 
 class AgentFile(Value):
-    """An agent file without credentials; `redacted` counts those that were blacked out, by kind."""
+    """An agent file without credentials. `redacted` counts the redacted ones by kind."""
 
     document: Json
     redacted: dict[str, int] = {}
@@ -84,12 +84,12 @@ class AgentFile(Value):
         return cast("list[Json]", self.document["blocks"])
 
     def text(self) -> str:
-        """Return the file as it is written."""
+        """Return the file as JSON text."""
         return json.dumps(self.document, ensure_ascii=False, indent=2) + "\n"
 
 
 def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
-    """Return the agent file of a file's content. Raises InvalidInput, LimitExceeded."""
+    """Parse the content of an agent file. Raises InvalidInput, LimitExceeded."""
     document = _parse_document(content) if isinstance(content, bytes | str) else dict(content)
     if "core_memory" in document and "agents" not in document:
         document = _of_one_agent(document)
@@ -102,7 +102,7 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
         if not block_ids.issuperset(agent.block_ids):
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
     redactions: Counter[str] = Counter()
-    # By place first, since not each credential is known by its form.
+    # Redact by field name first, because the form of a value does not reveal every credential.
     clean = cast(
         "Json",
         _clean_part({name: _strip_credentials(name, part, redactions) for name, part in document.items()}, redactions),
@@ -116,7 +116,7 @@ def _parse_document(content: bytes | str) -> Json:
         raise LimitExceeded(what="bytes in an agent file", limit=limits.FILE_BYTES, found=len(raw))
     try:
         document = _parse_json(raw)
-        if isinstance(document, str):  # some files hold their JSON as a text
+        if isinstance(document, str):  # some files wrap their JSON in a string
             document = _parse_json(document.encode())
     except (InvalidJson, PayloadTooLarge):
         raise InvalidInput(field="file", problem="is not JSON: use a file exported by Letta") from None
@@ -130,7 +130,7 @@ def _parse_json(raw: bytes) -> Any:
 
 
 def _of_one_agent(old: Json) -> Json:
-    """Return a document of today's form for one of the form that held one agent."""
+    """Convert a document of the older single-agent format to the current format."""
     own_fields = {
         "core_memory",
         "messages",
@@ -167,7 +167,7 @@ def _of_one_agent(old: Json) -> Json:
 
 
 def _strip_credentials(name: str, part: Any, redactions: Counter[str]) -> Any:
-    """Return a part of the document without what is a credential by its place."""
+    """Return a part of the document without values that are credentials by their field name."""
     if name == "agents":
         return [_agent_without(_object_part(agent), redactions) for agent in _list_part(part)]
     return (
@@ -231,16 +231,16 @@ _ROLES: Final = {
     "function": EvidenceRole.TOOL,
 }
 _SAID_BY_TOOL: Final = "send_message"
-"""With this tool the agents of the first kind speak."""
+"""The tool through which agents of the oldest kind address the user."""
 
 
 def role_of(message: Json, /) -> EvidenceRole | None:
-    """Return in which role a message was given; None for what is no part of the talk, such as an instruction."""
+    """Return the role of a message, or None if it is not part of the conversation, such as an instruction."""
     return _ROLES.get(str(message.get("role")))
 
 
 def words_of(message: Json, /) -> str:
-    """Return the words of a message, without thoughts and calls; "" if it has none."""
+    """Return the text of a message without reasoning and calls, or "" if it has none."""
     text = _content_text(message.get("content"))
     if role_of(message) is EvidenceRole.USER:
         return _unpack_message(text, "user_message")
@@ -250,7 +250,7 @@ def words_of(message: Json, /) -> str:
 
 
 def moment_of(message: Json, /) -> Instant | None:
-    """Return when a message was said, None if it says no time."""
+    """Return when a message was sent, or None if it carries no valid time."""
     created_at = message.get("created_at")
     if not isinstance(created_at, str):
         return None
@@ -269,14 +269,14 @@ def _content_text(content: Any) -> str:
 
 
 def _unpack_message(text: str, kind: str) -> str:
-    """Return the message in a text that packs one with its time; "" for a packed event, which is no one's words."""
+    """Return the message inside a text that packs it with its time, or "" for a packed event, which nobody wrote."""
     if not text.lstrip().startswith("{"):
         return text
     try:
         packed = json.loads(text)
     except ValueError:
         return text
-    # Other JSON is what a person wrote.
+    # Any other JSON was written by a person.
     if not isinstance(packed, dict) or not {"type", "time"} <= cast("Json", packed).keys():
         return text
     fields = cast("Json", packed)
@@ -301,32 +301,35 @@ def _part_list(part: Any) -> list[Any]:
 
 
 HEAD: Final = "head"
-"""The record of the order of the file's lists; it is stored last, so that a file without it was not imported."""
+"""Key of the record with the order of the file's lists.
+
+It is stored last, so its absence means an incomplete import.
+"""
 IMPORT_BEGUN: Final = "begun"
 ISSUER: Final = "letta"
 MESSAGE: Final = "agent_file.message"
-"""Issuer and kind of the items in which a turn holds a message of a file, as pieces of its JSON."""
+"""Kind of the opaque items, issued by ISSUER, in which a turn stores the JSON of a file's message in pieces."""
 SOURCE: Final = "agent file"
-"""The metadata of these turns name it as source, and the message's place in the file."""
+"""Value of `source` in the metadata of these turns; `place` is the message's position in the file."""
 _LABEL: Final = "a part of an agent file"
 
 
 class ImportedShell:
-    """The records of one imported file. None of them is shown to a model."""
+    """The records of an imported file. None of them is shown to a model."""
 
     def __init__(self, records: RuntimeRecords, name: str, /) -> None:
         self._records = records
         self._namespace = (AGENTS, name, "file")
 
     async def put(self, key: str, value: Json, /) -> bool:
-        """Store a part; tell whether it has room."""
+        """Store a part and return True, or return False if it is too large for a record."""
         if len(strict_json.canonical_bytes(value)) > elytron_core_limits.RECORD_VALUE_BYTES:
             return False
         await self._records.put(self._namespace, key, value, text=_LABEL)
         return True
 
     async def get(self, key: str, /) -> Json | None:
-        """Return a part, None if it is not there."""
+        """Return a part, or None if it does not exist."""
         record = await self._records.get(self._namespace, key)
         if record is None:
             return None
@@ -334,7 +337,7 @@ class ImportedShell:
         return record.value
 
     async def parts(self) -> AsyncIterator[tuple[str, Json]]:
-        """Yield each part with its key, in the order of keys."""
+        """Yield each part with its key, in key order."""
         records = [each async for each in self._records.below(self._namespace)]
         for each in sorted(records, key=attrgetter("key")):
             assert isinstance(each.value, dict)

@@ -1,4 +1,4 @@
-"""Export and import of agent files. Imported blocks are stored unchanged, imported messages as outside evidence."""
+"""Export and import agent files. Blocks are imported unchanged, messages as evidence from outside."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -46,24 +46,23 @@ from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
 FILE_BATCH: Final = 200
-"""Turns that are written at once when a file is imported."""
+"""Number of turns written in one batch during an import."""
 FILE_BATCH_CHARS: Final = 1_000_000
 FILE_PIECE_CHARS: Final = 12_000
-"""Characters of a message in one item of its turn."""
+"""Number of characters of a message's JSON in one opaque item."""
 
 
 _HIDDEN: Final = (("private", True), ("store", False))
-"""Metadata of turns that do not leave."""
+"""Metadata of turns that are never exported."""
 
 
 async def export_agent_file(
     memory: MemoryFace, name: str, /, *, blocks: BlockRepository | None = None, journal: MemoryFace | None = None
 ) -> AgentFile:
-    """Return an agent as an agent file: one that was imported, with what changed since, or one of our own.
+    """Export an agent as an agent file: an imported one with its later changes, or one created here.
 
-    Its blocks are its own, else those that the agents of the space share, or those of `blocks`. Private turns, masked
-    ones, and what was erased are left out. `journal` is that of the agent. Raises NotFound if there is nothing of that
-    name.
+    The exported blocks are those of `blocks`, else the agent's own, else the ones shared in the space. Private, masked
+    and erased turns are omitted. `journal` is the agent's journal. Raises NotFound if no agent has that name.
     """
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space: open it with one")
@@ -135,7 +134,7 @@ def _file_elements(key: str, parts: dict[str, Json]) -> list[Json]:
 def _with_blocks(
     agent: Json, agent_blocks: Sequence[MemoryBlock], elements: list[Json], file_blocks: dict[str, Json]
 ) -> list[str]:
-    """Put the blocks that an agent has now into `file_blocks`, by their ids, and return these, in the file's order."""
+    """Add an agent's current blocks to `file_blocks` by id, and return these ids in the order of the file."""
     file_ids = cast("list[str]", agent.get("block_ids") or [])
     by_label = {block.label: block for block in agent_blocks}
     ids: list[str] = []
@@ -150,7 +149,7 @@ def _with_blocks(
         if block is None:
             file_blocks.setdefault(block_id, {})
             continue
-        # Of a block that agents of the file shared, the word of the first one that changed it counts.
+        # If several agents of the file shared a block, the first one that changed it wins.
         if file_blocks.get(block_id) in ({}, None, element):
             file_blocks[block_id] = _changed_element(element, block)
         ids.append(block_id)
@@ -164,13 +163,13 @@ def _with_blocks(
 
 
 def _in_order(file_blocks: dict[str, Json], elements: list[Json]) -> list[Json]:
-    """Return all blocks: those of the file as they stand now, without deleted ones, then new ones."""
+    """Return all blocks: the file's current ones without deleted ones, followed by new ones."""
     elements_by_id = {str(part["element"]["id"]): cast("Json", part["element"]) for part in elements} | file_blocks
     return [block for block in elements_by_id.values() if block]
 
 
 def _changed_element(element: Json, block: MemoryBlock) -> Json:
-    """Return a block of the file with what was edited here."""
+    """Return a block of the file with the edits made since its import."""
     changed: Json = {}
     if block.value != element["value"]:
         changed["value"] = block.value
@@ -201,7 +200,7 @@ def _wordless_parts(parts: dict[str, Json], place: int) -> list[tuple[int, Json]
 async def _thread_messages(
     memory: MemoryFace, scope: Scope, wordless: list[tuple[int, Json]], *, agent_id: str
 ) -> list[Json]:
-    """Return the messages of a thread: those of the file at their places, then what was said since."""
+    """Return the messages of a thread: those of the file at their positions, followed by later ones."""
     placed, new_messages = dict(wordless), list[Json]()
     async for turn in _thread_turns(memory, scope):
         if (
@@ -259,24 +258,24 @@ async def _thread_turns(memory: MemoryFace, scope: Scope) -> AsyncIterator[Redac
 
 
 class AgentImport(Value):
-    """Result of an import. `agents` are the names under which the file's agents are run, the main one first."""
+    """The result of an import. `agents` lists the names under which the file's agents run, the main agent first."""
 
     agents: tuple[str, ...]
     blocks: int = 0
     messages: int = 0
-    """Messages whose words are evidence now, from outside, for recall."""
+    """Number of messages stored as evidence from outside, available to recall."""
     parts: int = 0
-    """Other parts that are kept for an export: tools, settings, instructions. None of them is run or shown."""
+    """Number of other parts stored for a later export, such as tools and settings. They are never run or shown."""
     left_out: tuple[str, ...] = ()
-    """Parts that were left out, each with its reason."""
+    """Parts that were not imported, each with the reason."""
     redacted: dict[str, int] = {}
-    """Credentials that were blacked out, by kind."""
+    """Number of redacted credentials by kind."""
     system_prompt: str = ""
-    """The main agent's instruction, as a proposal: it holds for no run unless the host puts it into its settings."""
+    """The main agent's system prompt, as a proposal. It takes effect only if the host copies it into its settings."""
 
 
 class _FileOwner(NamedTuple):
-    """An agent of the file, under the name that it has here."""
+    """An agent of the file with the name it has here."""
 
     name: str
     agent: Json
@@ -285,10 +284,10 @@ class _FileOwner(NamedTuple):
 async def import_agent_file(
     memory: MemoryFace, file: AgentFile, /, *, name: str | None = None, journal: MemoryFace | None = None
 ) -> AgentImport:
-    """Take an agent file in under `name`, else under that of its first agent; its other agents become `NAME/...`.
+    """Import an agent file under `name`, by default the name of its first agent. Other agents become `NAME/...`.
 
-    The same file may be imported again, which changes nothing. `journal` is that of the agent. Raises InvalidInput for
-    a name that an agent has already, and what the memory raises.
+    Importing the same file again changes nothing, and resumes an interrupted import. `journal` is the agent's journal.
+    Raises InvalidInput if the name belongs to an existing agent, and the memory's errors.
     """
     owners = _file_owners(file, name)
     shell = ImportedShell(journal_of(memory, journal), owners[0].name)
@@ -298,7 +297,7 @@ async def import_agent_file(
         raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
     if mark is not None and mark.get("digest") != digest:
         raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
-    # The mark first and the head last: an import that was cut short is known, and goes on.
+    # The mark is written first and the head last, so that an interrupted import is recognised and resumed.
     await shell.put(IMPORT_BEGUN, {"digest": digest})
     file_import = _FileImport(memory, shell, file)
     await file_import.put_lists(owners)
@@ -322,7 +321,7 @@ async def import_agent_file(
 
 
 class _FileImport:
-    """The work of one import, and what came of it."""
+    """A single import and its counts."""
 
     def __init__(self, memory: MemoryFace, shell: ImportedShell, file: AgentFile) -> None:
         self._memory = memory
@@ -333,7 +332,7 @@ class _FileImport:
         self._used_ids: set[str] = set()
 
     async def put_lists(self, owners: list[_FileOwner]) -> None:
-        """Store the elements of all lists but blocks, agents without their messages."""
+        """Store the elements of every list except blocks; agents are stored without their messages."""
         for key in (each for each in LISTS if each != "blocks"):
             for place, element in enumerate(self._file.document.get(key, ())):
                 value: Json = {"element": element}
@@ -346,7 +345,7 @@ class _FileImport:
                     self.left_out.append(f"{key} {place}: it is too large")
 
     async def put_block_parts(self) -> None:
-        """Store each block as it was in the file, with its label here if it is stored."""
+        """Store each block as it was in the file, with its label here if it was imported."""
         for place, element in enumerate(self._file.blocks):
             value: Json = {"element": element}
             if element["id"] in self._used_ids:
@@ -355,7 +354,7 @@ class _FileImport:
                 self.left_out.append(f"blocks {place}: it is too large")
 
     async def put_blocks(self, owner: _FileOwner) -> None:
-        """Store an agent's blocks as its own."""
+        """Store the blocks of an agent as its own."""
         repository = BlockRepository(self._memory, agent=owner.name)
         labels = {block.label for block in await repository.list()}
         block_ids = set(owner.agent.get("block_ids") or ())
@@ -365,13 +364,13 @@ class _FileImport:
             if problem is not None:
                 self.left_out.append(f"block {label!r}: {problem}")
                 continue
-            if label in labels:  # a file that is imported again
+            if label in labels:  # the file is being imported again
                 self._used_ids.add(element["id"])
                 continue
             try:
                 await repository.create(_block_draft(label, value, element))
             except (ElytronError, ValueError) as error:
-                reason = error.message if isinstance(error, ElytronError) else "it is not a block"
+                reason = error.message if isinstance(error, ElytronError) else "it is not a valid block"
                 self.left_out.append(f"block {label!r}: {reason}")
                 continue
             labels.add(label)
@@ -379,7 +378,7 @@ class _FileImport:
             self.blocks += 1
 
     async def put_messages(self, place: int, owner: _FileOwner) -> None:
-        """Store the words of an agent's messages as turns of its thread, and messages without words as parts."""
+        """Store an agent's messages as turns of its thread, and messages without text as parts."""
         async for batch in self._batches(place, owner.agent):
             request = MemoryWriteRequest(
                 scope=_agent_scope(self._memory, owner.name),
@@ -438,7 +437,7 @@ def _agent_scope(memory: MemoryFace, name: str) -> Scope:
 
 
 def _block_label(label: str) -> str:
-    """Return a label as blocks have them: no empty part between slashes."""
+    """Return a valid block label, without empty or dotted parts between the slashes."""
     return "/".join(part for part in label.split("/") if part.strip(".")) or "block"
 
 
@@ -455,7 +454,7 @@ def _block_draft(label: str, value: str, element: Json) -> BlockDraft:
 
 
 def _message_turn(place: int, message: Json) -> TurnDraft | None:
-    """Return the turn of a message with words. It is not vouched for."""
+    """Return a message with text as a turn whose content is untrusted, or None if it has no text."""
     role, words = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
     if role is None or similarity.is_blank(words):
         return None
@@ -470,7 +469,7 @@ def _message_turn(place: int, message: Json) -> TurnDraft | None:
 
 
 def _opaque_items(body: str) -> tuple[OpaqueItem, ...]:
-    """Return a message as items of one turn, none if it is too large for that."""
+    """Return a message as the opaque items of one turn, or nothing if it is too large."""
     pieces = (body[start : start + FILE_PIECE_CHARS] for start in range(0, len(body), FILE_PIECE_CHARS))
     items = [OpaqueItem(kind=MESSAGE, issuer=ISSUER, body=json.dumps(piece, ensure_ascii=False)) for piece in pieces]
     has_room = sum(len(item.body.encode()) for item in items) <= core_limits.OPAQUE_ITEMS_BYTES

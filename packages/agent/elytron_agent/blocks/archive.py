@@ -21,14 +21,14 @@ from elytron_core.planes.transcript import Message
 from elytron_core.policy.projection import sections
 
 SEARCH_LINE_CHARS: Final = 1_200
-"""Characters of one memory that a search shows."""
+"""Maximum number of characters of one memory in a search result."""
 
 
 SOURCE: Final = "source"
 SOURCE_TYPE: Final = "embedding_source_type"
-"""Metadata of a turn that was put in through `/v1/rag`: what it is, other than an archival memory."""
+"""Metadata field of turns stored through `/v1/rag`. It names their source type, which is never archival memory."""
 ARCHIVAL: Final = "archival"
-"""The conversation that archival memories are stored in, and what the metadata of their turns names as source."""
+"""Name of the conversation with the archival memories, and the `source` in the metadata of their turns."""
 NOT_ARCHIVAL: Final = AnyOf(
     conditions=(FieldCondition(field=SOURCE, comparison=ComparisonOperator.NE, values=(ARCHIVAL,)),)
 )
@@ -39,9 +39,9 @@ _IS_ARCHIVAL: Final = AnyOf(conditions=(FieldCondition(field=SOURCE, values=(ARC
 
 
 class ArchivalMemory:
-    """The archival memory of an agent; without an `agent`, that of all agents of the space.
+    """The archival memory of an agent, or without `agent` that of all agents of the space.
 
-    Each memory is a turn of the assistant, so that recall finds it too.
+    Each memory is stored as a turn of the assistant, so recall finds it too.
     """
 
     def __init__(self, memory: MemoryFace, /, *, agent: str | None = None) -> None:
@@ -50,11 +50,11 @@ class ArchivalMemory:
 
     @property
     def conversation(self) -> str:
-        """Return the conversation that holds the memories."""
+        """Return the name of the conversation with the memories."""
         return ARCHIVAL if self._agent is None else f"{ARCHIVAL}:{self._agent}"
 
     async def insert(self, content: str, /, *, tags: Iterable[str] = (), call: str | None = None) -> str:
-        """Store `content`, once for each `call`; return its id."""
+        """Store `content` and return its id. Repeating a `call` stores it only once."""
         report = await self._memory.add(
             Message(role=EvidenceRole.ASSISTANT, text=content, speaker=self._agent),
             conversation=self.conversation,
@@ -68,7 +68,7 @@ class ArchivalMemory:
     async def search(
         self, query: str, /, *, top_k: int = limits.ARCHIVAL_TOP_K, tags: Iterable[str] = ()
     ) -> Sequence[RecallHit]:
-        """Return what answers `query`, best first; with `tags`, only what has one of them."""
+        """Return the memories that match `query`, best first. With `tags`, a memory must have at least one of them."""
         filters = RecallFilters(
             planes=(RecallPlane.TRANSCRIPT,),
             conversations=(self.conversation,),
@@ -79,14 +79,14 @@ class ArchivalMemory:
 
 
 def answering_hits(report: MemoryRecallReport, /) -> Sequence[RecallHit]:
-    """Return the hits of a recall that a model is shown: none if they are only the nearest there are."""
+    """Return the hits to show to a model: none if they are merely the nearest memories without a match."""
     return () if report.outcome is RecallOutcome.NOTHING else report.hits
 
 
 def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
-    """Return `tags` trimmed, without blank ones; a single text is a list with commas.
+    """Return `tags` trimmed and without blank ones. A single text is split at commas.
 
-    What stores or compares them brings them into their normal form.
+    Normalisation is left to the code that stores or compares them.
     """
     return tuple(tag for each in (tags.split(",") if isinstance(tags, str) else tags) if (tag := each.strip()))
 

@@ -1,4 +1,4 @@
-"""The repository of blocks: their storage, their versioned changes, and checks of what a model writes."""
+"""Store blocks, apply versioned changes to them, and check what a model writes into them."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,16 +24,16 @@ from elytron_core.scope import Name
 
 _REASONS: Final = {PAUSED, SUPPRESSED, FORGOTTEN_BEFORE}
 _TOPIC: Final = "elytronprompttext"
-"""Topic of the rehearsed facts: one word that no rule names. Its slot has no stored fact."""
+"""Topic of the dry-run facts, a word that no rule mentions and whose slot never has a stored fact."""
 _MARK: Final = re.compile(r"\A(?:[-*+•>#]+|\d+[.)])\s+")
 _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 
 
 async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, label: str = "") -> str | None:
-    """Return why a model may not make `before` into `after` by the space's rules, in words for it; None if it may.
+    """Return why the space's rules forbid a model to change `before` to `after`, worded for the model, or None.
 
-    Each line and sentence that is new is judged by the rehearsed write of a fact, with `label` as a keyword. A text
-    that only loses lines or sentences has nothing new.
+    Each new line and sentence is judged by a dry-run write of a fact that has `label` as a keyword. A text that only
+    loses lines or sentences contains nothing new.
     """
     old_sentences = set(map(plain_content, _text_sentences(before)))
     new = {plain: part for part in _text_sentences(after) if (plain := plain_content(part)) not in old_sentences}
@@ -51,7 +51,7 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
 
 
 def _text_sentences(text: str) -> Iterator[str]:
-    """Yield the lines of a text without the marks of lists, and their sentences, in pieces that a fact can hold."""
+    """Yield the lines of a text without list markers, and their sentences, in pieces that fit into a fact."""
     for line in text.splitlines():
         bare = _MARK.sub("", line.strip())
         for part in dict.fromkeys((bare, *_ENDS.split(bare))):
@@ -64,17 +64,17 @@ PERSONA, HUMAN = "persona", "human"
 
 def _parted_label(label: str) -> str:
     if any(part in {"", ".", ".."} for part in label.split("/")):
-        raise ValueError("is not a label: a part between slashes is empty or consists of dots")
+        raise ValueError("is not a valid label: a part between slashes is empty, `.` or `..`")
     return label
 
 
 Label = Annotated[Name, AfterValidator(_parted_label)]
-"""Label of a block. Slashes make folders, as the memory tool shows them."""
+"""Label of a block. The memory tool shows slashes as folders."""
 Cap = Annotated[int, Field(ge=1, le=limits.BLOCK_CHARS_MAX)]
 
 
 class BlockDraft(Request):
-    """A block to create: its text, what it is for, how long it may be, and whether tools may edit it."""
+    """A block to create: its text, purpose, maximum length, and whether tools may edit it."""
 
     label: Label
     value: str = ""
@@ -84,7 +84,7 @@ class BlockDraft(Request):
 
 
 class MemoryBlock(BlockDraft):
-    """A block as it is stored. `agent` is whose own it is; None: it is shared by the agents of the space."""
+    """A stored block. `agent` is the agent it belongs to; None if all agents of the space share it."""
 
     agent: Name | None = None
     version: int
@@ -99,23 +99,23 @@ DEFAULTS = (
     ),
     BlockDraft(label=HUMAN, description="What the assistant knows of the person it talks with."),
 )
-"""The blocks that an agent begins with."""
+"""The blocks that a new agent starts with."""
 
 
 def replace_text(text: str, old: str, new: str, /) -> str:
-    """Return `text` with every `old` replaced by `new`. Raises InvalidInput if it has none."""
+    """Return `text` with every `old` replaced by `new`. Raises InvalidInput if `old` does not occur."""
     if not old or old not in text:
         raise InvalidInput(field="old", problem="is not in the block: repeat its text exactly")
     return text.replace(old, new)
 
 
 def append_text(text: str, content: str, /) -> str:
-    """Return `text` with `content` on a line of its own behind it."""
+    """Return `text` with `content` appended on a line of its own."""
     return f"{text.rstrip()}\n{content}" if text.strip() else content
 
 
 def insert_text(text: str, content: str, line: int, /) -> str:
-    """Return `text` with `content` behind its line `line`: 0 is its beginning, -1 its end. Raises InvalidInput."""
+    """Return `text` with `content` inserted after `line`: 0 is the beginning, -1 the end. Raises InvalidInput."""
     lines = text.split("\n") if text else []
     if not -1 <= line <= len(lines):
         raise InvalidInput(field="line", problem=f"must be between 0 and {len(lines)}, or -1 for the end")
@@ -129,7 +129,7 @@ Edit = Callable[[str], str]
 
 
 class _StoredBlock(Value):
-    """A block's record value. `calls` are the last calls of tools that edited it."""
+    """The stored form of a block. `calls` are the most recent tool calls that edited it."""
 
     value: str
     description: str = ""
@@ -142,16 +142,16 @@ class BlockAuthor(StrEnum):
     """Author of a block's new text."""
 
     HOST = "host"
-    """The host, or a person through it: explicit control, which no rule judges."""
+    """The host, or a person through it. This is explicit control, which no rule judges."""
     MODEL = "model"
-    """A model by its tools: the space's learning rules and tombstones judge the text, as they do a fact."""
+    """A model through its tools. The space's learning rules and tombstones judge the text as they would a fact."""
 
 
 class BlockRepository:
-    """The blocks of one agent, over any memory, local or remote.
+    """The blocks of one agent in any memory, local or remote.
 
-    Without an `agent` they are shared by all agents of the space. With one they are its own, but for the labels in
-    `shared`. Each change expects the version that it read, so no edit is lost.
+    Without `agent`, they are shared by all agents of the space. With one, they belong to that agent, except for the
+    labels in `shared`. Each change expects the version that it read, so no edit is lost.
     """
 
     def __init__(self, memory: MemoryFace, /, *, agent: str | None = None, shared: Collection[str] = ()) -> None:
@@ -160,11 +160,11 @@ class BlockRepository:
         self._shared = frozenset(shared)
 
     async def list(self) -> tuple[MemoryBlock, ...]:
-        """Return the blocks by label."""
+        """Return the blocks in label order."""
         blocks = await self._of(self._agent)
         if self._agent is not None and self._shared:
             blocks += [block for block in await self._of(None) if block.label in self._shared]
-            # A block of its own under a shared label is hidden by the shared one.
+            # A shared block hides the agent's own block with the same label.
             blocks = [block for block in blocks if (block.agent is None) is (block.label in self._shared)]
         return tuple(sorted(blocks, key=lambda block: block.label))
 
@@ -173,13 +173,13 @@ class BlockRepository:
         return _block_of(await self._item(label), self._owner(label))
 
     async def create(self, draft: BlockDraft, /, *, by: BlockAuthor = BlockAuthor.HOST) -> MemoryBlock:
-        """Store a new block. Raises PreconditionFailed if there is one of its label, LimitExceeded.
+        """Store a new block. Raises PreconditionFailed if its label exists, LimitExceeded.
 
-        Raises PermissionRefused for a text of a model that may not be learned.
+        Raises PermissionRefused for a model's text that must not be learned.
         """
         await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
         blocks = await self.list()
-        # One of the same label is refused below, for what it is.
+        # A duplicate label is rejected below with its own error.
         if len(blocks) >= limits.BLOCKS and all(block.label != draft.label for block in blocks):
             raise LimitExceeded(what="blocks per owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _StoredBlock(
@@ -188,7 +188,7 @@ class BlockRepository:
         return await self._put(draft.label, stored, expected=0)
 
     async def create_missing(self, drafts: Sequence[BlockDraft] = DEFAULTS, /) -> None:
-        """Create those of `drafts` that are not there."""
+        """Create those of `drafts` that do not exist."""
         for draft in drafts:
             try:
                 await self.create(draft)
@@ -205,10 +205,10 @@ class BlockRepository:
         call: str = "",
         by: BlockAuthor = BlockAuthor.HOST,
     ) -> MemoryBlock:
-        """Store what `change` makes of a block's text. A `call` that edited it before changes nothing.
+        """Apply `change` to a block's text and store the result. A `call` that already edited it changes nothing.
 
-        Raises NotFound, PermissionRefused if it is read-only or a model's text may not be learned, LimitExceeded, and
-        PreconditionFailed if it has not the expected version, or changed meanwhile.
+        Raises NotFound, LimitExceeded, PermissionRefused if the block is read-only or a model's text must not be
+        learned, and PreconditionFailed if its version is not the expected one or changed meanwhile.
         """
         item = await self._item(label)
         stored = _stored_of(item)
@@ -235,7 +235,10 @@ class BlockRepository:
         read_only: bool | None = None,
         expected_version: int | None = None,
     ) -> MemoryBlock:
-        """Change what the host decides of a block, also of a read-only one. Raises as `edit` does, and InvalidInput."""
+        """Change the settings or the text of a block for the host, even if it is read-only.
+
+        Raises as `edit` does, and InvalidInput.
+        """
         item = await self._item(label)
         if expected_version is not None and item.version != expected_version:
             raise PreconditionFailed
@@ -248,7 +251,7 @@ class BlockRepository:
         return await self._put(label, new_block, expected=item.version)
 
     async def delete(self, label: str, /, *, expected_version: int | None = None) -> bool:
-        """Delete a block; tell whether there was one. Raises PermissionRefused, PreconditionFailed."""
+        """Delete a block and return whether it existed. Raises PermissionRefused, PreconditionFailed."""
         try:
             item = await self._item(label)
         except NotFound:
@@ -280,7 +283,7 @@ class BlockRepository:
         try:
             return (await self._memory.get_record(self._namespace(label), label)).record
         except InvalidInput as error:
-            if error.field in {"key", "namespace"}:  # what is no name is no block's
+            if error.field in {"key", "namespace"}:  # An invalid name cannot be the name of a block.
                 raise NotFound(what="block", name=label) from None
             raise
         except NotFound:
@@ -293,7 +296,7 @@ class BlockRepository:
 
 
 def namespace_of(agent: str | None, /) -> tuple[str, ...]:
-    """Return the namespace of an agent's own blocks; None: of those that agents share."""
+    """Return the namespace of an agent's own blocks, or of the shared blocks for None."""
     return _SHARED if agent is None else (*_OWN, agent)
 
 
@@ -316,7 +319,7 @@ _BLOCK: Final = FenceTag.BLOCK.value
 
 
 def text_of(blocks: Iterable[MemoryBlock], /) -> str:
-    """Return blocks as a system prompt shows them; nothing for none."""
+    """Return blocks in their system-prompt form, or "" if there are none."""
     sections = [_shown_block(block) for block in blocks]
     return "\n".join((f"<{_BLOCKS}>", *sections, f"</{_BLOCKS}>")) if sections else ""
 
@@ -334,5 +337,5 @@ def _quote_text(text: str) -> str:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a block; none of them opens or closes a fence of blocks, or of a host's template."""
+    """Return the lines of a block, escaped so that none opens or closes a fence of blocks or of a host's template."""
     return [escape_line(line) for line in text.split("\n")] if text else []

@@ -1,4 +1,7 @@
-"""Rules against prompt injection in text that appears in every prompt. Other languages have theirs in data files."""
+"""Rules against prompt injection in text that is part of every prompt.
+
+Data files hold the rules for other languages.
+"""
 
 import re
 import tomllib
@@ -30,16 +33,16 @@ _RULES: Final = {
 }
 _DATA: Final = "data/injections.toml"
 _NEAR: Final = 48
-"""Characters around the word for instructions in which the other words of an order to ignore them are looked for."""
+"""Number of characters around the word for "instructions" in which the other words of such an order are searched."""
 _FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
 _COMPILED: Final = {name: re.compile(pattern, _FLAGS) for name, pattern in _RULES.items()}
 _HARMLESS_MARKS: Final = f"\n\t\r{JOINERS}\ufe0f"
-"""Breaks, and what Persian and emoji need: it is taken out before the rules look, and breaks none by itself."""
+"""Line breaks, and marks that Persian and emoji need. They are removed before matching and violate no rule."""
 INVISIBLE: Final = "invisible_characters"
 
 
 class _OrderWords(NamedTuple):
-    """The words of an order to ignore instructions in one language, in any order of words."""
+    """The words of an order to ignore instructions in one language; they may occur in any order."""
 
     instructions: re.Pattern[str]
     ignore: re.Pattern[str]
@@ -54,8 +57,8 @@ class _OrderWords(NamedTuple):
 
 
 def broken_rules(text: str, /) -> tuple[str, ...]:
-    """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
-    # Compatibility forms of letters would hide words from the rules, and so would marks upon them.
+    """Return the names of the rules that `text` violates; none if it may be part of a prompt."""
+    # Compatibility forms and combining marks could otherwise hide words from the rules.
     plain = unicodedata.normalize("NFKC", text)
     visible = "".join(char for char in plain if char in "\n\t" or not unicodedata.category(char).startswith("C"))
     bare = bare_text(visible)
@@ -69,13 +72,13 @@ def _is_hidden(char: str) -> bool:
 
 
 def refusal_of(text: str, /) -> str | None:
-    """Return why `text` may not stand in every prompt, in words for a model; None if it may."""
+    """Return why `text` must not be part of every prompt, worded for a model, or None if it may."""
     broken = broken_rules(text)
     return f"it looks like an injection ({', '.join(broken)}), and was not stored" if broken else None
 
 
 def broken_translations(text: str, /) -> Iterator[str]:
-    """Yield the names of the rules that `text` breaks, which are those for English."""
+    """Yield the names of the rules that `text` violates in other languages; they are named like the English ones."""
     orders, rules = _injection_rules()
     if any(order.are_in(text) for order in orders):
         yield "overrides_instructions"

@@ -1,6 +1,6 @@
-"""Memory tools under the names that agents know: blocks, archive and search, or files below `/memories`.
+"""Memory tools under the names that models know: blocks, archive and search, or files below `/memories`.
 
-File commands answer in the vendor's own words, which models were trained on.
+File commands answer in the vendor's wording, on which models were trained.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from elytron_core.errors import ElytronError, NotFound, PreconditionFailed
 ARCHIVAL_TOP_K_MAX: Final = 20
 CONVERSATION_HITS_MAX: Final = 50
 FILE_LINES: Final = 999_999
-"""Lines of one file that the memory tool shows."""
+"""Maximum number of lines of one file that the memory tool shows."""
 
 
 class ToolNaming(StrEnum):
-    """Naming of the tools; arguments are taken under either spelling."""
+    """Naming scheme of the tools. Arguments are accepted under both spellings."""
 
     SAGE = "sage"
     """`memory_append`, `archival_insert`, `archival_search`."""
@@ -61,7 +61,7 @@ def _list_tags(tags: object) -> object:
 
 BlockName = Annotated[str, _spelling_field("block", "label", "name", description="Label of the block, such as human.")]
 Tags = Annotated[tuple[str, ...], BeforeValidator(_list_tags), Field(max_length=core_limits.TAGS)]
-"""Tags as a model gives them: a list, or one text with commas; blank ones count for nothing."""
+"""Tags from a model: a list, or one text with commas. Blank tags are ignored."""
 Query = Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
 
 
@@ -136,9 +136,9 @@ class ConversationSearchArguments(ToolArguments):
 
 
 class BlockTools:
-    """Tools over one agent's memory for one run. `seen` are the blocks as the run's model was shown them.
+    """Tools for one agent's memory during one run. `seen` holds the blocks as they were shown to the model.
 
-    An edit of a block that changed since it was seen is refused once, with what the block says now.
+    An edit of a block that changed since then is refused once, with the block's current text.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class BlockTools:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools. A call of any of them may be repeated under its key."""
+        """Return the tools. Any call may be repeated under its key."""
         return (
             self._tool("memory_replace", "Replace text in a core memory block.", ReplaceArguments, self._replace),
             self._tool("memory_append", "Append a line to a core memory block.", AppendArguments, self._append),
@@ -209,10 +209,10 @@ class BlockTools:
         return await self._edit(arguments.block, arguments.content, lambda _text: arguments.content, key)
 
     async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
-        # The text of a block is in every prompt.
+        # The text of a block becomes part of every prompt.
         if (refusal := refusal_of(new)) is not None:
             return ToolAnswer(text=f"The text was rejected: {refusal}.", is_error=True)
-        # Calls may run at once, and each needs the version that the one before left.
+        # Calls may run concurrently, and each needs the version that the previous one stored.
         async with self._order:
             try:
                 block = await self._repository.edit(
@@ -248,7 +248,7 @@ class BlockTools:
 ROOT: Final = "/memories"
 _DEPTH: Final = 2
 _AROUND: Final = 2
-"""Number of lines before and after a change that are shown."""
+"""Number of lines shown before and after a change."""
 _NUMBER_WIDTH: Final = len(str(FILE_LINES))
 _UNITS: Final = "BKMG"
 P = ParamSpec("P")
@@ -256,11 +256,11 @@ Command = Callable[Concatenate["MemoryFiles", P], Coroutine[Any, Any, ToolAnswer
 
 
 class _NotDone(Exception):
-    """Why a command was not done, in words for the model."""
+    """A command was not performed. The message, worded for the model, says why."""
 
 
 def _file_command(work: Callable[Concatenate["MemoryFiles", P], Awaitable[str]], /) -> Command[P]:
-    """Return `work` as a command that answers also what it does not do."""
+    """Wrap `work` as a command that returns a refusal as an error answer."""
 
     @wraps(work)
     async def command(self: "MemoryFiles", /, *args: P.args, **kwargs: P.kwargs) -> ToolAnswer:
@@ -275,7 +275,7 @@ def _file_command(work: Callable[Concatenate["MemoryFiles", P], Awaitable[str]],
 
 
 class MemoryFiles:
-    """File commands over stored blocks. Each command answers a text; `is_error` says that nothing was done."""
+    """File commands on stored blocks. Each answers with a text; `is_error` means that nothing was changed."""
 
     def __init__(self, repository: BlockRepository, /) -> None:
         self._repository = repository
@@ -292,7 +292,7 @@ class MemoryFiles:
 
     @_file_command
     async def create(self, path: str, file_text: str) -> str:
-        """Create a file; one that exists is not overwritten."""
+        """Create a file. An existing file is not overwritten."""
         label, files = _label_of(path), await self._files()
         if not label or _files_below(files, label):
             raise _NotDone(f"The path {path} is not a file.")
@@ -305,7 +305,7 @@ class MemoryFiles:
 
     @_file_command
     async def str_replace(self, path: str, old_str: str, new_str: str) -> str:
-        """Replace a text that is in the file exactly once."""
+        """Replace a text that occurs in the file exactly once."""
         block = await self._file(path)
         places = _part_places(block.value, old_str)
         if not places:
@@ -328,10 +328,10 @@ class MemoryFiles:
 
     @_file_command
     async def insert(self, path: str, insert_line: int, insert_text: str) -> str:
-        """Insert text behind a line; 0 is the beginning."""
+        """Insert text after a line; 0 is the beginning of the file."""
         block = await self._file(path)
         lines = block.value.split("\n")
-        # The end of the last line begins no further one.
+        # The newline at the end of the last line does not start another line.
         if not lines[-1]:
             lines.pop()
         if not 0 <= insert_line <= len(lines):
@@ -346,7 +346,7 @@ class MemoryFiles:
 
     @_file_command
     async def delete(self, path: str) -> str:
-        """Delete a file, or a folder with what it holds."""
+        """Delete a file, or a folder with everything in it."""
         label, files = _label_of(path), await self._files()
         if not label:
             raise _NotDone(f"Cannot delete the {ROOT} directory itself")
@@ -359,7 +359,7 @@ class MemoryFiles:
 
     @_file_command
     async def rename(self, old_path: str, new_path: str) -> str:
-        """Rename a file or a folder; what exists is not overwritten."""
+        """Rename a file or folder. Nothing existing is overwritten."""
         old, new, files = _label_of(old_path), _label_of(new_path), await self._files()
         if not old:
             raise _NotDone(f"Cannot rename the {ROOT} directory itself")
@@ -372,9 +372,9 @@ class MemoryFiles:
             raise _NotDone(f"The destination {new_path} is inside {old_path}")
         _require_writable(moved)
         for block in moved:
-            # The text is there already, so its new place is no new text of the model.
+            # The text already exists, so moving it does not make it new text of the model.
             fields = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
-            # The new place first: broken off here, a text is there twice rather than not at all.
+            # Create the new file first: if interrupted, the text exists twice rather than not at all.
             await self._repository.create(BlockDraft(label=new + block.label.removeprefix(old), **fields))
             await self._repository.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
@@ -409,7 +409,7 @@ class MemoryFiles:
 
 
 def _label_of(path: str) -> str:
-    """Return the label that a path names; nothing for the root."""
+    """Return the label for a path, or "" for the root."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise _NotDone(f"Path must start with {ROOT}, got: {path}")
     parts = [part for part in path.removeprefix(ROOT).split("/") if part not in {"", "."}]
@@ -419,18 +419,18 @@ def _label_of(path: str) -> str:
 
 
 def _files_below(files: Mapping[str, MemoryBlock], label: str) -> dict[str, MemoryBlock]:
-    """Return the files in a folder, by their path from there."""
+    """Return the files in a folder, by their relative paths."""
     start = f"{label}/" if label else ""
     return {name.removeprefix(start): block for name, block in files.items() if name.startswith(start)}
 
 
 def _taken_files(files: Mapping[str, MemoryBlock], label: str) -> list[MemoryBlock]:
-    """Return the file of this label, or the files of this folder."""
+    """Return the file with this label, or all files of the folder with this label."""
     return [files[label]] if label in files else list(_files_below(files, label).values())
 
 
 def _require_harmless(text: str) -> None:
-    """Refuse what may not stand in every prompt, as blocks do."""
+    """Refuse text that must not be part of every prompt, as blocks do."""
     if (refusal := refusal_of(text)) is not None:
         raise _NotDone(f"The text was rejected: {refusal}.")
 
@@ -466,7 +466,7 @@ def _line_range(lines: Sequence[str], start: int, end: int) -> list[str]:
 
 
 def _folder_listing(path: str, files: Mapping[str, MemoryBlock]) -> str:
-    """Return the files and folders of a folder, two levels deep, with their sizes."""
+    """Return a listing of a folder's files and folders with their sizes, two levels deep."""
     sizes = {name: len(block.value.encode()) for name, block in files.items() if not _is_hidden(name)}
     entry_sizes: dict[str, int] = {}
     for name, size in sizes.items():

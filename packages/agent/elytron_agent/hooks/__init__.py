@@ -1,1 +1,1 @@
-"""Turn hooks: recall before each answer of a host's own loop, and store the turn after it."""
+"""Turn hooks: recall before each answer of a host's own loop, and store the turn afterwards."""

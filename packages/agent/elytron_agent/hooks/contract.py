@@ -1,4 +1,4 @@
-"""Input of hooks before and after a turn, and their reports."""
+"""Requests of the hooks before and after a turn, and their reports."""
 
 from enum import StrEnum
 from typing import Any
@@ -11,26 +11,26 @@ from elytron_turn.assembler import PartCut
 
 
 class HookState(StrEnum):
-    """Outcome of a hook's work."""
+    """Outcome of a hook call."""
 
     APPLIED = "applied"
-    """Before: the turn is reminded of something. After: the turn is kept."""
+    """Before the turn: memory was added. After it: the turn was stored."""
     EMPTY = "empty"
-    """Before: there is nothing to be reminded of. After: there was nothing to keep."""
+    """Before the turn: there was nothing to add. After it: there was nothing to store."""
     DUPLICATE = "duplicate"
-    """The turn was kept before; nothing changed."""
+    """The turn was already stored; nothing changed."""
     OFF = "off"
-    """By the settings or by the request."""
+    """Memory is switched off by the settings or by the request."""
     BLOCKED = "blocked"
-    """The turn's user gets no memory."""
+    """The turn's user has no access to memory."""
     FAILED = "failed"
 
 
 class BeforeTurn(Request):
     """A turn that is about to be answered.
 
-    `current_input` is the messages of the request; those before the user's latest message are history. Without
-    `project` it is that of the settings; without `session_id` the session is the memory's own space.
+    `current_input` holds the messages of the request; those before the user's latest message are history. `project`
+    defaults to that of the settings. Without `session_id`, the session is the memory's own space.
     """
 
     turn_id: str
@@ -39,18 +39,18 @@ class BeforeTurn(Request):
     session_id: str | None = None
     user_id: str | None = None
     conversation: str | None = None
-    """A conversation of the session; its recent turns alone are in the context."""
+    """A conversation of the session. Only its recent turns are added to the context."""
     instructions: str = ""
-    """Instructions that a request carries beside its messages: counted, and not read."""
+    """Instructions outside the messages of a request. They count towards its size but are not read."""
     max_input_tokens: int | None = Field(default=None, ge=1)
     body: Any = None
-    """The whole request as it came: its switch says whether memory is wanted."""
+    """The complete request body; its switch says whether memory is wanted."""
     credential: SecretStr | None = None
-    """With what memory on an MCP file server is opened."""
+    """Credential that opens memory on an MCP file server."""
 
 
 class BeforeTurnReport(Value):
-    """The messages to send, in the form in which they came, and an account of what was put among them."""
+    """The messages to send, in the form in which they arrived, and a record of what was added."""
 
     state: HookState
     messages: Any
@@ -58,18 +58,18 @@ class BeforeTurnReport(Value):
     recalled_insight_ids: tuple[str, ...] = ()
     recalled_message_ids: tuple[str, ...] = ()
     recent_items: int = 0
-    """Items of earlier turns that were added."""
+    """Number of items added from earlier turns."""
     context_tokens: int = 0
     compacted: int = 0
-    """Items that are in the summary instead, because the context was almost full."""
+    """Number of items moved into the summary because the context was almost full."""
     cuts: tuple[PartCut, ...] = ()
-    """Parts of the context for which `max_input_tokens` has no room."""
+    """Parts of the context that were cut to fit `max_input_tokens`."""
     failure: str = ""
-    """The key of the error, if it failed."""
+    """The key of the error if memory failed."""
 
 
 class AfterTurn(Request):
-    """A turn that was answered: the items that were sent, those of its tools among them, and the answer."""
+    """An answered turn: all items that were sent, including those of its tools, and the answer."""
 
     turn_id: str
     input_items: Any
@@ -83,22 +83,22 @@ class AfterTurn(Request):
 
 
 class FactSource(StrEnum):
-    """Source of the facts of a turn."""
+    """Source of a turn's facts."""
 
     RULES = "rules"
     MODEL = "model"
-    """A model, and rules beside it."""
+    """A model, in addition to the rules."""
 
 
 class AfterTurnReport(Value):
-    """Result of keeping a turn."""
+    """The result of storing a turn."""
 
     state: HookState
     turn: str | None = None
-    """The id of the evidence."""
+    """The id of the stored evidence."""
     messages: int = 0
     source: FactSource = FactSource.RULES
     facts: tuple[WriteDecision, ...] = ()
     recovered: bool = False
-    """The turn was too large, and was kept after maintenance."""
+    """True if the turn exceeded a limit at first and was stored after maintenance."""
     failure: str = ""

@@ -16,9 +16,9 @@ from elytron_core.clock import Clock
 from elytron_core.ids import IdSource
 
 CREDENTIALS_HELD: Final = 64
-"""Memories on an MCP file server that stay open while no turn uses them."""
+"""Maximum number of unused memories on an MCP file server that stay open."""
 CREDENTIAL_IDLE_MS: Final = 30_000
-"""Idle time after which one is opened again: another process may have written to it."""
+"""Idle time after which a memory is reopened, because another process may have written to it."""
 
 
 _SECRET_BYTES = 32
@@ -26,7 +26,7 @@ _SECRET_BYTES = 32
 
 @dataclass(slots=True)
 class _CredentialMemory:
-    """The memory of a credential, once it is open, and how many turns use it now."""
+    """The memory of a credential once it is open, and the number of turns that use it."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     memory: MemoryRuntime | None = None
@@ -35,10 +35,10 @@ class _CredentialMemory:
 
 
 class CredentialMemories:
-    """Opens the memory at `url` with each request's own credential.
+    """Open the memory at `url` with each request's own credential.
 
-    Two credentials never share one: an HMAC under a secret of this process distinguishes them, and no credential is
-    kept but in the client that it opened. Of those that no turn uses, the ones used last stay open.
+    Two credentials never share a memory: they are distinguished by an HMAC under a secret of this process. A credential
+    itself is stored only in the client that it opened. Of the unused memories, the most recently used stay open.
     """
 
     def __init__(self, url: str, /, *, clock: Clock, ids: IdSource) -> None:
@@ -57,11 +57,11 @@ class CredentialMemories:
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
         entry = self._entries.setdefault(key, _CredentialMemory())
         self._entries.move_to_end(key)
-        # Counted before it waits, so that no other turn closes the memory meanwhile.
+        # Count this user before waiting, so that no other turn closes the memory meanwhile.
         entry.users += 1
         try:
             async with entry.opening:
-                # Only by its single user, since others may be in the middle of a call.
+                # Only a sole user may reopen it, because others could be in the middle of a call.
                 if entry.memory is not None and entry.users == 1 and self._is_stale(entry):
                     memory, entry.memory = entry.memory, None
                     await memory.close()
@@ -72,7 +72,7 @@ class CredentialMemories:
         finally:
             entry.users -= 1
             entry.used_at = self._clock.now()
-            # The opening failed: nothing is held for a credential that opens nothing.
+            # Opening failed, so drop the entry.
             if entry.memory is None and not entry.users:
                 self._entries.pop(key, None)
             await self._let_go()
@@ -90,7 +90,8 @@ class CredentialMemories:
     async def _let_go(self) -> None:
         idle = [(key, entry) for key, entry in self._entries.items() if not entry.users]
         for key, entry in idle[: max(len(self._entries) - CREDENTIALS_HELD, 0)]:
-            # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
+            # The entry stays while it is being closed, so that a turn that starts meanwhile waits and reopens the
+            # memory.
             async with entry.opening:
                 if entry.users:
                     continue

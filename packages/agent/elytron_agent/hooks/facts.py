@@ -1,7 +1,7 @@
-"""Facts of a turn: found by five markers in the user's plain statements, and by a model if one is configured.
+"""Facts of a turn, extracted by five markers in the user's plain statements and by a model if one is configured.
 
-A fact has an id, a key, a value, a tier and a confidence. It becomes a draft of the facts plane with topic `id::key`
-and content `key: value`, which admission then judges.
+A fact has an id, a key, a value, a tier and a confidence. It becomes a draft of the facts plane with the topic
+`id::key` and the content `key: value`, which admission then judges.
 """
 
 import asyncio
@@ -50,16 +50,16 @@ from elytron_turn.memory import RecalledMemory, TurnBudget, TurnMessages
 from elytron_turn.sizes import TokenWindow, cut_middle, text_bytes, within_tokens
 
 FACTS_READ: Final = 4_000
-"""Number of facts of a session that are read for one turn, superseded ones included."""
+"""Maximum number of a session's facts that are read for one turn, including superseded ones."""
 CHUNK_CHARS: Final = 600
-"""Characters of each message that a turn is reminded of."""
+"""Maximum number of characters of each recalled message in a turn."""
 MARKED_VALUE_CHARS: Final = 128
-"""Characters of what is said behind a marker such as "my name is"."""
+"""Maximum number of characters of the value after a marker such as "my name is"."""
 MODEL_FACTS: Final = 32
-"""Facts that a model may draw from one turn."""
+"""Maximum number of facts that a model may extract from one turn."""
 MODEL_INPUT_CHARS: Final = 16_000
 FACT_NAME_CHARS: Final = 90
-"""Characters of a fact's id, and of its key."""
+"""Maximum number of characters of a fact's id, and of its key."""
 
 
 BETWEEN: Final = "::"
@@ -71,7 +71,7 @@ KINDS: Final = {
     "today_task": FactKind.TASK,
     "weekly_task": FactKind.TASK,
 }
-"""The kinds of facts by their keys; those of another key are of the kind `fact`."""
+"""Kind of a fact by its key. Facts with any other key have the kind `fact`."""
 
 
 class TurnFact(Value):
@@ -95,7 +95,7 @@ MARKERS: Final = {
     "today i need": ("today_task", "today_task", FactTier.L1, 0.80),
     "this week i need": ("weekly_task", "weekly_task", FactTier.L2, 0.82),
 }
-"""Words that introduce a fact, with its id, key, tier and confidence."""
+"""Phrases that introduce a fact, with its id, key, tier and confidence."""
 # "If I like it" states no preference.
 _NOT_MEANT: Final = r"(?<!\bif )(?<!\bwhether )(?<!\bwhen )(?<!\bunless )"
 _MARKED: Final = tuple(
@@ -109,7 +109,7 @@ _END: Final = re.compile(r"[.!?,;]")
 
 
 class UpdatedFact(Value, extra="ignore"):
-    """A fact that a model says is to be kept."""
+    """A fact that a model wants to store."""
 
     fact_id: str = ""
     key: str = ""
@@ -121,7 +121,7 @@ class UpdatedFact(Value, extra="ignore"):
 
 
 class ExtractedFacts(Value, extra="ignore"):
-    """A model's facts of a turn."""
+    """The facts that a model extracted from a turn."""
 
     updated_facts: Annotated[tuple[UpdatedFact, ...], Field(max_length=MODEL_FACTS)] = ()
     deleted_fact_ids: Annotated[tuple[str, ...], Field(max_length=MODEL_FACTS)] = ()
@@ -138,7 +138,7 @@ INSTRUCTION: Final = (
 
 
 def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
-    """Return what the user says outright behind a marker; of one fact, the last word."""
+    """Return the facts that the user states after a marker. The last statement of a fact wins."""
     facts: dict[str, TurnFact] = {}
     for sentence in (" ".join(sentence.split()) for text in _said_texts(items) for sentence in own_sentences(text)):
         # A question states nothing.
@@ -155,9 +155,9 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
 def extraction_request(
     items: Iterable[TurnItem], facts: Sequence[TurnFact], /, *, max_tokens: int, context_tokens: int | None = None
 ) -> ModelRequest:
-    """Return what a model is asked: what the user said and the facts that are known, and nothing that a tool said.
+    """Build the extraction request from the user's messages and the known facts. Tool output is excluded.
 
-    It fits a window of `context_tokens`, of which the facts have half.
+    The request fits into a window of `context_tokens`, half of which is reserved for the known facts.
     """
     room, fact_room = MODEL_INPUT_CHARS, None
     if context_tokens is not None:
@@ -188,12 +188,12 @@ def told_facts(answer: ExtractedFacts, /) -> tuple[TurnFact, ...]:
 
 
 def merge_facts(rule_facts: Iterable[TurnFact], model_facts: Iterable[TurnFact], /) -> tuple[TurnFact, ...]:
-    """Return the facts of both; of one that both tell, the model's."""
+    """Combine both lists of facts. If both contain a fact, the model's version wins."""
     return tuple({topic_key(fact.topic): fact for fact in (*rule_facts, *model_facts)}.values())
 
 
 def draft_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...], l1_days: int, l2_days: int) -> FactDraft:
-    """Return the draft of a fact, which holds as long as its tier does."""
+    """Return the draft of a fact, valid as long as its tier."""
     days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[fact.tier]
     return FactDraft(
         fact_kind=KINDS.get(fact.key.casefold(), FactKind.FACT),
@@ -222,14 +222,14 @@ def deletion_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...] = 
 
 
 def confidence_of(certainty: float, /) -> FactConfidence:
-    """Return the word for a number."""
+    """Return the confidence level for a number."""
     if certainty >= 0.7:
         return FactConfidence.HIGH
     return FactConfidence.MEDIUM if certainty >= 0.5 else FactConfidence.LOW
 
 
 def fact_of(topic: str, content: str, /, *, tier: FactTier | None, certainty: float) -> TurnFact:
-    """Return a stored fact as hooks know it; of one that was not drawn here, the topic is id and key."""
+    """Return a stored fact in the form of the hooks. The topic of a fact from elsewhere serves as its id and key."""
     fact_id, separator, key = topic.partition(BETWEEN)
     key = key if separator else topic
     value = content.removeprefix(f"{key}: ")
@@ -252,25 +252,25 @@ CONFIDENCE = {InsightType.EVOLUTION: 0.84, InsightType.STABILITY: 0.78}
 
 
 class FactInsight(Value):
-    """Insight from several versions of a fact, or several words for it."""
+    """An insight from several versions of a fact, or from repeated statements of it."""
 
     id: str
     type: InsightType
     summary: str
     confidence: float
     fact_ids: tuple[str, ...]
-    """The ids of the versions that it rests on, oldest first."""
+    """Ids of the versions it is derived from, oldest first."""
 
 
 def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[FactInsight, ...]:
-    """Return the insights of facts that hold at `at`, by type and then by summary."""
+    """Return the insights about facts that are valid at `at`, ordered by type and then by summary."""
     listed = sorted(entries, key=lambda entry: (*_fact_slot(entry), entry.recorded_at, entry.id))
     insights = (_version_insight(tuple(versions), at) for _, versions in groupby(listed, key=_fact_slot))
     return tuple(sorted((one for one in insights if one is not None), key=lambda one: (one.type, one.summary)))
 
 
 def holds_at(entry: FactEntry, at: Instant, /) -> bool:
-    """Return whether a fact is current, and its time is not over."""
+    """Return whether a fact is current and has not expired."""
     return entry.state is FactState.ACTIVE and (entry.valid_to is None or at < entry.valid_to)
 
 
@@ -284,14 +284,14 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
         return None
     values = {similarity.plain_text(version.content) for version in versions}
     evidence_count = sum(version.evidence_count for version in versions)
-    # Said once and never changed: that is the fact itself.
+    # A fact stated once and never changed gives no further insight.
     if len(values) == 1 and evidence_count < 2:
         return None
     fact = fact_of(latest.topic, latest.content, tier=latest.tier, certainty=1.0)
     kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
     verdict = "changed, and is now" if kind is InsightType.EVOLUTION else "was stated again, and is unchanged"
     summary = f"{fact.key} {verdict}: {fact.value}"
-    # The id follows from the content, so that the same insight keeps it.
+    # The id is derived from the content, so an unchanged insight has the same id each time.
     basis = json.dumps([fact.topic, kind.value, format_instant(latest.observed_at), summary])
     return FactInsight(
         id=f"insight-{hashlib.sha256(basis.encode()).hexdigest()[:16]}",
@@ -304,16 +304,16 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
 
 HOUR_MS: Final = 3_600_000
 SURENESS: Final = {FactConfidence.LOW: 0.4, FactConfidence.MEDIUM: 0.6, FactConfidence.HIGH: 0.9}
-"""The confidence of facts whose writer said no number."""
+"""Confidence of facts that were stored without a number."""
 
 _TIER: Final = {FactTier.L0: 0.35, FactTier.L1: 0.10, FactTier.L2: 0.20}
 _RECENCY, _RECENCY_HOURS = 0.25, 240
-"""Points of a fresh fact, and the number of hours in which it would lose one point."""
+"""Score of a fresh fact, and the number of hours in which it would lose a score of 1."""
 _MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
 
 
 def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
-    """Return what a fact of that age is worth for a query of these terms."""
+    """Return the score of a fact of this age for a query with these terms."""
     count = _matched_terms(f"{fact.key} {fact.value} {fact.fact_id}", terms)
     # A fact may be dated ahead of the clock.
     recency = max(0.0, _RECENCY - max(age_ms, 0) / HOUR_MS / _RECENCY_HOURS)
@@ -321,7 +321,7 @@ def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> floa
 
 
 class RankedFact(Value):
-    """A current fact as it is stored and as a turn has it, and its score for that turn."""
+    """A current fact in its stored form and in that of the turn, with its score for the turn."""
 
     entry: FactEntry
     fact: TurnFact
@@ -329,7 +329,7 @@ class RankedFact(Value):
 
 
 async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, ...]:
-    """Return the current and superseded facts of a session, oldest first, up to the bound for one turn."""
+    """Return the current and superseded facts of a session, oldest first, up to the limit for one turn."""
     facts: list[FactEntry] = []
     cursor: str | None = None
     while len(facts) < FACTS_READ:
@@ -346,7 +346,7 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
 
 
 def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
-    """Return the facts that hold at `at`, those first that are worth most for the query; of two alike, the newer."""
+    """Return the facts that are valid at `at`, highest score for the query first. Ties go to the newer fact."""
     terms = terms_of(query)
     ranked_facts: list[RankedFact] = []
     for entry in entries:
@@ -363,7 +363,7 @@ def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> t
 
 
 def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[FactInsight, ...]:
-    """Return the insights that hold a word of the query, those first that are worth most for it."""
+    """Return the insights that contain a term of the query, highest score first."""
     terms = terms_of(query)
     counts = {one: _matched_terms(one.summary, terms) for one in insights_of(entries, at=at)}
     insights = [one for one, count in counts.items() if count]
@@ -371,7 +371,7 @@ def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant
 
 
 async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnReference:
-    """Return the reference of a turn. Raises ElytronError if the memory fails."""
+    """Return the memory reference of a turn. Raises ElytronError if the memory fails."""
     memory, scope, settings, clock = session
     budget = TurnBudget(turn_limits.STANDING_CHARS, memories=settings.search_hits)
     entries, context = await asyncio.gather(fact_entries(memory, scope), session.turn_memory.before(messages, budget))
@@ -394,7 +394,7 @@ async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> Tu
 
 
 def terms_of(query: str, /) -> tuple[str, ...]:
-    """Return the words of a query that say what it is about."""
+    """Return the significant words of a query."""
     words = similarity.normalise_text(query[:QUERY_CHARS]).split()
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
 

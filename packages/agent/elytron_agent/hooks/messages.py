@@ -1,4 +1,4 @@
-"""Messages of hosts, in the form of chat completions or of the Responses API, and the items that they hold."""
+"""Read and write messages of hosts, in the form of chat completions or of the Responses API."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -25,7 +25,7 @@ HOST_MESSAGES: Final = 10_000
 
 
 HostMessages = str | Mapping[str, Any] | BaseModel | Sequence[Mapping[str, Any] | BaseModel]
-"""A text of the user, or the messages of a request: mappings, or the objects of a vendor's library."""
+"""A text of the user, or the messages of a request as mappings or as objects of a vendor's library."""
 
 
 class MessageForm(StrEnum):
@@ -36,7 +36,7 @@ class MessageForm(StrEnum):
 
 
 class HostMessage(Value):
-    """A message as its host wrote it, and the items that it is read as."""
+    """A message as its host wrote it, and the items it was parsed into."""
 
     raw: Any
     items: tuple[TurnItem, ...]
@@ -51,7 +51,7 @@ class HostMessage(Value):
 
 
 def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
-    """Return the messages with the items that they hold. Raises InvalidInput for what is none, LimitExceeded."""
+    """Parse messages into items. Raises InvalidInput for anything that is not a message, LimitExceeded."""
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
     each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
@@ -64,7 +64,7 @@ def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
 
 
 def cut_host_messages(messages: Sequence[HostMessage], max_bytes: int, /) -> tuple[HostMessage, ...]:
-    """Return the messages with their texts cut in the middle to `max_bytes` together, short ones whole."""
+    """Return the messages with their texts cut in the middle to `max_bytes` in total. Short texts stay whole."""
     texts: list[str] = []
 
     def note(text: str) -> str:
@@ -83,7 +83,7 @@ ValueT = TypeVar("ValueT")
 
 
 def _map_texts(value: ValueT, change: Callable[[str], str], *, field: str = "content") -> ValueT:
-    """Return a message with each text in it changed; names, arguments and addresses are no texts."""
+    """Return a message with `change` applied to each of its texts, but not to names, arguments or addresses."""
     changed: object = value
     if isinstance(value, str):
         changed = change(value) if field in _TEXT_FIELDS else value
@@ -96,12 +96,12 @@ def _map_texts(value: ValueT, change: Callable[[str], str], *, field: str = "con
 
 
 def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
-    """Return the items of messages in either form, in their order."""
+    """Return the items of messages in either form, in order."""
     return tuple(item for message in read_messages(messages) for item in message.items)
 
 
 def form_of(messages: Iterable[HostMessage], /) -> MessageForm:
-    """Return how the host writes: as the Responses API does where anything shows that, else as chat completions do."""
+    """Return the form of the messages: the Responses API if any message shows it, otherwise chat completions."""
     for message in messages:
         raw = _message_mapping(message.raw, 0)
         kinds = {part.get("type") for part in list_mappings(raw.get("content"))}
@@ -111,12 +111,12 @@ def form_of(messages: Iterable[HostMessage], /) -> MessageForm:
 
 
 def write_items(items: Iterable[TurnItem], form: MessageForm, /) -> list[Json]:
-    """Return the items as a host of that form sends them."""
+    """Return the items in the form that the host sends."""
     return responses_of(items) if form is MessageForm.RESPONSES else chat_of(items)
 
 
 def paired_items(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
-    """Return the items without calls that have no result and results that have no call: model APIs refuse these."""
+    """Return the items without unanswered calls and results without a call, which model APIs reject."""
     listed = tuple(items)
     calls = {item.call_id for item in listed if item.type == CALL}
     results = {item.call_id for item in listed if item.type == RESULT}
@@ -125,12 +125,12 @@ def paired_items(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
 
 
 def latest_user(messages: Sequence[HostMessage], /) -> int | None:
-    """Return the place of the user's latest message, None where the user said nothing."""
+    """Return the index of the user's latest message, or None if there is none."""
     return next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
 
 
 def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
-    """Return the items of an answer: a text, messages or items, or the whole answer of either API."""
+    """Return the items of an answer: a text, messages or items, or the complete response of either API."""
     if isinstance(reply, str):
         part = ItemPart(type="output_text", text=reply)
         return (TurnItem(role="assistant", content=(part,)),)

@@ -1,4 +1,4 @@
-"""Sessions of hooks: their ids, and the memory space of each, so that no turn sees what another session said."""
+"""Sessions of hooks: their ids, and the memory space of each, so that no turn sees another session's content."""
 
 import hashlib
 import hmac
@@ -21,16 +21,16 @@ _PROJECT: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class SessionHash(StrEnum):
-    """Derivation of a session's id from a credential."""
+    """How the id of a session is derived from a credential."""
 
     HMAC_SHA256 = "hmac-sha256"
-    """Under a secret of the installation: without it, a credential cannot be guessed and compared."""
+    """HMAC under a secret of the installation, without which nobody can test guessed credentials."""
     SHA256 = "sha256"
-    """Without a secret, as go-ramjet makes it."""
+    """Plain hash without a secret, as in go-ramjet."""
 
 
 class TurnCode(StrEnum):
-    """Errors of a hook's input."""
+    """Error codes for the input of a hook."""
 
     PROJECT_REQUIRED = "PROJECT_REQUIRED"
     PROJECT_INVALID = "PROJECT_INVALID"
@@ -42,7 +42,7 @@ class TurnCode(StrEnum):
 
 
 class TurnInvalid(InvalidInput):
-    """A hook was given what it cannot work with: `code` is a word of the seed, `field` the field's name."""
+    """The input of a hook is invalid: `code` is one of TurnCode, `field` names the field."""
 
     detail_fields = ("field", "problem", "code")
 
@@ -52,9 +52,9 @@ class TurnInvalid(InvalidInput):
 
 
 def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHash.HMAC_SHA256) -> str:
-    """Return the session's id of a credential: the same for the same one, and not reversible.
+    """Return the session id for a credential, which is stable and cannot be reversed.
 
-    Raises InvalidInput for an empty credential, and for a missing secret if the hash needs one.
+    Raises InvalidInput for an empty credential, or if the hash requires a secret and there is none.
     """
     if not credential or len(credential) > CREDENTIAL_CHARS:
         raise InvalidInput(field="credential", problem="is empty or too long")
@@ -68,7 +68,7 @@ def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHa
 
 
 def checked_project(project: str, /) -> str:
-    """Return a project's name. Raises TurnInvalid."""
+    """Return a valid project name. Raises TurnInvalid."""
     if not project.strip():
         raise TurnInvalid(code=TurnCode.PROJECT_REQUIRED, field="project", problem="is required")
     if len(project) > limits.PROJECT_CHARS or _PROJECT.fullmatch(project) is None:
@@ -78,7 +78,7 @@ def checked_project(project: str, /) -> str:
 
 
 def checked_session(session: str, /) -> str:
-    """Return a session's id. Raises TurnInvalid."""
+    """Return a valid session id. Raises TurnInvalid."""
     if not session.strip():
         raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
     is_path = session in {".", ".."} or "/" in session or "\\" in session
@@ -89,7 +89,7 @@ def checked_session(session: str, /) -> str:
 
 
 def checked_turn(turn: str, /) -> str:
-    """Return a turn's id. Raises TurnInvalid."""
+    """Return a valid turn id. Raises TurnInvalid."""
     if not turn.strip():
         raise TurnInvalid(code=TurnCode.TURN_ID_REQUIRED, field="turn_id", problem="is required")
     if len(turn) > TURN_ID_CHARS or not turn.isprintable() or turn != turn.strip():
@@ -99,10 +99,10 @@ def checked_turn(turn: str, /) -> str:
 
 
 def space_of(project: str, session: str, /) -> str:
-    """Return the memory space of a session; neither part can contain the separator."""
+    """Return the memory space of a session. Neither part can contain the separator."""
     name = f"{project}/{session}"
     if len(name) <= SPACE_CHARS:
         return name
-    # A double slash is in no shorter name, so that none of them meets a digest.
+    # Names that are not hashed never contain a double slash, so no name collides with a digest.
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{project[: SPACE_CHARS - len(digest) - 2]}//{digest}"

@@ -1,4 +1,4 @@
-"""Settings of hooks, and the session that one turn has with them."""
+"""Settings of hooks, and the session that a turn has with them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -20,37 +20,37 @@ from elytron_store import parse_url
 from elytron_turn.memory import TurnMemory
 
 SECTION: Final = "openai"
-"""The section of GPTChat's configuration that has these settings beside others."""
+"""Section of GPTChat's configuration that contains these settings among others."""
 MCP_SCHEMES: Final = ("mcp+https:", "mcp+http:")
 _OURS: Final = ("enable_memory", "memory_")
 
 
 class FailurePolicy(StrEnum):
-    """Effect on a turn if its memory fails."""
+    """What a turn does if its memory fails."""
 
     CONTINUE = "continue"
-    """It goes on without memory; the failure is counted and logged."""
+    """Continue without memory. The failure is counted and logged."""
     RAISE = "raise"
 
 
 class StorageKind(StrEnum):
-    """Storage of memory."""
+    """Where memory is stored."""
 
     ELYTRON = "elytron"
-    """In the memory that the hooks were made with."""
+    """In the memory passed to the hooks."""
     MCP = "mcp"
-    """On an MCP file server, under each request's own credential."""
+    """On an MCP file server, under the credential of each request."""
 
 
 class HookSettings(Request):
-    """Settings of hooks' recall and storage. Raises InvalidInput, which names the field."""
+    """Settings for recall and storage by hooks. Raises InvalidInput, which names the field."""
 
     enable_memory: bool = True
     memory_project: Annotated[str, Field(max_length=limits.PROJECT_CHARS)] = "gptchat"
     memory_storage: StorageKind = StorageKind.ELYTRON
     memory_storage_mcp_url: Annotated[str, Field(max_length=URI_CHARS)] = ""
     memory_model: str = ""
-    """The model that draws facts, as `dialect:name[@url]`; without one, rules do."""
+    """Model that extracts facts, as `dialect:name[@url]`. Without one, only rules do."""
     memory_llm_timeout_seconds: Annotated[float, Field(gt=0)] = 12
     memory_llm_max_output_tokens: Annotated[int, Field(gt=0)] = 800
     recent_items: Annotated[int, Field(ge=0, le=PAGE_MAX)] = 30
@@ -80,28 +80,28 @@ class HookSettings(Request):
 
     @property
     def storage_url(self) -> str:
-        """Return the URL of the store on the MCP file server: its files are those of the project."""
+        """Return the URL of the store on the MCP file server, where each project has its own files."""
         server = self.memory_storage_mcp_url.strip()
         scheme = "" if server.startswith(MCP_SCHEMES) else "mcp+"
         return f"{scheme}{server}" if "?" in server else f"{scheme}{server}?project={self.memory_project}"
 
     @classmethod
     def read(cls, config: Mapping[str, Any], /) -> Self:
-        """Return the settings of a configuration: of its section `openai` if it has one, else of all of it.
+        """Read the settings from the section `openai` of a configuration, or from all of it without that section.
 
-        In that section other names than ours are left alone. Raises InvalidInput, which names the field.
+        Unknown names in that section are ignored. Raises InvalidInput, which names the field.
         """
         if SECTION not in config:
             return cls(**config)
         section = config[SECTION]
         if not isinstance(section, Mapping):
-            raise InvalidInput(field=SECTION, problem="is not a section")
+            raise InvalidInput(field=SECTION, problem="is not a section of names and values")
         settings = cast("Mapping[str, Any]", section)
         return cls(**{name: value for name, value in settings.items() if name.startswith(_OURS)})
 
 
 def is_wanted(body: Mapping[str, Any] | None, /) -> bool:
-    """Return whether a request wants memory: `laisky_extra.chat_switch.enable_memory` is not false, or says nothing."""
+    """Return whether a request wants memory: not if `laisky_extra.chat_switch.enable_memory` is false."""
     switch: Any = body
     for name in ("laisky_extra", "chat_switch", "enable_memory"):
         if not isinstance(switch, Mapping):
@@ -111,7 +111,7 @@ def is_wanted(body: Mapping[str, Any] | None, /) -> bool:
 
 
 class HookSession(NamedTuple):
-    """A session of hooks: its memory, its scope in it, its settings and its clock."""
+    """A session of hooks: its memory, its scope there, its settings and its clock."""
 
     memory: MemoryFace
     scope: Scope
@@ -120,6 +120,6 @@ class HookSession(NamedTuple):
 
     @property
     def turn_memory(self) -> TurnMemory:
-        """Return the memory around its turns. Hooks have facts of their own, and draw them themselves."""
+        """Return the memory for its turns, without fact extraction, because hooks extract facts themselves."""
         filters = RecallFilters(planes=(RecallPlane.TRANSCRIPT,))
         return TurnMemory(self.memory.operate, self.scope, filters=filters, extraction=ExtractionMethod.OFF)

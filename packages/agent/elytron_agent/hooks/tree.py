@@ -1,4 +1,4 @@
-"""The tree view of a space: days of conversation, tiers of facts, insights. It is computed on each read."""
+"""The tree view of a space: days of conversation, tiers of facts, and insights. It is computed on each read."""
 
 import json
 import re
@@ -25,7 +25,7 @@ TREE_PATH_CHARS: Final = 512
 TREE_ABSTRACT_WORDS: Final = 200
 TREE_SAMPLES: Final = 20
 TREE_TURNS: Final = 1_000
-"""The last turns of a conversation that the tree shows."""
+"""Number of a conversation's latest turns that the tree shows."""
 
 
 ROOT: Final = "/"
@@ -35,7 +35,7 @@ _PATH: Final = re.compile(r"(?:/[^/\s\x00-\x1f\x7f\\]+)+")
 
 
 class EntryKind(StrEnum):
-    """Entry at a path."""
+    """Kind of the entry at a path."""
 
     FOLDER = "folder"
     FILE = "file"
@@ -50,7 +50,7 @@ class TreeFile(Value):
 
 
 class TreeEntry(Value):
-    """One line of a listing; a folder has its abstract."""
+    """One line of a listing. A folder has its abstract."""
 
     path: str
     kind: EntryKind
@@ -60,7 +60,7 @@ class TreeEntry(Value):
 
 
 class TreeListing(Value):
-    """The entries below a folder, folders before files, by path. `has_more` says that the limit cut some."""
+    """The entries below a folder by path, folders first. `has_more` means that the limit cut the list."""
 
     path: str
     entries: tuple[TreeEntry, ...]
@@ -68,7 +68,7 @@ class TreeListing(Value):
 
 
 def checked_path(path: str, /) -> str:
-    """Return a path. Raises InvalidInput for one that is not absolute, is too long, or leads anywhere else."""
+    """Return a valid path. Raises InvalidInput if it is relative, too long, or leaves the tree."""
     parts = path.split("/")
     is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
     if not is_plain or len(path) > TREE_PATH_CHARS:
@@ -100,7 +100,7 @@ class FileFolders:
         return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
 
     def text(self, path: str, /) -> str:
-        """Return the text of a file, or the abstract or overview of a folder by its own name. Raises NotFound."""
+        """Return the text of a file, or a folder's abstract or overview under its own name. Raises NotFound."""
         if path in self._files:
             return self._files[path].text
         folder, _, name = path.rpartition("/")
@@ -109,7 +109,7 @@ class FileFolders:
         return self.abstract(folder or ROOT) if name == ABSTRACT else self.overview(folder or ROOT)
 
     def abstract(self, path: str, /) -> str:
-        """Return what a folder holds, in words: how much of what time, and how its newest files begin."""
+        """Return a short description of a folder: how much it holds, from when, and how its newest files begin."""
         files = self._newest(path)
         if not files:
             return f"{path} is empty."
@@ -119,7 +119,7 @@ class FileFolders:
         return first_words("\n".join(lines), TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
-        """Return figures of a folder and the paths of some of its files, as JSON."""
+        """Return figures about a folder and the paths of some of its files, as JSON."""
         files = self._newest(path)
         figures: dict[str, object] = {
             "path": path,
@@ -146,13 +146,13 @@ def _file_entry(file: TreeFile) -> TreeEntry:
 
 
 def _folders_above(path: str) -> list[str]:
-    """Return the folders of a path."""
+    """Return all parent folders of a path."""
     parts = path.split("/")[1:-1]
     return [ROOT, *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))]
 
 
 def _path_depth(folder: str, path: str) -> int:
-    """Return how many levels below a folder a path is; 0 if it is elsewhere."""
+    """Return how many levels a path is below a folder, or 0 if it is elsewhere."""
     start = folder if folder == ROOT else f"{folder}/"
     return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
 
@@ -164,7 +164,7 @@ FOLDERS: Final = (EVENTS, TIERS, *(f"{TIERS}/{tier}" for tier in FactTier), INSI
 
 
 class MemoryTree:
-    """Reads one conversation of a space, with the facts of the space, as folders and files."""
+    """Present one conversation of a space, with the space's facts, as folders and files."""
 
     def __init__(self, memory: MemoryFace, scope: Scope, clock: Clock, /) -> None:
         self._memory = memory
@@ -177,7 +177,7 @@ class MemoryTree:
         return (await self._folders()).listed(path, depth=max(1, depth), limit=max(1, limit))
 
     async def read(self, path: str, /) -> str:
-        """Return the text of a file; of each folder there are `.abstract` and `.overview`.
+        """Return the text of a file. Every folder has the files `.abstract` and `.overview`.
 
         Raises InvalidInput, NotFound.
         """

@@ -58,15 +58,15 @@ from elytron_turn.memory import TurnMessages
 from elytron_turn.sizes import text_bytes
 
 WINDOW_TURNS: Final = 64
-"""Turns that may be in a context word for word."""
+"""Maximum number of earlier turns that are in a context verbatim."""
 
 
 SUMMARY_SHARE: Final = 0.2
-"""The share of the limit that a summary may have."""
+"""Maximum share of the token limit for the summary."""
 
 
 class ArrangedMessages(NamedTuple):
-    """A host's messages by their place in the context."""
+    """A host's messages by their position in the context."""
 
     system: tuple[HostMessage, ...]
     history: tuple[HostMessage, ...]
@@ -74,7 +74,7 @@ class ArrangedMessages(NamedTuple):
 
 
 def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMessages:
-    """Return the messages in their places; what hooks put among them before goes."""
+    """Sort the messages by position, and drop those that hooks added earlier."""
     leading = next((place for place, message in enumerate(host) if message.role not in chat_messages.SYSTEM), len(host))
     system: list[HostMessage] = []
     history: list[HostMessage] = []
@@ -90,14 +90,14 @@ def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMes
 
 
 class HookContext:
-    """Makes the context of one turn."""
+    """Build the context of one turn."""
 
     def __init__(self, session: HookSession, /) -> None:
         self._session = session
         self._memory, self._scope, self._settings, self._clock = session
 
     async def applied(self, host: Sequence[HostMessage], request: BeforeTurn, /) -> BeforeTurnReport:
-        """Return the context of a turn whose request holds these messages."""
+        """Return the context of a turn whose request contains these messages."""
         latest = latest_user([*host])
         if latest is None:
             return BeforeTurnReport(state=HookState.EMPTY, messages=[message.raw for message in host])
@@ -123,7 +123,7 @@ class HookContext:
     async def _recalled(
         self, placed: ArrangedMessages, latest: HostMessage, recent: Sequence[ItemGroup]
     ) -> TurnReference:
-        """Return what the user's latest message brings to mind that does not stand in the context already."""
+        """Return what memory recalls for the user's latest message, without texts that are already in the context."""
         context_items = [item for message in (*placed.history, *placed.current) for item in message.items]
         context_items += [item for group in recent for item in group.items]
         texts = frozenset(similarity.plain_text(text) for item in context_items for text in (item.words, *item.texts))
@@ -131,7 +131,7 @@ class HookContext:
         return await recollect_facts(self._session, messages)
 
     async def _compacted(self, context: "_ContextDraft", stored_window: HookWindow) -> "_ContextDraft":
-        """Return the context with its oldest groups in the summary."""
+        """Return the context with its oldest groups moved into the summary."""
         groups = (*context.recent, *window.groups_of(context.placed.history, stored_window.groups))
         plan = context.plan(groups)
         if plan is None:
@@ -144,7 +144,7 @@ class HookContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ContextDraft:
-    """A context as it is put together."""
+    """A context under construction."""
 
     request: BeforeTurn
     settings: HookSettings
@@ -166,7 +166,7 @@ class _ContextDraft:
 
     @property
     def tokens(self) -> int:
-        """Return about how many tokens the context has."""
+        """Return the approximate number of tokens in the context."""
         return self._fixed + sum(group.tokens for group in self.recent) + _message_tokens(self.placed.history)
 
     @property
@@ -175,9 +175,9 @@ class _ContextDraft:
         return most is not None and self.tokens >= most * self.settings.compact_threshold
 
     def plan(self, groups: Sequence[ItemGroup], /) -> CompactionPlan | None:
-        """Return which of the groups leave a context that is too large; None if there are none."""
+        """Return which groups leave a context that is too large, or None if none can."""
         assert self.request.max_input_tokens is not None
-        # A compaction makes a first reference, and the policy comes with it.
+        # If there is no reference yet, a compaction creates one, and the policy comes with it.
         policy = 0 if self.reference else len(DATA_POLICY) // limits.CHARS_PER_TOKEN
         return plan_compaction(
             [TurnSize(run=str(place), tokens=group.tokens) for place, group in enumerate(groups)],
@@ -199,7 +199,7 @@ class _ContextDraft:
         return own + len(self.request.instructions) // limits.CHARS_PER_TOKEN
 
     def after(self, old: Sequence[ItemGroup], latest: Sequence[ItemGroup], summary: str, /) -> Self:
-        """Return the context that a compaction leaves: the latest groups, and the old ones in the summary."""
+        """Return the context after a compaction: the latest groups, with the older ones in the summary."""
         history = self.placed.history
         first = min((group.first for group in latest if group.first is not None), default=len(history))
         return replace(
@@ -211,7 +211,7 @@ class _ContextDraft:
         )
 
     def fitted(self) -> Self:
-        """Return the context within the limit: what recalled memory has goes first, then texts of the host are cut."""
+        """Return the context cut to the limit: recalled memory first, then the host's own texts."""
         fitted = self
         for part in (RequestPart.REFERENCE, RequestPart.SYSTEM, RequestPart.CURRENT):
             if fitted.is_too_large:
@@ -219,7 +219,7 @@ class _ContextDraft:
         return fitted
 
     def without_excess(self, part: RequestPart, /) -> Self:
-        """Return the context with a part cut by what is too much, and to no less than its share."""
+        """Return the context with a part cut by the excess, but never below the part's minimum share."""
         assert self.request.max_input_tokens is not None
         limit = int(self.request.max_input_tokens * self.settings.compact_threshold)
         before = self.part_tokens(part)
@@ -245,7 +245,7 @@ class _ContextDraft:
         )
 
     def part_tokens(self, part: RequestPart, /) -> int:
-        """Return the tokens of the host's system messages, of its current ones, or of the reference."""
+        """Return the number of tokens of the system messages, the current messages or the reference."""
         match part:
             case RequestPart.SYSTEM:
                 return _message_tokens(self.placed.system)
@@ -278,7 +278,7 @@ def _message_tokens(messages: Sequence[HostMessage]) -> int:
 
 
 def _cut_tokens(messages: Sequence[HostMessage], room: int) -> tuple[HostMessage, ...]:
-    """Return the messages with their texts cut, so that they have about `room` tokens with all else in them."""
+    """Return the messages with their texts cut, so that together with everything else they take about `room` tokens."""
     texts = sum(text_bytes(text) for message in messages for item in message.items for text in item.texts)
     fixed = _message_tokens(messages) * limits.CHARS_PER_TOKEN - texts
     return cut_host_messages(messages, room * limits.CHARS_PER_TOKEN - fixed)
@@ -289,11 +289,11 @@ def _is_ours(message: HostMessage) -> bool:
 
 
 BUCKETS: Final = (("0-9", 10), ("10-49", 50), ("50-99", 100), ("100-299", 300), ("300-999", 1000), ("1000+", None))
-"""Each bucket's name and the milliseconds that are no longer in it."""
+"""Name of each bucket, with its exclusive upper bound in milliseconds."""
 
 
 class HookLatency(Value):
-    """Duration of a hook, in milliseconds."""
+    """Duration of a hook in milliseconds."""
 
     buckets: dict[str, int] = {name: 0 for name, _ in BUCKETS}
     sum_ms: int = 0
@@ -308,7 +308,7 @@ class HookLatency(Value):
 
 
 class HookMetrics(Value):
-    """Counts of hooks since they were made."""
+    """Counts of hook calls since the hooks were created."""
 
     memory_before_turn_total: int = 0
     memory_before_turn_fail_total: int = 0
@@ -318,13 +318,13 @@ class HookMetrics(Value):
     memory_before_latency_ms: HookLatency = HookLatency()
     memory_after_latency_ms: HookLatency = HookLatency()
     memory_maintenance_recovery_total: int = 0
-    """Turns that were too large, were tried once more after maintenance, and then kept."""
+    """Turns that exceeded a limit and were stored on a second attempt after maintenance."""
     memory_maintenance_recovery_fail_total: int = 0
-    """Those that were too large after it too."""
+    """Turns that exceeded a limit even after maintenance."""
 
 
 class HookCounts:
-    """The figures of one set of hooks as they grow."""
+    """The growing counts of one set of hooks."""
 
     def __init__(self) -> None:
         self._metrics = HookMetrics()
@@ -338,7 +338,7 @@ class HookCounts:
         self._metrics = self._metrics.model_copy(update={name: getattr(self._metrics, name) + count})
 
     def took(self, name: str, ms: int, /) -> None:
-        """Count how long a hook took."""
+        """Record how long a hook took."""
         latency: HookLatency = getattr(self._metrics, name)
         self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
 
@@ -357,12 +357,12 @@ TEXTS: Final = {
 
 
 def figures_of(metrics: HookMetrics, /) -> Iterator[SurfaceFigure]:
-    """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
+    """Yield each figure separately. Buckets are cumulative, as Prometheus expects."""
     for name, value in metrics:
         if not isinstance(value, HookLatency):
             yield SurfaceFigure(name, TEXTS[name], value)
             continue
-        # A bound of Prometheus is in its bucket, and these are whole milliseconds.
+        # A Prometheus bucket includes its upper bound, and these are whole milliseconds.
         bounds = (f"{end - 1}" if end is not None else "+Inf" for _, end in BUCKETS)
         counts = accumulate(value.buckets[bucket] for bucket, _ in BUCKETS)
         yield SurfaceFigure(name, TEXTS[name], value.sum_ms, tuple(zip(bounds, counts, strict=True)))
@@ -372,7 +372,7 @@ logger = logging.getLogger("elytron.hooks")
 
 
 class TurnRecord:
-    """Keeps the turns of one session."""
+    """Store the turns of one session."""
 
     def __init__(self, session: HookSession, model: ChatModel | None, counting: HookCounts, /) -> None:
         self._session = session
@@ -383,7 +383,7 @@ class TurnRecord:
     async def store_turn(
         self, messages: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
     ) -> AfterTurnReport:
-        """Keep the items from the user's latest message on, and the answer; earlier ones are known."""
+        """Store the items from the user's latest message on, and the answer. Earlier items are already known."""
         items = turn_items(messages, reply)
         delta = window.delta_of(items, turn_id=request.turn_id, speaker=request.user_id)
         if delta is None:
@@ -402,12 +402,12 @@ class TurnRecord:
         )
 
     async def maintained(self) -> MemoryMaintenanceReport:
-        """Sum up old turns, and run the parts of maintenance that need no model."""
+        """Summarise old turns, and run the parts of maintenance that need no model."""
         await self._summed_up()
         return await self._memory.maintain(MemoryMaintainRequest(scope=self._scope, extraction=ExtractionMethod.OFF))
 
     async def deleted(self, fact_id: str, /) -> int:
-        """Delete the standing facts of an id; return how many there were."""
+        """Delete the current facts with an id and return their number."""
         drafts = [deletion_of(fact, at=self._clock.now()) for fact in await self._standing(fact_id)]
         if drafts:
             await self._memory.write(
@@ -416,12 +416,12 @@ class TurnRecord:
         return len(drafts)
 
     async def _committed(self, delta: CanonicalTurnDelta) -> tuple[MemoryFinalizeTurnReport, bool]:
-        """Return the receipt of the evidence, and whether it took maintenance to store it."""
+        """Store the evidence. Return its receipt, and whether that needed maintenance."""
         memory = self._session.turn_memory
         try:
             return await memory.after(delta), False
         except RateLimited:
-            # Waiting helps against a rate, and maintenance does not.
+            # Waiting helps against a rate limit; maintenance does not.
             raise
         except (LimitExceeded, StoreBudgetExceeded):
             await self.maintained()
@@ -436,7 +436,7 @@ class TurnRecord:
     async def _learned(
         self, items: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
     ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
-        """Propose the facts of the turn, once: a repeated turn asks no model again."""
+        """Propose the facts of the turn once; a repeated turn does not call the model again."""
         source, facts, deleted = FactSource.RULES, marked_facts(items), tuple[TurnFact, ...]()
         if self._model is not None and not is_known:
             standing_facts = await self._standing()
@@ -480,24 +480,24 @@ class TurnRecord:
         )
         try:
             report = await self._memory.write(write)
-        except IdempotencyConflict:  # the facts of this turn are stored, as they were drawn then
+        except IdempotencyConflict:  # the facts of this turn are stored as they were extracted then
             return ()
         return () if report.duplicated else report.decisions
 
     async def _standing(self, fact_id: str | None = None) -> tuple[TurnFact, ...]:
-        """Return the facts that stand, those of an id if one is given."""
+        """Return the current facts, optionally only those with an id."""
         entries = await fact_entries(self._memory, self._scope)
         standing = [one.fact for one in rank_facts(entries, "", at=self._clock.now())]
         return tuple(fact for fact in standing if fact_id is None or fact.fact_id.casefold() == fact_id.casefold())
 
     async def _settled(self, committed: MemoryFinalizeTurnReport) -> None:
-        """Sum up old turns each time that as many turns were stored as a context has."""
+        """Summarise old turns each time as many turns were stored as a context holds."""
         every = self._settings.recent_items
         if committed.changed and committed.turn_id is not None and every and not sequence_of(committed.turn_id) % every:
             await self._summed_up()
 
     async def _summed_up(self) -> None:
-        """Move items beyond twice the recent ones into the summary, and leave the recent ones."""
+        """Move items beyond twice the number of recent ones into the summary, and leave the recent ones."""
         stored_window = await window.read_window(self._memory, self._scope, turns=WINDOW_TURNS)
         if sum(len(group.items) for group in stored_window.groups) <= 2 * self._settings.recent_items:
             return
@@ -508,7 +508,7 @@ class TurnRecord:
 
 
 def turn_items(messages: Sequence[HostMessage], reply: Sequence[TurnItem], /) -> tuple[TurnItem, ...]:
-    """Return the items of the turn itself: from the user's latest message on, then what of the answer follows it."""
+    """Return the items of the turn itself: from the user's latest message on, then those the answer adds."""
     latest = latest_user(messages)
     if latest is None:
         return ()

@@ -1,4 +1,4 @@
-"""Turn hooks: recall before each answer of a host's own loop, and store the turn after it."""
+"""Turn hooks: recall before each answer of a host's own loop, and store the turn afterwards."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -45,37 +45,37 @@ Admits = Callable[[str | None], bool]
 
 @dataclass(slots=True)
 class HookedTurn:
-    """A turn of a host's loop: `messages` are what to send; `answered` says what came of it."""
+    """A turn of a host's loop. Send `messages` to the model, then pass the answer to `answered`."""
 
     messages: Any
     before: BeforeTurnReport
     after: AfterTurnReport | None = None
-    """Result of keeping the turn, once it is over."""
+    """The result of storing the turn, available once the turn is over."""
     _reply: HostMessages | None = field(default=None, repr=False)
     _request: HostMessages | None = field(default=None, repr=False)
 
     def answered(self, reply: HostMessages, /, *, messages: HostMessages | None = None) -> None:
-        """Take the answer: a text, messages or items, or the whole answer of either API.
+        """Record the answer: a text, messages or items, or the complete response of either API.
 
-        `messages` are all that was sent in the end, where tools were called meanwhile.
+        Pass in `messages` everything that was finally sent if tools were called meanwhile.
         """
         self._reply, self._request = reply, messages
 
     @property
     def exchange(self) -> tuple[HostMessages, HostMessages] | None:
-        """Return what was sent and what was answered; None as long as nothing was."""
+        """Return what was sent and what was answered, or None while there is no answer."""
         if self._reply is None:
             return None
         return (self._request if self._request is not None else self.messages), self._reply
 
 
 class TurnHooks:
-    """Memory before and after each turn of a host's loop. Failures of memory never fail a turn, unless settings say so.
+    """Memory before and after each turn of a host's loop. A memory failure fails a turn only if the settings say so.
 
-    `memory` is opened and closed by the caller; with `memory_storage` "mcp" there is none, and the hooks open one for
-    each credential. `model` draws facts, else that of `settings.memory_model`, which the
-    hooks open and close. `session_secret` makes sessions of credentials. `admits` says by user id who gets memory.
-    Raises InvalidInput for wrong settings, and for a memory too much or too few.
+    The caller opens and closes `memory`. With `memory_storage` "mcp" it must be omitted, because the hooks open a
+    memory for each credential. `model` extracts facts; by default the hooks open and close the model of
+    `settings.memory_model`. `session_secret` derives session ids from credentials. `admits` decides by user id who has
+    access to memory. Raises InvalidInput for invalid settings, and for a missing or superfluous memory.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TurnHooks:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the model and of the memories that the hooks opened."""
+        """Close the model and the memories that the hooks opened."""
         if self._memories is not None:
             await self._memories.close()
         if self._opened is not None:
@@ -122,15 +122,15 @@ class TurnHooks:
         return self._settings
 
     def metrics(self) -> HookMetrics:
-        """Return what the hooks have done since they were made."""
+        """Return the counts of all calls since the hooks were created."""
         return self._counting.metrics
 
     def figures(self) -> Iterator[SurfaceFigure]:
-        """Yield the same as a server shows it: `create_app(memory, figures=(hooks.figures,))`."""
+        """Yield the same counts for a server: `create_app(memory, figures=(hooks.figures,))`."""
         return figures_of(self.metrics())
 
     def session_of(self, credential: str, /) -> str:
-        """Return the session's id of a credential. Raises InvalidInput."""
+        """Return the session id for a credential. Raises InvalidInput."""
         return session_of(credential, secret=self._secret, by=self._settings.session_hash)
 
     @asynccontextmanager
@@ -148,7 +148,9 @@ class TurnHooks:
         max_input_tokens: int | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[HookedTurn]:
-        """Recall for the messages, and keep the turn when the block ends after `answered`; nothing of one that raises.
+        """Recall for the messages, and store the turn when the block ends after `answered`.
+
+        If it raises, nothing is stored.
 
         The session is `session_id`, else that of the `credential`, else the memory's own space. Raises TurnInvalid.
         """
@@ -166,7 +168,7 @@ class TurnHooks:
             turn.after = await self.after_turn(AfterTurn(input_items=request_messages, output_items=reply, **fields))
 
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
-        """Return the messages to send, with what the turn is reminded of. Raises TurnInvalid, InvalidInput."""
+        """Return the messages to send, with recalled memory added. Raises TurnInvalid, InvalidInput."""
         scope = self._scope(request)
         host = read_messages(request.current_input)
         if not host:
@@ -180,7 +182,7 @@ class TurnHooks:
         try:
             deadline = TurnDeadline.after(self._settings.recall_timeout_seconds)
             report = await deadline.run_within(lambda: self._applied(scope, host, request))
-        except NotFound:  # a session that has nothing yet
+        except NotFound:  # the session is still empty
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_before_turn_fail_total", error)
@@ -195,7 +197,10 @@ class TurnHooks:
             return await HookContext(self._session(memory, scope)).applied(host, request)
 
     async def after_turn(self, request: AfterTurn, /) -> AfterTurnReport:
-        """Store the turn as evidence, once for any number of calls, and its facts. Raises TurnInvalid, InvalidInput."""
+        """Store the turn as evidence with its facts, once even if called repeatedly.
+
+        Raises TurnInvalid, InvalidInput.
+        """
         scope = self._scope(request)
         state = self._gate(request)
         if state is not None:
@@ -216,20 +221,20 @@ class TurnHooks:
     async def maintain(
         self, *, session_id: str | None = None, conversation: str | None = None, credential: str | None = None
     ) -> MemoryMaintenanceReport:
-        """Sum up turns beyond twice the recent items, and run the parts of maintenance that need no model."""
+        """Summarise turns beyond twice the recent items, and run the parts of maintenance that need no model."""
         async with self._record(session_id, conversation, credential) as record:
             return await record.maintained()
 
     async def insights(
         self, *, session_id: str | None = None, credential: str | None = None
     ) -> tuple[FactInsight, ...]:
-        """Return what the history of the session's facts shows."""
+        """Return the insights from the history of the session's facts."""
         scope = self._scope_of(self._settings.memory_project, session_id, None)
         async with self.memory_of(credential) as memory:
             return insights_of(await fact_entries(memory, scope), at=self._clock.now())
 
     def tree(self, *, session_id: str | None = None, conversation: str | None = None) -> MemoryTree:
-        """Return the session as folders and files to read. Raises Unsupported without a memory of all sessions."""
+        """Return the session as readable folders and files. Raises Unsupported if memory is opened per credential."""
         if self._memory is None:
             raise Unsupported("memory is opened for each credential: create TurnHooks from `memory_of(...)`")
         return MemoryTree(
@@ -239,13 +244,13 @@ class TurnHooks:
     async def delete_fact(
         self, fact_id: str, /, *, session_id: str | None = None, credential: str | None = None
     ) -> int:
-        """Delete every standing fact of an id, such as `user_name`; return how many there were."""
+        """Delete every current fact with an id such as `user_name`, and return their number."""
         async with self._record(session_id, None, credential) as record:
             return await record.deleted(fact_id)
 
     @asynccontextmanager
     async def memory_of(self, credential: str | None = None, /) -> AsyncGenerator[MemoryFace]:
-        """Yield the memory that turns of a credential are kept in. Raises TurnInvalid if it needs one, and has none."""
+        """Yield the memory that stores the turns of a credential. Raises TurnInvalid if it needs one and has none."""
         if self._memories is not None:
             async with self._memories.of(credential) as memory:
                 yield memory
@@ -258,7 +263,7 @@ class TurnHooks:
         return self.memory_of(None if request.credential is None else request.credential.get_secret_value())
 
     def _of_credentials(self, memory: MemoryFace | None) -> CredentialMemories | None:
-        """Return what opens memories; None if there is one already."""
+        """Return what opens memories by credential, or None if `memory` serves all."""
         settings = self._settings
         if not settings.enable_memory:
             return None
@@ -281,7 +286,7 @@ class TurnHooks:
         return HookSession(memory, scope, self._settings, self._clock)
 
     def _gate(self, request: BeforeTurn | AfterTurn) -> HookState | None:
-        """Return why there is no memory for a turn; None if there is."""
+        """Return why a turn has no memory, or None if it has."""
         if not self._settings.enable_memory or not is_wanted(request.body):
             return HookState.OFF
         return HookState.BLOCKED if self._admits is not None and not self._admits(request.user_id) else None
@@ -304,10 +309,10 @@ class TurnHooks:
         return own if conversation is None else own.model_copy(update={"conversation": conversation})
 
     def _failed(self, counter: str, error: ElytronError | TimeoutError) -> str:
-        """Count and log a failure; return its key. Raises the error again, if settings say so."""
+        """Count and log a failure, and return its key. Re-raises the error if the settings say so."""
         key = error.key if isinstance(error, ElytronError) else TIMEOUT
         self._counting.add(counter)
-        logger.warning("memory failed around a turn", extra={"counter": counter, "error_key": key})
+        logger.warning("memory failed before or after a turn", extra={"counter": counter, "error_key": key})
         if self._settings.on_failure is FailurePolicy.RAISE:
             raise error
         return key

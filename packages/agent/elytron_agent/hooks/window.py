@@ -2,7 +2,7 @@
 
 The policy text contains no stored text. The data is one line of JSON inside a fence.
 
-Items of a turn are stored as messages of the transcript. What words cannot express (images, call ids, arguments) is an
+Items of a turn are stored as messages of the transcript. What text cannot express (images, call ids, arguments) is an
 attribute of each message and is erased with it. Every group of items is either in the window or in the summary.
 """
 
@@ -48,18 +48,18 @@ from elytron_turn.compaction import extend_summary, said_line
 from elytron_turn.memory import observed_tools
 
 ITEM_DETAILS: Final = 48
-"""Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
+"""Maximum number of attributes, each up to `core.limits.ATTRIBUTE_CHARS` characters, with details of a turn's items."""
 ITEM_DETAIL_PIECES: Final = 4
-"""Pieces of one item; a larger one, such as an image in the request itself, is kept by its words alone."""
+"""Maximum number of attributes per item. A larger item, such as an inline image, is stored only as its text."""
 SAID_LINE_CHARS: Final = 240
-"""Longest line of a running summary."""
+"""Maximum length of a line in a running summary."""
 
 
 KIND: Final = "historical_memory"
 
 
 class FactLine(Value):
-    """A fact as a model is shown it."""
+    """A fact as shown to a model."""
 
     id: str
     key: str
@@ -70,7 +70,7 @@ class FactLine(Value):
 
 
 class InsightLine(Value):
-    """An insight as a model is shown it."""
+    """An insight as shown to a model."""
 
     id: str
     type: str
@@ -79,14 +79,14 @@ class InsightLine(Value):
 
 
 class WishLine(Value):
-    """A wish that is to hold, as a model is shown it."""
+    """A standing wish as shown to a model."""
 
     id: str
     text: str
 
 
 class ChunkLine(Value):
-    """A part of an earlier message as a model is shown it."""
+    """A part of an earlier message as shown to a model."""
 
     id: str
     text: str
@@ -96,10 +96,10 @@ class ChunkLine(Value):
 
 
 class TurnReference(Value):
-    """Contents of a turn's reference."""
+    """Content of a turn's memory reference."""
 
     summary: str = ""
-    """Summary of the earlier part of the conversation, if it is not in the context word for word."""
+    """Summary of the earlier conversation that is not in the context verbatim."""
     facts: tuple[FactLine, ...] = ()
     insights: tuple[InsightLine, ...] = ()
     wishes: tuple[WishLine, ...] = ()
@@ -112,7 +112,7 @@ class TurnReference(Value):
         return not (self.summary or self.facts or self.insights or self.wishes or self.chunks)
 
     def shorter(self) -> "TurnReference":
-        """Return the reference without what matters least: its last part of a message, insight, fact, or wish."""
+        """Return the reference without its least important entry: the last chunk, else insight, fact or wish."""
         for name in ("chunks", "insights", "facts", "wishes"):
             if lines := getattr(self, name):
                 return self.model_copy(update={name: lines[:-1]})
@@ -120,7 +120,7 @@ class TurnReference(Value):
 
 
 def reference_items(reference: TurnReference, /, *, policy_role: str, reference_role: str) -> tuple[TurnItem, ...]:
-    """Return the policy and the data; nothing if there is nothing to be reminded of."""
+    """Return the policy and the data, or nothing if the reference is empty."""
     if reference.is_empty:
         return ()
     data = fence.fence_data(_reference_fields(reference))
@@ -133,14 +133,14 @@ def is_policy(item: TurnItem, /) -> bool:
 
 
 def is_reference(item: TurnItem, /) -> bool:
-    """Return whether an item is the data."""
+    """Return whether an item is the fenced data."""
     return item.type == MESSAGE and item.role != "assistant" and fence.is_fenced_data(item.words)
 
 
 def without_reference(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
-    """Return the items without what hooks put among them, and texts without what repeats it.
+    """Return the items without those that hooks added, and the texts without repetitions of them.
 
-    A message of which nothing is left goes too.
+    A message that becomes empty is dropped.
     """
     clean = (_clean_item(item) for item in items if not (is_policy(item) or is_reference(item)))
     return tuple(item for item in clean if item is not None)
@@ -184,13 +184,13 @@ _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
 class ItemGroup(Value):
-    """Items that stay together: a turn, or what a host sent from one message of the user to the next."""
+    """Items that stay together: a turn, or a host's messages from one user message to the next."""
 
     items: tuple[TurnItem, ...]
     sequence: int | None = None
-    """The turn's place in its conversation, where the memory knows the turn."""
+    """The turn's sequence in its conversation, if the memory knows the turn."""
     first: int | None = None
-    """The place of the first message, where the host sent the group."""
+    """The index of the first message, if the host sent the group."""
 
     @property
     def tokens(self) -> int:
@@ -198,7 +198,7 @@ class ItemGroup(Value):
 
 
 class HookWindow(Value):
-    """The turns that are known word for word, oldest first, and the summary of those before them."""
+    """The turns that are available verbatim, oldest first, and the summary of earlier ones."""
 
     groups: tuple[ItemGroup, ...] = ()
     summary: SessionSummary | None = None
@@ -208,7 +208,10 @@ class HookWindow(Value):
         return self.summary.text if self.summary is not None and self.summary.forgotten_at is None else ""
 
     def recent(self, host_identities: frozenset[str], /, *, limit: int) -> tuple[ItemGroup, ...]:
-        """Return the groups of the last `limit` items that the host did not send itself, no call without its result."""
+        """Return the groups of the last `limit` items that the host did not send.
+
+        Calls come only with their results.
+        """
         groups: list[ItemGroup] = []
         room = limit
         for group in reversed(self.groups):
@@ -222,7 +225,7 @@ class HookWindow(Value):
 
 
 def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
-    """Return the summary with a line for each message of the groups that it does not tell of yet."""
+    """Return the summary extended by a line for each message of the groups that it does not cover yet."""
     lines = (
         said_line(item.role, item.words, SAID_LINE_CHARS)
         for group in groups
@@ -233,7 +236,7 @@ def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
 
 
 def groups_of(messages: Sequence[HostMessage], stored_groups: Sequence[ItemGroup], /) -> tuple[ItemGroup, ...]:
-    """Return a host's messages in groups, each with the turn that it is, where the memory knows it."""
+    """Return a host's messages in groups, each with the sequence of its turn if the memory knows it."""
     places: list[int] = []
     for place, message in enumerate(messages):
         begins = message.role == "user" or not places
@@ -251,7 +254,7 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
     """Return the last turns of a conversation that no summary covers, and the summary."""
     if turns == 0:
         return HookWindow()
-    # One more than is shown: its place is the cursor of the view behind it.
+    # Read one more turn than is shown: its position is the cursor for the view of those after it.
     ledger = await memory.replay(MemoryReplayRequest(scope=scope, limit=turns + 1))
     if not ledger.turns:
         return HookWindow()
@@ -278,7 +281,7 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
 async def keep_summary(
     memory: MemoryFace, scope: Scope, earlier_summary: SessionSummary | None, text: str, cut: Sequence[ItemGroup], /
 ) -> None:
-    """Store the summary as that of all turns up to the last of `cut`; nothing if the memory knows none of them."""
+    """Store the summary of all turns up to the last of `cut`, or nothing if the memory knows none of them."""
     covered = earlier_summary.through_sequence if earlier_summary is not None else 0
     new = [group for group in cut if group.sequence is not None and group.sequence > covered]
     if not new or similarity.is_blank(text):
@@ -290,9 +293,9 @@ async def keep_summary(
 
 
 def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None) -> CanonicalTurnDelta | None:
-    """Return the items of a turn as evidence; None if they hold nothing that may be kept.
+    """Return the items of a turn as evidence, or None if nothing in them may be stored.
 
-    Raises InvalidInput for more or longer messages than a turn may have.
+    Raises InvalidInput if a turn cannot hold that many or such long messages.
     """
     evidence_items = [
         item for item in without_reference(items) if item.role not in SYSTEM and item.type in {MESSAGE, CALL, RESULT}
@@ -331,13 +334,13 @@ def _item_message(item: TurnItem, name: str | None) -> Message:
 
 
 def _used_tools(items: Sequence[TurnItem]) -> list[tuple[str, str]]:
-    """Return the calls that have a result, by id and name."""
+    """Return id and name of each call that has a result."""
     results = {item.call_id for item in items if item.type == RESULT}
     return [(item.call_id, item.name) for item in items if item.type == CALL and item.call_id in results]
 
 
 def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
-    """Return what of the items their messages do not say, in pieces; of what is too large, nothing."""
+    """Return, in pieces, the details of items that their messages cannot express. Too large items are skipped."""
     attributes: list[MessageAttribute] = []
     for part, item in enumerate(items):
         detail = _beside_words(item)
@@ -354,7 +357,7 @@ def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
 
 
 def _beside_words(item: TurnItem) -> str | None:
-    """Return an item without its words as JSON text, None if its words are all that it is."""
+    """Return an item without its text as JSON, or None if the text is all of it."""
     if item.type == RESULT:
         return _json_text({"type": RESULT, "call_id": item.call_id})
     if item.type == CALL:
@@ -367,10 +370,10 @@ def _beside_words(item: TurnItem) -> str | None:
 
 
 def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tuple[TurnItem, ...]:
-    """Return the items of a stored turn; those of messages that were hidden or removed are left out."""
+    """Return the items of a stored turn, without those of hidden or removed messages."""
     if view is None or view.redaction is not TextRedaction.RAW_AVAILABLE:
         return ()
-    # Results of tools are no part of the view that hosts show; of a turn that lost a message, they are left out.
+    # Tool results are missing from the view for hosts and come from the ledger, but only if the turn lost no message.
     is_whole = len(turn.messages) == len(view.messages)
     items: list[TurnItem] = []
     for place, message in enumerate(view.messages):
@@ -394,7 +397,7 @@ def _restored_item(role: EvidenceRole, text: str, beside: str) -> TurnItem | Non
     if beside:
         try:
             fields = json.loads(beside)
-        except ValueError:  # something in it was blacked out
+        except ValueError:  # part of it was redacted
             fields = {}
     match fields.get("type"), role:
         case "function_call", _:

@@ -1,1 +1,1 @@
-"""The loop of an agent: steps of a run, its documents, its tools and its events."""
+"""The agent loop: the steps of a run, its stored documents, its tools and its events."""

@@ -1,4 +1,4 @@
-"""The agent: one long-running thread over a memory, a model and tools."""
+"""The agent: one long-running thread with a memory, a model and tools."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -53,13 +53,13 @@ _MOVED: Final = "the thread, which has continued after another turn,"
 
 
 class Agent:
-    """An agent that remembers: `async for event in agent.run("Hello")`.
+    """An agent with memory: `async for event in agent.run("Hello")`.
 
-    `model` is a chat model, or the address of one (`ollama:llama3.2`), which the agent then opens and closes. `tools`
-    are added to its own: `done`, `set_preference`, and `web_search` if there is a provider; `approve` is asked before
-    a call of one of `tools` that is not `read_only`. What it is asked, says and does is stored step by step, so that a
-    run that broke off goes on: in `memory`, or in `journal`, which an agent over a memory on a server needs. `name` is
-    also that of its one thread, which one process at a time runs.
+    `model` is a chat model, or its address (`ollama:llama3.2`), which the agent then opens and closes. `tools` are
+    added to the agent's own: `done`, `set_preference`, and `web_search` if there is a provider. `approve` is asked
+    before each call of one of `tools` that is not `read_only`. Input, replies and tool results are stored step by step,
+    so that an interrupted run can be resumed. They are stored in `memory`, or in `journal`, which an agent requires if
+    its memory is on a server. `name` also names the agent's only thread, which one process at a time runs.
     """
 
     def __init__(
@@ -141,15 +141,15 @@ class Agent:
         schedule: str | None = None,
         opening: TurnOpening = PLAIN,
     ) -> AsyncGenerator[AgentEvent]:
-        """Yield what happens from the user's words to the end of the run, which is a RunEnded.
+        """Run a turn and yield its events, from the user's input to the final RunEnded.
 
-        A run that broke off before goes on first. A `run_id` that was run is not run again: its end is returned.
-        Images, as addresses or `data:` URLs, are described, and the description is what is kept. Without `store`,
-        nothing of it is kept, neither in memory nor here, and tools of the agent's own that would keep something are
-        not offered. With `schedule`, the words are a program's and not the user's. Raises InvalidInput,
-        PermissionRefused, Overloaded, ThreadBusy while another process runs the thread, IdempotencyConflict for a
-        `run_id` of other words, Conflict (also if the thread went on behind `opening.after`), and what the memory
-        raises.
+        An interrupted earlier run is resumed first. A `run_id` that has already run is not run again; its end is
+        returned. Images, as addresses or `data:` URLs, are described, and only the description is stored. Without
+        `store`, nothing is stored in memory or in the journal, and the agent's own tools that would store something are
+        not offered. With `schedule`, the input counts as a program's and not as the user's. Raises InvalidInput,
+        PermissionRefused, Overloaded, ThreadBusy while another process runs the thread, IdempotencyConflict if `run_id`
+        was used with other input, Conflict (also if the thread has continued past `opening.after`), and the memory's
+        errors.
         """
         check_input(self.settings, text, images, opening=opening)
         words = RunWords(run_id, text, images)
@@ -173,18 +173,18 @@ class Agent:
                         self._thread.begin(record.input, is_known=saved is not None) if store else self._thread.hold()
                     )
                 except Conflict:
-                    # Another process was quicker: its run goes first.
+                    # Another process came first, so its run goes first.
                     continue
                 break
             if store and run_id is not None:
-                await self._journal.keep_name(run_id)  # behind the run: a resumed one comes by here again
+                await self._journal.keep_name(run_id)  # after the run has begun; a resumed run passes here again
             yield RunStarted(run=record.input.run, thread=self.name, input=record.input.text)
             async with aclosing(self._running(record, deadline, is_resumed=saved is not None)) as events:
                 async for event in events:
                     yield event
 
     async def say(self, text: str, /, *, images: Sequence[str] = (), run_id: str | None = None) -> RunEnded:
-        """Run and return the end, for callers that show no steps."""
+        """Run a turn and return its end, for callers that show no steps."""
         ended: RunEnded | None = None
         async with aclosing(self.run(text, images=images, run_id=run_id)) as events:
             async for event in events:
@@ -193,13 +193,13 @@ class Agent:
         return ended
 
     async def resume(self) -> AsyncGenerator[AgentEvent]:
-        """Yield what happens while a run that broke off goes on; nothing, if there is none."""
+        """Resume an interrupted run and yield its events; yield nothing if there is none."""
         async with self._queued(), self._thread.renewed(), aclosing(self._settled()) as events:
             async for event in events:
                 yield event
 
     async def cancel(self) -> RunEnded | None:
-        """End the run that broke off, if there is one: nothing more of it is asked or called."""
+        """End an interrupted run, if there is one, without any further request or call."""
         async with self._queued(), self._thread.renewed():
             await self._thread.wait(0)
             if self._thread.head.open is None:
@@ -219,7 +219,7 @@ class Agent:
             return self._thread.head
 
     async def welcome(self) -> tuple[str, ...]:
-        """Return, and store, the first words to a person whom the agent does not know; nothing once it has answered."""
+        """Store and return a greeting for a person the agent does not know yet; nothing once the agent has answered."""
         async with self._queued():
             await self._thread.wait(0)
             blocks = await source_of(self._parts).shown_blocks()
@@ -229,25 +229,25 @@ class Agent:
             return (await self._journal.put_welcome(self.name, WELCOME, at=self._clock.now())).texts
 
     async def latest_turn(self) -> WindowTurn | None:
-        """Return the latest turn of the window that is over and was not forgotten or erased; None if there is none."""
+        """Return the latest finished turn of the window that was not forgotten or erased, or None."""
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
             return self._thread.past[-1] if self._thread.past else None
 
     async def preferences(self) -> UserPreferences:
-        """Return what the person set, else what the settings say."""
+        """Return the person's preferences, or those of the settings by default."""
         return await self._journal.preferences() or self.settings.preferences
 
     async def set_preferences(self, timezone: str | None = None, locale: str | None = None) -> UserPreferences:
-        """Store the person's time zone and language; what is None stays. Raises InvalidInput."""
+        """Store the person's time zone and language. None leaves a value unchanged. Raises InvalidInput."""
         changes = {name: value for name, value in {"timezone": timezone, "locale": locale}.items() if value is not None}
         preferences = UserPreferences(**(await self.preferences()).model_dump() | changes)
         await self._journal.put_preferences(preferences)
         return preferences
 
     async def preview_compaction(self) -> CompactionPlan | None:
-        """Return which turns would leave the window if it were compacted now; None, if none may."""
+        """Return which turns a compaction would remove from the window now, or None if it could remove none."""
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
@@ -255,7 +255,7 @@ class Agent:
             return ThreadCompactor(self._parts).plan(0, zone=zone, is_forced=True)
 
     async def compact(self, planned: CompactionPlan | None = None) -> WindowSummary | None:
-        """Carry out a plan, or the one that `preview_compaction` gives now. Raises InvalidInput for one of the past."""
+        """Carry out a plan, by default that of `preview_compaction`. Raises InvalidInput if the plan is outdated."""
         planned = planned or await self.preview_compaction()
         if planned is None:
             return None
@@ -265,14 +265,14 @@ class Agent:
             return await ThreadCompactor(self._parts).carry_out(planned)
 
     async def undo_compaction(self) -> WindowSummary:
-        """Bring the turns of the latest summary back, and return it; recall finds it no more. Raises NotFound."""
+        """Restore the turns of the latest summary and return it. Recall no longer finds it. Raises NotFound."""
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
             return await ThreadCompactor(self._parts).undo()
 
     async def subagent(self, name: str, /, *, settings: AgentSettings | None = None) -> "Agent":
-        """Return a subagent by its name, with this agent's models; the caller closes it. Raises NotFound."""
+        """Return a subagent by name, with this agent's models. The caller closes it. Raises NotFound."""
         subagent = await self.subagents.read(name)
         return Agent(
             self._parts.memory,
@@ -289,13 +289,13 @@ class Agent:
         )
 
     async def close(self) -> None:
-        """Wait for what is under way, and close the models that the agent opened."""
+        """Wait for pending work, and close the models that the agent opened."""
         await self._parts.turn_memory.close()
         await self._parts.models.close()
 
     @asynccontextmanager
     async def _queued(self) -> AsyncGenerator[None]:
-        """Wait for what this process does with the thread. Raises Overloaded if too many wait."""
+        """Wait for this process's other runs of the thread. Raises Overloaded if too many are waiting."""
         if self._waiting > limits.QUEUED_RUNS:
             raise Overloaded
         self._waiting += 1
@@ -306,7 +306,7 @@ class Agent:
             self._waiting -= 1
 
     async def _settled(self) -> AsyncGenerator[AgentEvent]:
-        """Wait for the thread, settle it, and go on with the run that broke off, if there is one."""
+        """Wait for the thread, settle it, and resume an interrupted run if there is one."""
         await self._thread.refresh()
         if self._thread.is_taken and self.settings.wait_seconds:
             yield ThreadAwaited(thread=self.name, wait_s=self.settings.wait_seconds)
@@ -315,7 +315,7 @@ class Agent:
             return
         yield RunStarted(run=record.input.run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:
-            # All was committed, but perhaps without the call to the strategy, and the thread not freed.
+            # Everything was committed, except perhaps the report to the strategy and the release of the thread.
             await tell_end(self._parts.strategy, record)
             await self._thread.end(record.turn)
             yield end_of(record)
@@ -325,7 +325,7 @@ class Agent:
                 yield event
 
     async def _take_over(self) -> RunRecord | None:
-        """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
+        """Take over an interrupted run and return it, or return None if there is none. Raises ThreadBusy."""
         await self._thread.wait(self.settings.wait_seconds, is_fresh=True)
         while True:
             try:

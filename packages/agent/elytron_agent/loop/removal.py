@@ -1,4 +1,4 @@
-"""Removal of an agent: its threads, runs, settings, own blocks, and its conversations."""
+"""Delete an agent: its threads, runs, settings, own blocks and conversations."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -26,26 +26,26 @@ _RUNS: Final = copies_of_turn("", "")[0]
 
 
 class SharedMemory(StrEnum):
-    """Fate of the blocks and archival memories that the agents of a space share, if one of them is erased."""
+    """What happens to the blocks and archival memories that agents of a space share when one of them is deleted."""
 
     KEPT = "kept"
     ERASED = "erased"
 
 
 class AgentRemoval(Value):
-    """Report of an erasure, with no way back. `agents` are the agent and its subagents."""
+    """Report of a permanent deletion. `agents` are the agent and its subagents."""
 
     agents: tuple[str, ...]
     records: int = 0
-    """Documents of runs and threads, settings, own blocks, parts of an agent file."""
+    """Documents of runs and threads, settings, own blocks, and parts of an agent file."""
     memories: int = 0
-    """Turns of its threads and of its own archive, and what its conversations keep."""
+    """Turns of its threads and of its own archive, and other memories of its conversations."""
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalPlan:
-    """What an erasure of an agent takes: places of documents, and ids of blocks and memories."""
+    """Everything that deleting an agent erases: places of documents, and ids of blocks and memories."""
 
     agents: tuple[str, ...]
     records: Mapping[tuple[tuple[str, ...], str], Record]
@@ -53,7 +53,10 @@ class RemovalPlan:
     memories: frozenset[str]
 
     def report(self, *, earlier: "RemovalPlan | None" = None, dry_run: bool = False) -> AgentRemoval:
-        """Return the report of the plan; what only an `earlier` plan had was erased on the way, and counts too."""
+        """Return the report of the plan.
+
+        Anything that only an `earlier` plan contains was erased meanwhile and counts too.
+        """
         plans = (self,) if earlier is None else (self, earlier)
         documents = {place for plan in plans for place in (*plan.records, *plan.blocks)}
         memories = {memory_id for plan in plans for memory_id in plan.memories}
@@ -70,11 +73,11 @@ async def delete_agent(
     journal: MemoryFace | None = None,
     shared: SharedMemory = SharedMemory.KEPT,
 ) -> AgentRemoval:
-    """Erase an agent and its subagents: their threads, runs, settings, own blocks, and what was said with them.
+    """Erase an agent and its subagents: their threads, runs, settings, own blocks and conversations.
 
-    Blocks and archival memories that agents share stay unless `shared` says otherwise, and so do facts that were drawn
-    from what was said: they are about the user. A call that was cut short is called again. `journal` is that of the
-    agent. Raises NotFound if there is no such agent, and what the memory raises.
+    Blocks and archival memories that agents share remain unless `shared` says otherwise. Facts derived from the
+    conversations remain, because they are about the user. Repeat the call if it was interrupted. `journal` is the
+    agent's journal. Raises NotFound if there is no such agent, and the memory's errors.
     """
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space: open it with one")
@@ -86,12 +89,12 @@ async def delete_agent(
 
 
 def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
-    """Return below which namespaces an agent's documents stand, the head of its thread among the last."""
+    """Return the namespaces that contain an agent's documents, with the one of the thread's head last."""
     return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), (AGENTS, agent))
 
 
 class ThreadRemoval:
-    """Finds and erases what belongs to agents of one space."""
+    """Find and erase everything that belongs to agents of one space."""
 
     def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, reason: str) -> None:
         self.records = records
@@ -101,7 +104,7 @@ class ThreadRemoval:
         self._journal = RunJournal(memory, records, scope, agent="", by="")
 
     async def plan(self, name: str, /, *, shared: SharedMemory = SharedMemory.KEPT) -> RemovalPlan:
-        """Return what an erasure of the agent takes now. Raises NotFound if there is no such agent."""
+        """Return what deleting the agent would erase now. Raises NotFound if there is no such agent."""
         agents = await self.with_subagents(name)
         runs = await self.runs_of(frozenset(agents))
         namespaces = [space for agent in agents for space in _namespaces_of(agent)]
@@ -115,8 +118,8 @@ class ThreadRemoval:
         return RemovalPlan(tuple(agents), places, frozenset(blocks), frozenset(memories))
 
     async def carry_out(self, plan: RemovalPlan, /) -> None:
-        """Erase what a plan names."""
-        # The head of the thread goes last: a call that was cut short finds the rest again.
+        """Erase everything that a plan contains."""
+        # Documents with the head of the thread go last, so that a repeated call can find the rest.
         await self.erase(sorted({*plan.memories, *plan.blocks}))
         await self.records.erase(list(plan.records.values()))
 
@@ -125,7 +128,7 @@ class ThreadRemoval:
         head = await ImportedShell(self.records, name).get(HEAD)
         of_file: list[str] = head["agents"] if head is not None else []
         agents = list(dict.fromkeys((name, *of_file)))
-        # The list grows while it is walked, since subagents have subagents.
+        # The list grows during the loop, because subagents may have subagents.
         for agent in agents:
             below = await SubagentRepository(self.records, agent=agent).list()
             agents += [each for sub in below if (each := f"{agent}/{sub.name}") not in agents]
@@ -137,7 +140,7 @@ class ThreadRemoval:
         return [run for run in sorted(runs) if run[-1] in agents]
 
     async def blocks_of(self, agent: str | None) -> AsyncIterator[str]:
-        """Yield the ids of an agent's own blocks; None: of those that agents share."""
+        """Yield the ids of an agent's own blocks, or of the shared blocks for None."""
         namespace = namespace_of(agent)
         offset = 0
         while True:
@@ -156,16 +159,16 @@ class ThreadRemoval:
                 return
 
     async def memories_of(self, agent: str | None) -> AsyncIterator[str]:
-        """Yield the ids of what was said in an agent's thread and own archive, and of what these conversations keep.
+        """Yield the ids of the turns in an agent's thread and own archive, and of these conversations' other memories.
 
-        None: of the archive that agents share.
+        For None, yield those of the archive that agents share.
         """
         archive = ArchivalMemory(self._memory, agent=agent).conversation
         async for memory_id in self.memories_in(*((archive,) if agent is None else (agent, archive))):
             yield memory_id
 
     async def memories_in(self, *conversations: str) -> AsyncIterator[str]:
-        """Yield the ids of what was said in conversations, and of what they keep."""
+        """Yield the ids of the turns and other memories of conversations."""
         filters = RecallFilters(channels=(self._scope.channel,), conversations=conversations)
         cursor: str | None = None
         while True:
@@ -185,7 +188,7 @@ class ThreadRemoval:
                 return
 
     async def erase(self, ids: list[str]) -> None:
-        """Erase memories by their ids."""
+        """Erase memories by id."""
         for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
             some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
             await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=some, reason=self._reason))

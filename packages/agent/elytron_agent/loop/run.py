@@ -1,4 +1,4 @@
-"""One run of an agent: ask the model, store the reply, call tools and store each result, until the turn is done."""
+"""One run of an agent: ask the model, store its reply, call tools and store their results, until the turn is done."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -87,12 +87,12 @@ from elytron_turn.context import ShownBlock, WindowSummary
 from elytron_turn.sizes import factor_of, tokens_of
 
 STEP_RETRIES: Final = 1
-"""Number of times that a step is asked again after an answer that broke off."""
+"""Number of times a step is retried after an interrupted answer."""
 REPLY_BYTES: Final = 200_000
 CROWDING_SHARE: Final = 0.25
-"""Earlier turns that fill this share of the window are summed up if a running turn's results had to go."""
+"""Share of the window above which earlier turns are summarised if results of the running turn had to be archived."""
 LONG_REFUSALS: Final = 3
-"""Number of shorter retries after the server refused a request as too long."""
+"""Number of shorter retries after the server rejected a request as too long."""
 
 
 logger = logging.getLogger(__name__)
@@ -107,21 +107,21 @@ NO_CALLS_LEFT = "This run cannot call any more tools. Answer with what you know.
 
 @dataclass(slots=True)
 class AgentRun:
-    """A run that goes on from its documents."""
+    """A run that continues from its stored documents."""
 
     agent: AgentParts
     record: RunRecord
     preferences: UserPreferences
     source: ContextSource
     before: RunMemory
-    """The strategy's part of this run."""
+    """The strategy's contribution to this run."""
     tools: Mapping[str, Tool]
     deadline: RunDeadline
     may_have_called: bool
-    """True if the process that began the run may have ended in the middle of a call."""
+    """True if the process that started the run may have ended during a call."""
     model: ModelStep = field(init=False)
     pending: list[RunDocument] = field(default_factory=list[RunDocument])
-    """Documents that the next commit stores."""
+    """Documents for the next commit."""
     end: RunEnd | None = None
     part: ShownPart = field(default_factory=ShownPart)
     _context: RunContext | None = None
@@ -129,9 +129,9 @@ class AgentRun:
     _dropped: int = 0
     _shortened: int = 0
     _refused_bytes: int = 0
-    """Size of the request that the server refused as too long in this step; 0 for none."""
+    """Size of the request that the server rejected as too long in this step; 0 for none."""
     _is_stuck: bool = False
-    """True if a compaction of this run did not make the window shorter."""
+    """True if a compaction during this run failed to shorten the window."""
 
     def __post_init__(self) -> None:
         if self.tools:
@@ -139,7 +139,7 @@ class AgentRun:
         self.model = ModelStep(self.agent, self.deadline)
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
-        """Yield what happens until the run is over."""
+        """Yield events until the run is over."""
         readers = frozenset(name for name, tool in self.tools.items() if tool.read_only)
         budget, handed = self.agent.settings.budget, self.agent.client.names
         while True:
@@ -162,9 +162,10 @@ class AgentRun:
                         return
 
     async def ended(self, reason: StopReason, problem: str = "") -> RunEnded:
-        """Commit the turn, the end of the run and that the thread is free, in one commit.
+        """Store the turn and the end of the run and release the thread, all in one commit.
 
-        With a strategy, the thread is freed by the next commit: a process that ends in between reports to it again.
+        With a strategy, the thread is released by a second commit, so that its report is repeated after a crash in
+        between.
         """
         self.end = self.record.end
         if self.end is None:
@@ -182,7 +183,7 @@ class AgentRun:
         except Conflict:
             raise
         except ElytronError:
-            # Memory does not take the turn now: what the model said is stored, so that it is not asked again.
+            # Memory cannot store the turn now. Store the model's replies, so that it is not asked again.
             with suppress(ElytronError):
                 await self._store()
             raise
@@ -190,7 +191,7 @@ class AgentRun:
         return end
 
     async def _store(self, *documents: RunDocument) -> None:
-        """Commit what is pending, and `documents`. Raises Conflict if another process has the run."""
+        """Commit the pending documents and `documents`. Raises Conflict if another process took over the run."""
         self.pending += documents
         if self.record.input.is_stored:
             await self.agent.journal.write(self.record.input.run, self.pending)
@@ -215,7 +216,7 @@ class AgentRun:
             request = await self._assembled(context)
             log_cuts(request.cuts)
         if self._refused_bytes and request.size >= self._refused_bytes:
-            # It cannot be made shorter, and the server has refused it already.
+            # It cannot be made shorter, and the server has already rejected it.
             yield await self.ended(StopReason.WINDOW, _refusal_of(self.agent, self._refused_bytes))
             return
         if is_first:
@@ -225,7 +226,7 @@ class AgentRun:
                 yield event
         if self.model.answer is not None:
             if self.model.answer.usage.input_tokens:
-                # The provider's own count of the request is the measure of the next estimates.
+                # The provider's own token count calibrates later estimates.
                 self.agent.factor = factor_of(request.size, self.model.answer.usage.input_tokens)
             step = self._replied(self.model.answer).model_copy(update={"cuts": request.cuts})
             action = next_action(self.record, self.agent.settings.budget, handed=self.agent.client.names)
@@ -233,7 +234,7 @@ class AgentRun:
                 await self._store()
                 yield step
                 return
-            # The last reply is stored with the end of the run.
+            # The last reply is stored together with the end of the run.
             ended = await self.ended(action.reason)
             yield step
             yield ended
@@ -243,7 +244,7 @@ class AgentRun:
                 yield event
 
     async def _failed(self, size: int) -> AsyncGenerator[AgentEvent]:
-        """Have the model be asked again, a shorter request if that was too long, or end the run."""
+        """Prepare another attempt, with a shorter request if it was too long, or end the run."""
         failed, step = self.model.failed, len(self.record.replies) + 1
         if self.model.has_spoken:
             yield AnswerDropped(step=step, reason=failed.reason.value if failed is not None else "time")
@@ -251,7 +252,7 @@ class AgentRun:
             if self.agent.client.keeps_all:
                 yield await self.ended(StopReason.WINDOW, TOO_LONG)
                 return
-            # The next request is assembled within a share of this one, and so is each later one of this agent.
+            # This and all later requests of the agent stay below a share of the rejected size.
             self.agent.refused_bytes = self._refused_bytes = size
             self._shortened += 1
             if self._shortened > LONG_REFUSALS:
@@ -263,7 +264,7 @@ class AgentRun:
         yield await self.ended(stop_of(failed), self.model.problem)
 
     async def _fit(self, context: RunContext) -> AsyncGenerator[AgentEvent]:
-        """Make room for the turns; end the run if nothing of them may be left out."""
+        """Make room for the turns, or end the run if none of them may be left out."""
         request = await self._assembled(context)
         if self.agent.client.keeps_all:
             if request.cuts_any(FROM_CLIENT):
@@ -274,7 +275,7 @@ class AgentRun:
                     yield event
 
     async def _shorten(self, context: RunContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
-        """Make room: results of earlier steps go first, then old turns, then the rest of this one."""
+        """Make room: archive results of earlier steps, then summarise old turns, then archive the rest of this turn."""
         room = self.agent.max_bytes(turn_limits.KEPT_SHARE)
         self.part = self.part.without_results(self.record, request.planned_bytes - room)
         request = await self._assembled(context)
@@ -296,20 +297,20 @@ class AgentRun:
             request = await self._assembled(context)
 
     def _replied(self, answer: ModelAnswer) -> StepTaken:
-        """Add a reply to the run. Nothing of it is acted on before it is stored."""
+        """Add a reply to the run. It must be stored before any of its calls is made."""
         reply = _step_reply(answer, step=len(self.record.replies) + 1, asks_first=self.agent.approver.asks)
         self.pending.append(reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = self._refused_bytes = 0
-        # Calls of this reply are begun here, if they are.
+        # The calls of this reply can only start in this process.
         self.may_have_called = False
         return StepTaken(step=reply.step, text=reply.text, calls=len(answer.calls))
 
     async def _call(self, places: Sequence[int]) -> AsyncGenerator[AgentEvent]:
-        """Make calls of the last reply side by side, or say why they are not made.
+        """Make calls of the last reply concurrently, or record why they are not made.
 
-        What they came to is committed at once, but for tools that only read: their results are stored with what the
-        model makes of them, and a process that ends before that reads again.
+        Results are committed at once, except those of read-only tools: these are stored with the model's next reply,
+        and are read again if the process ends before that.
         """
         last = self.record.replies[-1]
         may_have_called, self.may_have_called = self.may_have_called, False
@@ -335,7 +336,7 @@ class AgentRun:
             for place, result in zip(places, results, strict=True)
         )
         if acts:
-            # A call that may not be repeated is made once all before it is stored.
+            # Everything before a call that must not be repeated is stored before the call is made.
             await self._store()
         answers = iter(await make_side_by_side([make() for make in invocations]))
         answered = [result if result is not None else next(answers) for result in results]
@@ -347,13 +348,13 @@ class AgentRun:
             yield _tool_answered(result)
 
     async def _admitted(self, call: ToolCall, place: int, *, may_have_called: bool) -> CallResult | None:
-        """Return the result of a call that was refused or may have been made before; None if it is to be made now."""
+        """Return the result of a call that was denied or may have been made already, or None if it must be made now."""
         last = self.record.replies[-1]
         step, tool = last.step, self.tools[call.name]
         is_known = last.digests[place] == digest_of(call)
         approver, run = self.agent.approver, self.record.input.run
         is_approved = any((each.step, each.place) == (step, place) for each in self.record.approvals)
-        # Without a stored yes the call was not made, even if the process ended at it.
+        # Without a stored approval the call was not made, even if the process ended at that point.
         if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
             may_have_called = False
         if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):
@@ -369,7 +370,7 @@ class AgentRun:
         return None
 
     async def _count(self, request: AssembledRequest) -> None:
-        """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
+        """Let the model count tokens if no provider has, so that no compaction relies on an avoidable estimate."""
         if self.agent.factor == turn_limits.COUNT_MARGIN:
             tokens = await self.model.count(request.messages, request.tools)
             if tokens is not None:
@@ -390,17 +391,17 @@ class AgentRun:
         )
 
     def _reference(self, placement: ReferencePlacement) -> str | None:
-        """Return what the strategy found for this run, if it is to stand there."""
+        """Return the strategy's reference for this run if it belongs at `placement`."""
         return self.before.reference if self.before.placement is placement else None
 
     async def _assembled(self, context: RunContext) -> AssembledRequest:
-        """Return the next request, within its bound."""
+        """Return the next request, within its size limit."""
         agent = self.agent
         most = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
         return assemble_request(await self._parts(context), self._declared, most, client_tools=agent.client.names)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
-        """Return the compaction that makes room, None if none does, or if the last one of this run did not."""
+        """Return a compaction that makes room, or None if there is none or the last one of this run made no room."""
         if not self.agent.settings.compacts or self._is_stuck:
             return None
         total = tokens_of(size, factor=self.agent.factor)
@@ -459,7 +460,7 @@ def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepR
 
 
 def _result_unmade(parsed_call: ReadCall, reply: StepReply, place: int, /, *, has_room: bool) -> CallResult | None:
-    """Return the result of a call that cannot be made, None for one that can."""
+    """Return the result of a call that cannot be made, or None if it can."""
     call, step = parsed_call.call, reply.step
     if call.name == DONE_TOOL:
         problem = DONE_TOGETHER if len(reply.calls) > 1 else ""
@@ -501,13 +502,13 @@ POLICY: Final = (
 async def run_of(
     parts: AgentParts, record: RunRecord, preferences: UserPreferences, deadline: RunDeadline, /, *, is_resumed: bool
 ) -> AgentRun:
-    """Return the run of a record, ready to go on."""
+    """Prepare the run of a record for execution."""
     before = await _strategy_part(parts, record, deadline)
     blocks, block_tools = await _block_tools(parts)
     labels = frozenset(block.label for block in blocks if not block.read_only)
     tools = [*parts.tools, *block_tools, *before.tools] if parts.settings.uses_tools else []
     if not record.input.is_stored:
-        # The agent's own tools would keep what is said; what a host's tools do is the host's.
+        # The agent's own tools would store what is said. What a host's tools do is up to the host.
         host_names = {DONE_TOOL, *parts.host_tools}
         tools = [tool for tool in tools if tool.read_only or tool.name in host_names]
     hidden = parts.client.hidden | parts.client.names
@@ -539,9 +540,9 @@ def source_of(
     has_tools: bool = False,
     blocks: tuple[ShownBlock, ...] | None = None,
 ) -> ContextSource:
-    """Return the source of a context's parts. It names tools and blocks that are there, and no others.
+    """Return the source of a context's parts, which mentions only tools and blocks that exist.
 
-    `blocks` are the blocks, if they were just read.
+    Pass `blocks` if they were just read.
     """
     purpose = f"You are a subagent. Your purpose: {parts.purpose}" if parts.purpose else ""
     usual = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
@@ -554,7 +555,7 @@ def source_of(
 
 
 async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDeadline) -> RunMemory:
-    """Return the strategy's part of the run: its prompt is the one from the beginning of the run."""
+    """Return the strategy's contribution to the run. Its prompt stays the one from the beginning of the run."""
     if parts.strategy is None:
         return RunMemory()
     thread = parts.thread.name
@@ -574,7 +575,7 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
 
 
 async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[Tool, ...]]:
-    """Return the blocks, and the tools over them."""
+    """Return the blocks, and the tools for them."""
     if parts.blocks is None:
         return (), ()
     if parts.thread.head.runs <= 1:
@@ -584,7 +585,7 @@ async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[
 
 
 def by_name(tools: Iterable[Tool], /) -> dict[str, Tool]:
-    """Return the tools by name. Raises InvalidInput if two have the same."""
+    """Return the tools by name. Raises InvalidInput if two have the same name."""
     tools_by_name: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in tools_by_name:

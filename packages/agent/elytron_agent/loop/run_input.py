@@ -1,4 +1,4 @@
-"""Input of a run: its limits, words and images, and whether the same input was submitted before."""
+"""Input of a run: its limits, text and images, and whether the same input was submitted before."""
 
 import logging
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ MAX_IMAGES: Final = 8
 
 
 class TurnOpening(NamedTuple):
-    """Opening of a turn by a client that gives more than a user's words."""
+    """Additional parts of a turn from a client that sends more than a user's text."""
 
     before: tuple[Message, ...] = ()
-    """Messages before the words, which may then be empty."""
+    """Messages before the text, which may then be empty."""
     after: str | None = None
     """The run that must be the last one of the thread."""
     asks: bool = True
-    """False: the messages are added, and the model is not asked."""
+    """If False, the messages are added without asking the model."""
 
 
 PLAIN: Final = TurnOpening()
 
 
 class RunWords(NamedTuple):
-    """What a host asks: words and images, under an id of its own if it names one."""
+    """A host's text and images, with the run id if the host chose one."""
 
     run: str | None
     text: str
@@ -43,7 +43,7 @@ class RunWords(NamedTuple):
 
 
 def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *, opening: TurnOpening = PLAIN) -> None:
-    """Raise PermissionRefused if the agent is off, InvalidInput if the words or images are out of bounds."""
+    """Raise PermissionRefused if the agent is disabled, InvalidInput if the text or images exceed the limits."""
     if not settings.enabled:
         raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
     if not text.strip() and not images and not opening.before:
@@ -51,7 +51,7 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *,
     if len(text) > limits.INPUT_CHARS:
         raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
     if len(images) > MAX_IMAGES:
-        raise InvalidInput(field="images", problem=f"are more than {MAX_IMAGES}")
+        raise InvalidInput(field="images", problem=f"exceed the limit of {MAX_IMAGES}")
     if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
         raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
 
@@ -59,8 +59,8 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *,
 async def known_run(journal: RunJournal, words: RunWords, /, *, is_stored: bool) -> RunRecord | None:
     """Return what is stored of a host's run.
 
-    Raises IdempotencyConflict if other words began it, AlreadyExists if it was erased since, InvalidInput for a name
-    that would be blacked out.
+    Raises IdempotencyConflict if it began with other input, AlreadyExists if it was erased since, InvalidInput for an
+    id that would be redacted.
     """
     run = words.run
     if run is not None and scrub_secrets(run).text != run:
@@ -86,7 +86,7 @@ async def input_of(
     schedule: str | None = None,
     opening: TurnOpening = PLAIN,
 ) -> RunInput:
-    """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
+    """Return the input of a new run: the text without copies of the memory block, and descriptions of the images."""
     text = words.text
     if words.images:
         vision = parts.models.vision
@@ -95,7 +95,7 @@ async def input_of(
         text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
-        raise InvalidInput(field="text", problem="contains only what memory showed")
+        raise InvalidInput(field="text", problem="contains only text that memory supplied")
     return RunInput(
         run=words.run or parts.ids.new(),
         at=parts.clock.now(),
@@ -110,7 +110,10 @@ async def input_of(
 
 
 def _is_same(stored_input: RunInput, words: RunWords) -> bool:
-    """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
+    """Return whether a run began with this text and these images.
+
+    Its stored text also contains the image descriptions.
+    """
     own = scrub_secrets(strip_own_output(words.text).text).text
     is_same = (
         stored_input.text.startswith(f"{own}\n[image" if own else "[image")
@@ -124,7 +127,7 @@ logger = logging.getLogger(__name__)
 
 
 def end_of(record: RunRecord, /) -> RunEnded:
-    """Return the end of a run that is over."""
+    """Return the RunEnded event of a run that is over."""
     end = record.end
     assert end is not None
     return RunEnded(
@@ -139,7 +142,7 @@ def end_of(record: RunRecord, /) -> RunEnded:
 
 
 async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
-    """Report a run's end to the strategy: in the same words each time, as a crash may hide an earlier report."""
+    """Report a run's end to the strategy. A crash may hide an earlier report, so every report has the same content."""
     end = record.end
     if strategy is None or end is None or not record.input.is_stored:
         return
@@ -156,5 +159,5 @@ async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> Non
     try:
         await finish_work(strategy.after_run(record.input.thread, exchange))
     except (ElytronError, OSError, WorkCancelled) as error:
-        # The end is stored: a strategy that fails here does not keep the thread from going on.
+        # The end is already stored, so a failing strategy must not stop the thread.
         logger.warning("a strategy could not handle the end of a run (%s)", type(error).__name__)

@@ -1,4 +1,4 @@
-"""One step of a run: a model request or a tool call, and the next action derived from the stored documents."""
+"""One step of a run: a model request or tool calls, and the next action derived from the stored documents."""
 
 import asyncio
 import hashlib
@@ -50,20 +50,22 @@ RESULT_PAGE_CHARS: Final = 4_000
 RESULT_PASSAGES: Final = 5
 RESULT_PASSAGE_CHARS: Final = 600
 RESULTS_LISTED: Final = 100
-"""Results that are listed, and how much of those put away is read at once."""
+"""Maximum number of results in a list. The limits above apply to one reading of archived results."""
 READS_AT_ONCE: Final = 8
-"""Number of reading calls of one reply that are made side by side."""
+"""Maximum number of read-only calls of one reply that run concurrently."""
 MAX_CORRECTIONS: Final = 1
 RESULT_CHARS: Final = 40_000
-"""Characters of a tool's result, so that a document holds it: a record has 256 KiB, and a character takes at most
-six bytes of JSON."""
+"""Maximum length of a tool's result, so that it fits into a document.
+
+A record holds 256 KiB, and a character takes up to six bytes in JSON.
+"""
 COUNT_DEADLINE_S: Final = 2.0
-"""So long a run waits for a model's own count of tokens before it compacts by an estimate."""
+"""How long a run waits for the model's own token count before it compacts by an estimate."""
 
 
 @dataclass(slots=True)
 class ModelStep:
-    """Asks a model. After `events`, either `answer` or `failed` is there, or neither, if time ran out."""
+    """Ask a model. After `events`, either `answer` or `failed` is set, or neither if time ran out."""
 
     agent: AgentParts
     deadline: RunDeadline
@@ -73,7 +75,7 @@ class ModelStep:
     is_first: bool = True
 
     async def events(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> AsyncGenerator[AgentEvent]:
-        """Yield the pieces of the answer as they come."""
+        """Yield the parts of the answer as they arrive."""
         while True:
             self.answer, self.failed, self.has_spoken = None, None, False
             async with aclosing(self._ask_model(self._request(messages, tools))) as pieces:
@@ -85,7 +87,7 @@ class ModelStep:
             self.agent.is_plain = True
 
     async def count(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> int | None:
-        """Return how many tokens the model counts in what it would be asked; None if it does not tell in time."""
+        """Return the model's own token count of a request, or None if it does not answer in time."""
         model = self.agent.models.main
         if not isinstance(model, TokenCounter):
             return None
@@ -97,8 +99,8 @@ class ModelStep:
 
     @property
     def problem(self) -> str:
-        """Return why there is no answer, in words that hold nothing of it."""
-        # Without the place of its server: a user of a service is shown this.
+        """Return why there is no answer, without quoting any of it."""
+        # Omit the server's address, because users of a service may see this text.
         name = self.agent.models.main.info.name.partition("@")[0]
         return error_of(self.failed, name=name).message if self.failed is not None else ""
 
@@ -127,7 +129,7 @@ class ModelStep:
             self.failed = ReplyFailed(reason=FailureReason.MALFORMED)
 
     def _answer_tokens(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> int | None:
-        """Return the bound of the answer: what is set, and no more than the window has left."""
+        """Return the answer's token limit: the configured one, or the rest of the window if that is less."""
         window, most = self.agent.window, self.agent.settings.max_tokens
         free_tokens = window.tokens - tokens_of(bytes_of(messages, tools), factor=window.factor)
         return min(most, max(free_tokens, 1)) if most is not None else None
@@ -148,7 +150,7 @@ class ModelStep:
 
 
 async def _stream_answer(model: ChatModel, request: ModelRequest, deadline: RunDeadline) -> AsyncGenerator[ModelEvent]:
-    """Yield the events of an answer until the deadline, also while the model is silent."""
+    """Yield the events of an answer until the deadline, even while the model sends nothing."""
     events: asyncio.Queue[ModelEvent | None] = asyncio.Queue()
 
     async def read() -> None:
@@ -156,7 +158,7 @@ async def _stream_answer(model: ChatModel, request: ModelRequest, deadline: RunD
             async for event in stream:
                 events.put_nowait(event)
 
-    # The stream is read in one task of its own: a generator cannot be left in the middle of a wait in another way.
+    # A separate task reads the stream, because a generator cannot be interrupted while it waits.
     reader = asyncio.ensure_future(read())
     reader.add_done_callback(lambda _: events.put_nowait(None))
     try:
@@ -181,7 +183,7 @@ async def _stream_answer(model: ChatModel, request: ModelRequest, deadline: RunD
 
 
 def stop_of(failed: ReplyFailed | None, /) -> StopReason:
-    """Return why a run ends whose model gave no answer."""
+    """Return why a run ends if its model gave no answer."""
     if failed is None:
         return StopReason.SECONDS
     return StopReason.MALFORMED if failed.reason is FailureReason.MALFORMED else StopReason.FAILED
@@ -197,23 +199,23 @@ LATE: Final = "The tool did not answer in time. Outcome unknown: it may still ha
 
 
 class ReadCall(Value):
-    """A call with its arguments read, or what is wrong with them."""
+    """A call with its parsed arguments, or the problem with them."""
 
     call: ToolCall
     arguments: dict[str, Any] = {}
     problem: str = ""
     """Why the call cannot be made."""
     is_malformed: bool = False
-    """True if the arguments are no JSON object, so that the model has to be asked again."""
+    """True if the arguments are not a JSON object, so that the model must be asked again."""
 
 
 def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
-    """Return the call with its arguments; what is nearly JSON is repaired."""
+    """Parse the arguments of a call. Almost valid JSON is repaired."""
     if call.name not in tools:
         names = ", ".join(sorted(tools))
         return ReadCall(call=call, problem=f"There is no tool of this name. Available: {names or 'none'}.")
     try:
-        # Some models send nothing at all for a tool without arguments.
+        # Some models send an empty string for a tool without arguments.
         arguments: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
     except ElytronError:
         arguments = _repair_json(call.arguments)
@@ -224,7 +226,7 @@ def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
 
 
 def distinct_calls(items: Sequence[ReplyItem], /) -> tuple[ReplyItem, ...]:
-    """Return the items of a reply with one id for each call: some servers give all calls of a reply the same."""
+    """Return the items of a reply with a unique id per call, because some servers give all calls the same id."""
     call_ids: set[str] = set()
     reply_items: list[ReplyItem] = []
     for place, item in enumerate(items):
@@ -238,14 +240,14 @@ def distinct_calls(items: Sequence[ReplyItem], /) -> tuple[ReplyItem, ...]:
 
 
 def digest_of(call: ToolCall, /) -> str:
-    """Return a digest of the call's arguments as they were when it was made."""
+    """Return a digest of the call's arguments at the time of the call."""
     return hashlib.sha256(call.arguments.encode()).hexdigest()[:16]
 
 
 async def make_call(
     tool: Tool, parsed_call: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None
 ) -> CallResult:
-    """Call the tool and return what came of it. A failure of the tool is a result too: a run goes on after it."""
+    """Call the tool and return the result. A failure of the tool is also a result, and the run continues."""
     is_unknown = False
     try:
         answer = await finish_work(tool.call(parsed_call.arguments, key), timeout_s=timeout_s)
@@ -270,13 +272,13 @@ async def make_call(
 
 
 async def make_side_by_side(calls: Sequence[Coroutine[Any, Any, CallResult]], /) -> list[CallResult]:
-    """Return the results of calls that are made at once, in their order."""
+    """Run calls concurrently and return their results in order."""
     if len(calls) <= 1:
         return [await call for call in calls]
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)
-    # If one is broken off, `gather` leaves the others running.
+    # If one fails, `gather` would leave the others running.
     finally:
         for task in tasks:
             task.cancel()
@@ -314,20 +316,20 @@ _ABOUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ShownPart:
-    """Part of a running turn that a request shows: without steps before `first`, and with a line for results `away`."""
+    """The part of a running turn that a request shows: steps from `first` on, with `away` results cut to one line."""
 
     first: int = 1
     away: frozenset[tuple[int, int]] = frozenset()
-    """Steps and places of the results."""
+    """Step and place of each archived result."""
     results: dict[tuple[int, int], ToolResult] = field(default_factory=dict[tuple[int, int], ToolResult], compare=False)
-    """Results in the form for the model. Each step shows those of all before it, so each is put in its fence once."""
+    """Fenced results. Each step shows all earlier results again, so fencing is done once per result."""
 
     @property
     def is_whole(self) -> bool:
         return self.first == 1 and not self.away
 
     def turn_of(self, record: RunRecord, /) -> WindowTurn:
-        """Return the run in the form of the window."""
+        """Return the run as a turn of the window."""
         items: list[Message] = []
         if self.first > 1:
             note = (
@@ -344,9 +346,9 @@ class ShownPart:
         return record.turn_of(tuple(items))
 
     def without_results(self, record: RunRecord, excess_bytes: int, /, *, with_last: bool = False) -> "ShownPart":
-        """Return the part without the oldest results that have `excess_bytes`, the last step's only `with_last`.
+        """Archive the oldest results until `excess_bytes` are saved; those of the last step only `with_last`.
 
-        One that is no longer than a line stays.
+        A result that is no longer than its replacement line stays.
         """
         last = len(record.replies)
         away = set(self.away)
@@ -361,7 +363,7 @@ class ShownPart:
         return replace(self, away=frozenset(away))
 
     def without_step(self, record: RunRecord, /) -> "ShownPart | None":
-        """Return the part without its oldest step; None if only the last one is left."""
+        """Return the part without its oldest step, or None if only the last one is left."""
         return replace(self, first=self.first + 1) if self.first < len(record.replies) else None
 
     def _whole(self, result: CallResult, run: str) -> ToolResult:
@@ -385,7 +387,7 @@ class ReadResultArguments(ToolArguments):
 
 
 def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
-    """Return the tool that reads the results of a run again."""
+    """Return the tool that reads results of a run again."""
 
     async def read(arguments: ReadResultArguments, _key: CallKey, /) -> ToolAnswer:
         results = [each for each in record().results if each.tool != READ_RESULT]
@@ -420,7 +422,7 @@ def _result_page(result: CallResult, offset: int) -> str:
 
 
 def _best_passages(results: list[CallResult], query: str) -> list[str]:
-    """Return the passages that have most of the query's words, the latest first of equal ones."""
+    """Return the passages that contain most words of the query. Of equal ones, the latest come first."""
     query_words = set(_WORD.findall(query.casefold()))
     ranked = sorted(_result_pieces(results, query_words), key=lambda piece: piece[0], reverse=True)
     return [text for _, text in ranked[:RESULT_PASSAGES]]
@@ -429,7 +431,7 @@ def _best_passages(results: list[CallResult], query: str) -> list[str]:
 def _result_pieces(results: list[CallResult], query_words: set[str]) -> Iterator[tuple[int, str]]:
     size = RESULT_PASSAGE_CHARS
     for result in reversed(results):
-        # Pieces overlap, so that a passage at an edge is whole in one of them.
+        # Pieces overlap, so that a passage at a boundary is complete in one of them.
         for start in range(0, max(len(result.text), 1), size // 2):
             piece = result.text[start : start + size]
             if count := len(query_words & set(_WORD.findall(piece.casefold()))):
@@ -437,7 +439,7 @@ def _result_pieces(results: list[CallResult], query_words: set[str]) -> Iterator
 
 
 class NextDoing(StrEnum):
-    """Next action."""
+    """Kind of the next action."""
 
     ASK = "ask"
     CALL = "call"
@@ -445,7 +447,7 @@ class NextDoing(StrEnum):
 
 
 class NextAction(NamedTuple):
-    """Next action: a question to the model, calls of its last reply by their places, or the end."""
+    """The next action: a request to the model, calls of its last reply by their places, or the end."""
 
     doing: NextDoing
     reason: StopReason = StopReason.ANSWERED
@@ -460,8 +462,8 @@ def next_action(
 ) -> NextAction:
     """Return what the run does next.
 
-    Calls of a reply are made in its order; neighbours that only read, those of tools named in `readers`, side by side.
-    Those of tools named in `handed` are the client's: with them the run ends.
+    Calls are made in the order of the reply. Adjacent calls of read-only tools, named in `readers`, run concurrently.
+    Tools named in `handed` belong to the client, and calling one ends the run.
     """
     if not record.replies:
         return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
@@ -490,7 +492,7 @@ def next_action(
 
 
 def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[str] = ()) -> StopReason:
-    """Return why a run that broke off is over: what it came to if nothing but its end is missing, else cancelled."""
+    """Return why an interrupted run ends: its actual outcome if only the end is missing, otherwise cancelled."""
     if record.end is not None:
         return record.end.reason
     action = next_action(record, budget, handed=handed)
@@ -498,6 +500,6 @@ def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[st
 
 
 def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
-    """Return the first missing call, and if it only reads, those behind it that do too."""
+    """Return the first missing call, and if it only reads, the read-only calls directly after it."""
     reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))
     return reading[:READS_AT_ONCE] or (missing[0],)

@@ -55,9 +55,9 @@ WEB_SEARCH_S: Final = 15.0
 WEB_ANSWER_BYTES: Final = 4 * 1024 * 1024
 MAX_SUBAGENTS: Final = 64
 MCP_START_SECONDS: Final = 30.0
-"""So long an MCP server may take until its tools are known."""
+"""How long an MCP server may take to connect and list its tools."""
 MCP_TOOLS: Final = 100
-"""Tools of all MCP servers: a model takes 128, and the agent has some of its own."""
+"""Maximum number of tools of all MCP servers. A model accepts 128, and the agent has some of its own."""
 MCP_DESCRIPTION_CHARS: Final = 4_000
 
 
@@ -65,9 +65,9 @@ class MemoryMode(StrEnum):
     """Memory of a subagent."""
 
     SHARED = "shared"
-    """That of the main agent: its blocks, and what was said anywhere."""
+    """The main agent's: its blocks and every conversation."""
     OWN = "own"
-    """Blocks of its own, and what was said with it."""
+    """Its own blocks and its own conversation."""
 
 
 class SubagentCreator(StrEnum):
@@ -78,7 +78,7 @@ class SubagentCreator(StrEnum):
 
 
 class Subagent(Request):
-    """An agent with a purpose and a thread of its own."""
+    """An agent with its own purpose and thread."""
 
     name: Annotated[Name, Field(max_length=limits.SUBAGENT_NAME_CHARS)]
     purpose: Annotated[str, Field(min_length=1, max_length=limits.SUBAGENT_PURPOSE_CHARS)]
@@ -94,7 +94,7 @@ class SubagentRepository:
         self._namespace = (AGENTS, agent, "subagents")
 
     async def create(self, subagent: Subagent, /) -> Subagent:
-        """Store a subagent; one that is there already under its name stays as it is, and is returned.
+        """Store a subagent and return it. An existing one with that name is returned unchanged.
 
         Raises LimitExceeded.
         """
@@ -116,14 +116,14 @@ class SubagentRepository:
         return Subagent.model_validate(record.value)
 
     async def delete(self, name: str, /) -> None:
-        """Remove a subagent; `delete_agent` removes its thread and memory. Raises NotFound."""
+        """Remove a subagent. Its thread and memory remain until `delete_agent`. Raises NotFound."""
         record = await self._records.get(self._namespace, name)
         if record is None:
             raise NotFound(what="subagent", name=name)
         await self._records.erase((record,))
 
     async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
-        """Return the subagents by name; with `created_by`, those that it made."""
+        """Return the subagents by name; with `created_by`, only those by that creator."""
         subagents = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
         return tuple(
             each
@@ -137,7 +137,7 @@ class DoneArguments(ToolArguments):
 
 
 class PreferenceArguments(ToolArguments):
-    """Arguments of `set_preference`; what is left out stays."""
+    """Arguments of `set_preference`. Omitted values stay unchanged."""
 
     timezone: Annotated[str | None, Field(description="Time zone, such as Europe/Lisbon.")] = None
     locale: Annotated[str | None, Field(description="Language, such as pt-PT.")] = None
@@ -151,7 +151,7 @@ class SubagentArguments(ToolArguments):
 
 
 def done_tool() -> Tool:
-    """Return the tool that ends a run. The loop reads its call; it is never made."""
+    """Return the tool that ends a run. The loop recognises the call and never makes it."""
 
     async def act(_given: DoneArguments, _key: CallKey, /) -> str:
         return "ok"
@@ -161,7 +161,7 @@ def done_tool() -> Tool:
 
 
 def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPreferences]], /) -> Tool:
-    """Return the tool by which a model stores the person's time zone or language."""
+    """Return the tool with which a model stores the person's time zone or language."""
 
     async def act(arguments: PreferenceArguments, _key: CallKey, /) -> str:
         preferences = await change(arguments.timezone, arguments.locale)
@@ -172,7 +172,7 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
 
 
 def subagent_tool(repository: SubagentRepository, /) -> Tool:
-    """Return the tool by which a model makes a subagent."""
+    """Return the tool with which a model creates a subagent."""
 
     async def act(arguments: SubagentArguments, _key: CallKey, /) -> str:
         await repository.create(
@@ -190,15 +190,15 @@ IMAGE_PROMPT: Final = (
 )
 UNSEEN: Final = "it could not be described"
 _IMAGE_WORDS_SHARE, _DESCRIPTION_SHARE, _DESCRIPTION_TOKENS = 0.15, 0.2, 1_024
-"""Shares of the window for the words and the answer of a request about an image, and the longest answer."""
+"""Shares of the window for the text and the answer of an image request, and the answer's maximum number of tokens."""
 
 
 async def describe_images(
     model: ChatModel, images: Sequence[str], text: str, /, *, window: TokenWindow, deadline: RunDeadline
 ) -> str:
-    """Return `text` with a description of each image behind it; one that is not described in time is marked so.
+    """Return `text` followed by a description of each image. Images not described in time are marked as such.
 
-    All descriptions together have the share of `window` that the user's words are sure of.
+    Together, the descriptions take the share of `window` that is reserved for the user's text.
     """
     most = int(window.max_bytes() * SHARES[RequestPart.CURRENT]) // len(images)
     lines = [text] if text else []
@@ -210,7 +210,7 @@ async def describe_images(
 
 
 def digests_of(images: Sequence[str], /) -> tuple[str, ...]:
-    """Return a digest of each image, by which a repeated request is known."""
+    """Return a digest of each image, used to recognise a repeated request."""
     return tuple(sha256_digest(url.encode())[:16] for url in images)
 
 
@@ -231,7 +231,7 @@ Freshness = Literal["day", "week", "month", "year"]
 
 
 class WebResult(Value):
-    """A page that a search found."""
+    """A page found by a search."""
 
     title: str
     url: str
@@ -239,7 +239,7 @@ class WebResult(Value):
 
 
 class WebSearch(Protocol):
-    """Finds pages. What it returns is text from outside."""
+    """Find web pages. The results are text from outside."""
 
     async def search(
         self, query: str, /, *, count: int, freshness: Freshness | None, location: str | None
@@ -256,13 +256,13 @@ class WebSearchArguments(ToolArguments):
 
 
 def web_search_tool(provider: WebSearch, /) -> Tool:
-    """Return the tool `web_search` over a provider."""
+    """Return the tool `web_search` for a provider."""
 
     async def act(arguments: WebSearchArguments, _: CallKey, /) -> str:
         results = await provider.search(
             arguments.query, count=arguments.count, freshness=arguments.freshness, location=arguments.location
         )
-        # An address that was cut leads elsewhere, so that a page with an endless one is left out.
+        # A truncated address would lead elsewhere, so pages with overlong addresses are left out.
         usable = (page for page in results if len(page.url) <= WEB_URL_CHARS)
         pages = [
             f"{number}. {clip_text(page.title, WEB_TITLE_CHARS)}\n{page.url}\n"
@@ -276,7 +276,7 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
 
 _OK, _FORBIDDEN = 200, 403
 GROUP: Final = "elytron.web_search"
-"""Entry points of providers: each is called with the text after `NAME=`, and returns a WebSearch."""
+"""Entry points of providers. Each is called with the text after `NAME=` and returns a WebSearch."""
 
 
 class _SearchPage(BaseModel):
@@ -294,7 +294,10 @@ class _WebAnswer(BaseModel):
 
 
 class SearxngSearch:
-    """Asks the SearXNG at `url`, whose settings have `json` among `search.formats`. It knows no `location`."""
+    """Search with the SearXNG server at `url`, whose `search.formats` must include `json`.
+
+    `location` is not supported.
+    """
 
     def __init__(self, url: str, /) -> None:
         parts = urlsplit(url)
@@ -305,7 +308,7 @@ class SearxngSearch:
     async def search(
         self, query: str, /, *, count: int, freshness: Freshness | None, location: str | None
     ) -> Sequence[WebResult]:
-        """Return what it finds. Raises Unreachable if it does not answer as SearXNG does."""
+        """Return the pages it finds. Raises Unreachable if it does not answer like SearXNG."""
         del location
         settings = ClientSettings(
             extra="llm", purpose="a web search", url=self._url, timeout_s=WEB_SEARCH_S, uses_environment=True
@@ -338,7 +341,7 @@ BUILT_IN: Final[Mapping[str, Opener]] = {"searxng": SearxngSearch}
 
 
 def open_web_search(text: str, /) -> WebSearch:
-    """Return the provider that `NAME=ADDRESS` says. Raises InvalidInput if no package has one of that name."""
+    """Return the provider for `NAME=ADDRESS`. Raises InvalidInput if no installed package provides that name."""
     name, _, place = text.partition("=")
     opener = BUILT_IN.get(name)
     if opener is None:
@@ -355,23 +358,23 @@ _NAME_CHARS: Final = 64
 
 
 class McpToolServer(Request):
-    """An MCP server: a command that is started, or the `url` of one that runs. `name` begins the names of its tools."""
+    """An MCP server: a command to start, or the `url` of a running one. `name` prefixes the names of its tools."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
-    """Variables for the command, beside the few that every command has: the search path, home and their like."""
+    """Environment variables for the command, in addition to the basic ones such as PATH and HOME."""
     cwd: str | None = None
     url: str | None = None
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it has a command or a URL, and not both."""
+        """Return whether it has either a command or a URL, but not both."""
         return bool(self.command) != bool(self.url)
 
 
 class _ServerEntry(BaseModel):
-    """An entry of `mcpServers`; what other programs keep beside these fields is passed over."""
+    """An entry of `mcpServers`. Other fields belong to other programs and are ignored."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
@@ -389,8 +392,7 @@ class _ServersConfiguration(BaseModel):
 
 
 def mcp_server_of(text: str, /) -> McpToolServer:
-    """Return the server that `NAME=COMMAND` or `NAME=URL` says; the command is split as a shell does. Raises
-    InvalidInput."""
+    """Parse `NAME=COMMAND` or `NAME=URL` into a server. The command is split like in a shell. Raises InvalidInput."""
     name, _, place = text.partition("=")
     try:
         command = tuple(shlex.split(place))
@@ -401,7 +403,7 @@ def mcp_server_of(text: str, /) -> McpToolServer:
 
 
 def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
-    """Return the servers of `mcpServers` in a host's configuration, which is JSON text. Raises InvalidInput."""
+    """Return the servers of `mcpServers` in a host's JSON configuration. Raises InvalidInput."""
     try:
         servers = _ServersConfiguration.model_validate_json(text).servers
     except ValidationError as error:
@@ -420,11 +422,11 @@ def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
 
 @asynccontextmanager
 async def mcp_tools(servers: Sequence[McpToolServer], /) -> AsyncGenerator[tuple[Tool, ...]]:
-    """Yield the tools of all servers, which stay connected meanwhile.
+    """Yield the tools of all servers, which stay connected until the context ends.
 
-    A tool is called `SERVER_TOOL`; all that it answers is text from outside. It is `read_only` if its server says so
-    by `readOnlyHint`: connect servers that you trust. Raises InvalidInput for a server that does not answer in 30 s,
-    MissingExtra without the extra "mcp".
+    A tool is named `SERVER_TOOL`, and all of its answers are text from outside. It is `read_only` if its server
+    declares `readOnlyHint`, so connect only servers you trust. Raises InvalidInput for a server that does not answer
+    within 30 s, MissingExtra without the extra "mcp".
     """
     tools: list[Tool] = []
     async with AsyncExitStack() as stack:
@@ -466,7 +468,7 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
         started = StdioServerParameters(
             command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
         )
-        # Not `sys.stderr`, which a host may have replaced by what no process can write to.
+        # Not `sys.stderr`, because a host may have replaced it with an object that no process can write to.
         opened = Client(stdio_client(started, errlog=sys.__stderr__ or sys.stderr))
     try:
         async with asyncio.timeout(MCP_START_SECONDS):
@@ -477,7 +479,7 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
                 page = await client.list_tools(cursor=page.next_cursor)
                 listed = [*listed, *page.tools]
     except Exception as error:
-        # Foreign code in another process: groups of exceptions, of its transport or its protocol.
+        # Code outside of our control may raise anything, including exception groups of its transport or protocol.
         problem = f"did not answer like an MCP server ({_error_reason(error)}): try its command in a shell"
         raise InvalidInput(field=f"MCP server {server.name!r}", problem=problem) from error
     return [_server_tool(server.name, client, each) for each in listed]
@@ -504,7 +506,7 @@ def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> To
 
 
 def _block_text(block: "ContentBlock") -> str:
-    """Return a part of an answer as text; what is none is named by its kind."""
+    """Return a block of an answer as text. Other blocks are replaced by the name of their type."""
     match block.type:
         case "text":
             return block.text
@@ -517,7 +519,7 @@ def _block_text(block: "ContentBlock") -> str:
 
 
 def _error_reason(error: Exception) -> str:
-    """Return what went wrong: of a group, its first exception."""
+    """Return a short reason for an error; for a group, that of its first exception."""
     first: BaseException = error
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]

@@ -1,4 +1,4 @@
-"""One user's embeddings: inserted, deleted, counted and searched. Their texts are ordinary memories."""
+"""Insert, delete, count and search one user's embeddings, whose texts are ordinary memories."""
 
 import asyncio
 from collections import Counter
@@ -56,7 +56,7 @@ from elytron_turn.sizes import within_tokens
 TEXT_BYTES: Final = 16 * 1024
 QUERY_BYTES: Final = 4 * 1024
 EMBED_WAIT_S: Final = 2.0
-"""So long an insertion waits for its vector; a text without one is embedded later."""
+"""How long an insertion waits for its vector. After that, the text is embedded later."""
 QUERY_WAIT_S: Final = 5.0
 
 
@@ -93,7 +93,7 @@ class EmbeddingStore:
         size = len(request.text.encode("utf-8", "surrogatepass"))
         _require_bytes("text", size, TEXT_BYTES)
         if similarity.is_blank(request.text):
-            raise InvalidInput(field="text", problem="has no words")
+            raise InvalidInput(field="text", problem="contains no words")
         if request.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         for name in sorted(_RESERVED & request.metadata.keys()):
@@ -112,10 +112,10 @@ class EmbeddingStore:
         return _row_answer(row, await self._kind(), turn.recorded_at if turn is not None else None)
 
     async def _store(self, request: EmbeddingRequest, key: str | None) -> tuple[str, bool]:
-        """Store a text; return its id, and whether it was not stored under `key` before."""
+        """Store a text. Return its id, and whether it is new under `key`."""
         is_archival = request.source_type == ARCHIVAL
         marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: request.source_type}
-        # Documents are from outside: a model is shown them as such, and nothing in them is the user's word.
+        # Documents come from outside. A model sees them as such, and nothing in them counts as the user's statement.
         role = EvidenceRole.ASSISTANT if is_archival else EvidenceRole.TOOL
         authority = None if is_archival else EvidenceAuthority.EXTERNAL_CONTENT
         report = await self._memory.add(
@@ -128,14 +128,14 @@ class EmbeddingStore:
         return report.ids[0], not report.duplicated
 
     async def delete(self, row_id: str, /) -> None:
-        """Erase a row with its text, wherever it was put in or said. Raises NotFound."""
+        """Erase a row with its text, whatever its source. Raises NotFound."""
         row = await self._row(row_id)
         await self._erase([row], "the user deleted the embedding")
 
     async def delete_all(self, source_types: Sequence[str], /, *, dry_run: bool) -> tuple[int, int]:
-        """Erase all rows that were put in, or those of some source types; return their number, and that of messages.
+        """Erase all inserted rows, or those of some source types. Return the number of erased rows and of messages.
 
-        Messages stay. Raises InvalidInput if they are named.
+        Messages are not erased. Raises InvalidInput if they are named.
         """
         if MESSAGE in source_types:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
@@ -155,7 +155,7 @@ class EmbeddingStore:
         return len(rows), messages
 
     async def search(self, request: RagSearchRequest, /) -> RagSearchAnswer:
-        """Return the rows that are nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
+        """Return the rows nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
         _require_bytes("query", len(request.query.encode("utf-8", "surrogatepass")), QUERY_BYTES)
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
@@ -189,7 +189,7 @@ class EmbeddingStore:
             return merged_answers(answers, limit=limit)
 
     async def _pages(self, kind: VectorKind, row_filter: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
-        """Return pages of all rows; under a secret, those of the turns alone that have a tag of the filter."""
+        """Yield pages of all rows. In a space with a user secret, only turns with a tag of the filter are read."""
         store = self._context.store
         turns = await tagged_turns(self._context, self._space, row_filter.tags) if row_filter.tags else None
         record = await self._context.spaces.find(self._space)
@@ -198,7 +198,7 @@ class EmbeddingStore:
         return turn_pages(store, self._space, turns, record.model_tag(kind.model))
 
     async def _hits(self, ranked: Sequence[RankedRow], kind: VectorKind) -> Sequence[RagHit]:
-        """Return rows with their texts; one that went meanwhile is left out."""
+        """Return rows with their texts. Rows deleted meanwhile are left out."""
         refs = {each.row.turn: DocumentRef(TURNS, each.row.turn) for each in ranked}
         turns: Mapping[DocumentRef, Turn] = await values_at(self._context.store, self._space, refs.values(), Turn)
         texts = {
@@ -230,7 +230,7 @@ class EmbeddingStore:
         return hits
 
     async def status(self) -> RagStatus:
-        """Return the rows by their models, and what of the quotas is used."""
+        """Return the number of rows per model, and the use of the quotas."""
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
         models: Counter[VectorKind] = Counter()
@@ -276,7 +276,7 @@ class EmbeddingStore:
         record = await self._context.spaces.find(self._space)
         if record is None:
             return embedder
-        # Its document says it as well as the index, which takes all of the space to be made.
+        # This document answers it without the index, which would require reading the whole space.
         choice, _ = await value_at(self._context.store, self._space, CHOICE, EmbeddingChoice)
         return self._context.encoders.serving(record, choice.tag if choice is not None else None) or embedder
 
@@ -285,7 +285,7 @@ class EmbeddingStore:
         return VectorKind(info.model, info.dimensions)
 
     async def _embedded(self, row_id: str) -> None:
-        """Wait until a row has its vector, or the embedder failed, for some time; not if it was late a moment ago."""
+        """Wait a limited time until a row has its vector. Do not wait if the embedder recently timed out."""
         encoders = self._context.encoders
         if encoders.is_resting:
             return

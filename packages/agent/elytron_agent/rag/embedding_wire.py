@@ -1,4 +1,4 @@
-"""Requests and answers of `/v1/rag`."""
+"""Requests and responses of `/v1/rag`."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -16,11 +16,11 @@ from elytron_core.tags import TagFilter, Tags
 RESULTS_DEFAULT: Final = 5
 RESULTS_MAX: Final = 20
 SOURCE_TYPES: Final = 8
-"""Source types that one call may name."""
+"""Maximum number of source types in one call."""
 
 
 SourceType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-"""`message`, `archival`, or a word of the caller's own."""
+"""`message`, `archival`, or a name chosen by the caller."""
 _TAGS: Final = "tags"
 
 
@@ -40,11 +40,11 @@ def _require_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class EmbeddingRequest(Request):
-    """Store and embed a text, so that it can be found. Tags may be in the metadata too, under `tags`."""
+    """Store and embed a text, so that it can be found. Tags may also be given in the metadata, under `tags`."""
 
     text: Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
     source_type: SourceType = ARCHIVAL
-    """Kind of the text, such as `document`; messages are embedded by themselves."""
+    """Kind of the text, such as `document`. Messages are embedded automatically."""
     tags: Tags = ()
     metadata: Annotated[
         dict[Name, MetadataValue | Tags], Field(max_length=core_limits.METADATA_KEYS), AfterValidator(_require_values)
@@ -52,7 +52,7 @@ class EmbeddingRequest(Request):
 
     @property
     def every_tag(self) -> tuple[str, ...]:
-        """Return the tags of both places."""
+        """Return the tags of the request and of its metadata."""
         inside = self.metadata.get(_TAGS)
         return (*self.tags, *(tags_of(inside) if isinstance(inside, str | tuple) else ()))
 
@@ -69,7 +69,7 @@ class EmbeddingAnswer(Value):
     object: Literal["rag.embedding"] = "rag.embedding"
     source_type: str
     conversation_id: str | None = None
-    """Conversation of a message; other rows have none."""
+    """Conversation of a message; null for other rows."""
     tags: tuple[str, ...] = ()
     token_count: int
     model: str | None = None
@@ -78,7 +78,7 @@ class EmbeddingAnswer(Value):
 
 
 class EmbeddingDeleted(Value):
-    """A row that is gone, with its text."""
+    """A row that was deleted with its text."""
 
     id: str
     object: Literal["rag.embedding.deleted"] = "rag.embedding.deleted"
@@ -86,7 +86,7 @@ class EmbeddingDeleted(Value):
 
 
 class EmbeddingsDeleted(Value):
-    """Result of a deletion, or of its dry run. Messages go with their conversations."""
+    """Result of a deletion, or of its dry run. Messages are deleted with their conversations."""
 
     object: Literal["rag.embeddings.deleted"] = "rag.embeddings.deleted"
     deleted: bool
@@ -101,11 +101,11 @@ class RagSearchRequest(Request):
     query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
     top_k: Annotated[int, Field(ge=1, le=RESULTS_MAX)] = RESULTS_DEFAULT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The first row that does not fit ends the answer."""
+    """Token limit. The first row that does not fit ends the response."""
     source_types: Annotated[tuple[SourceType, ...], Field(max_length=SOURCE_TYPES)] = ()
     conversation_id: Name | None = None
     tags: TagFilter = ()
-    """Only rows with one of these."""
+    """Only return rows with at least one of these tags."""
 
 
 class RagHit(Value):
@@ -125,7 +125,7 @@ class RagHit(Value):
 
 
 class RagSkipped(Value):
-    """Rows that pass the filters and were not compared: of other models or dimensions, or not embedded yet."""
+    """Rows that match the filters but were not compared: of other models or dimensions, or not embedded yet."""
 
     other_models: int = 0
     other_dimensions: int = 0
@@ -133,7 +133,7 @@ class RagSkipped(Value):
 
 
 class RagSearchAnswer(Value):
-    """The nearest rows, best first; of equally near ones the shorter first."""
+    """The nearest rows, best first. Of equally near rows, the shorter one comes first."""
 
     object: Literal["list"] = "list"
     data: tuple[RagHit, ...]
@@ -143,11 +143,11 @@ class RagSearchAnswer(Value):
     skipped: RagSkipped
     total_tokens: int
     is_cut: bool
-    """True if `max_tokens` ended it."""
+    """True if `max_tokens` ended the list."""
 
 
 class ModelRows(Value):
-    """Rows that have a vector of one model."""
+    """Number of rows that have a vector of one model."""
 
     model: str
     dimension: int
@@ -155,7 +155,7 @@ class ModelRows(Value):
 
 
 class QuotaState(Value):
-    """A quota, what of it is used, and for one of an hour when that ends."""
+    """A quota and its usage. For an hourly quota, `ends_at` is the end of the hour."""
 
     used: int
     limit: int
@@ -163,7 +163,7 @@ class QuotaState(Value):
 
 
 class RagQuotaStates(Value):
-    """The quotas of what a user put in, and of what all users of the server did."""
+    """The quotas for one user's inserted rows and for those of all users of the server."""
 
     rows: QuotaState
     size_bytes: QuotaState
@@ -173,7 +173,7 @@ class RagQuotaStates(Value):
 
 
 class RagStatus(Value):
-    """Rows of a user. Stale ones have vectors, and none of the model that is compared."""
+    """Number of a user's rows. Stale rows have vectors, but none of the current model."""
 
     object: Literal["rag.status"] = "rag.status"
     model: str
@@ -187,5 +187,5 @@ class RagStatus(Value):
 
 
 def conversation_of_row(source_type: str, conversation: str, /) -> str | None:
-    """Return the conversation that a row is shown with."""
+    """Return the conversation that is shown for a row."""
     return conversation if source_type == MESSAGE else None

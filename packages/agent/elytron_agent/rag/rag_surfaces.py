@@ -29,7 +29,7 @@ _EMBEDDINGS: Final = f"{ROOT}/embeddings"
 
 @dataclass(frozen=True, slots=True)
 class RagSettings:
-    """Settings of the service, as the operator gives them."""
+    """Settings of the service, made by the operator."""
 
     quotas: RagQuotas = field(default_factory=RagQuotas)
     cache: CacheBounds = field(default_factory=CacheBounds)
@@ -39,7 +39,7 @@ class RagSettings:
 
 
 def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
-    """Return the family of the routes of embeddings."""
+    """Return the family of embedding routes."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         service = RagService(admission, settings or RagSettings())
@@ -52,7 +52,7 @@ def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
 
 @dataclass(frozen=True, slots=True)
 class RagCall(RouteCall):
-    """One call, by a user who was let in."""
+    """One call by an authorised user."""
 
     embeddings: EmbeddingStore
 
@@ -61,7 +61,7 @@ RagHandler = Callable[[RagCall], Awaitable[Value]]
 
 
 class RagService:
-    """What the routes share: the embeddings of every user, and how a call of a route is answered."""
+    """The state shared by the routes: the embeddings of every user, and the handling of a call."""
 
     def __init__(self, admission: CallerAdmission, settings: RagSettings, /) -> None:
         self._admission = admission
@@ -73,18 +73,18 @@ class RagService:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Serve while this is entered."""
+        """Run the service until the context ends."""
         try:
             yield
         finally:
             await self._parts.cache.close()
 
     def figures(self) -> Iterable[SurfaceFigure]:
-        """Return the figures as they are now."""
+        """Return the current figures."""
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 
     async def answer(self, route: Route[RagHandler], request: Request) -> Value:
-        """Answer a request for `route` by its caller."""
+        """Answer a request to `route` for its caller."""
         if self._is_off:
             raise AgentDisabled(way_out="the operator has disabled embeddings")
         principal = principal_of(request.scope)

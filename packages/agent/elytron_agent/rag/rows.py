@@ -17,16 +17,16 @@ from elytron_index import SearchUnit
 from elytron_turn.sizes import text_bytes, tokens_of
 
 PAGE_TURNS: Final = 500
-"""Turns that are read at once."""
+"""Number of turns per read."""
 
 
 MESSAGE: Final = "message"
 _KIND: Final = vectors_prefix(DocumentRef(TURNS, "0"))[: -len("0.")]
-"""Beginning of the keys of all vectors of turns."""
+"""Common prefix of the keys of all vectors of turns."""
 
 
 class StoredVector(NamedTuple):
-    """A vector of a row, as halves of little-endian numbers."""
+    """A vector of a row, as little-endian half-precision numbers."""
 
     model: str
     dimension: int
@@ -34,7 +34,7 @@ class StoredVector(NamedTuple):
 
 
 class EmbeddingRow(NamedTuple):
-    """A text that is embedded, or is to be; `vectors` are those that models made of it."""
+    """A text that is or will be embedded. `vectors` holds one vector per model."""
 
     id: str
     turn: str
@@ -47,17 +47,17 @@ class EmbeddingRow(NamedTuple):
 
     @property
     def is_put_in(self) -> bool:
-        """Return whether it is none of what was said."""
+        """Return whether the row was inserted and is not a message of a conversation."""
         return self.source_type != MESSAGE
 
 
 def token_count_of(text: str, /) -> int:
-    """Return how many tokens a text counts for."""
+    """Return the number of tokens that a text counts as."""
     return tokens_of(text_bytes(text), factor=1.0)
 
 
 def source_type_of(turn: Turn, /) -> str:
-    """Return the source type of a turn's messages: archival, the one that it was put in under, or message."""
+    """Return the source type of a turn's messages: archival, the type given at insertion, or message."""
     if turn.metadata.get(SOURCE) == ARCHIVAL:
         return ARCHIVAL
     source_type = turn.metadata.get(SOURCE_TYPE)
@@ -65,7 +65,7 @@ def source_type_of(turn: Turn, /) -> str:
 
 
 async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
-    """Yield all rows of a space in the order of their turns, some at a time."""
+    """Yield all rows of a space in pages, in the order of their turns."""
     after, vectors = "", _VectorPages(store, space)
     while page := await store.scan(space, TURNS, after=after, limit=PAGE_TURNS):
         after = page[-1].ref.key
@@ -75,9 +75,9 @@ async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[
 async def turn_pages(
     store: Store, space: SpaceId, turns: Sequence[str], model_tag: str, /
 ) -> AsyncGenerator[Sequence[EmbeddingRow]]:
-    """Yield the rows of some turns, and open no others, some at a time.
+    """Yield the rows of the given turns in pages, without reading other turns.
 
-    Rows have the vectors of one model. Those of a turn that lacks one of these have the vectors of all models.
+    Rows carry only the vectors of one model. If a turn lacks one of these, its rows carry the vectors of all models.
     """
     for start in range(0, len(turns), PAGE_TURNS):
         documents = await _turn_documents(store, space, turns[start : start + PAGE_TURNS])
@@ -88,7 +88,7 @@ async def turn_pages(
 
 
 async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
-    """Return the rows of some turns; those that are gone have none."""
+    """Return the rows of some turns. Deleted turns have none."""
     keys = sorted(set(turns))
     rows: list[EmbeddingRow] = []
     for start in range(0, len(keys), PAGE_TURNS):
@@ -106,7 +106,7 @@ async def _turn_documents(store: Store, space: SpaceId, turns: Iterable[str]) ->
 
 
 class _VectorPages:
-    """The vectors of turns in the order of these, read some at a time."""
+    """The vectors of turns in turn order, read in pages."""
 
     def __init__(self, store: Store, space: SpaceId, /) -> None:
         self._store = store
@@ -116,7 +116,7 @@ class _VectorPages:
         self._is_over = False
 
     async def through(self, turn: str, /) -> Sequence[Document]:
-        """Return the documents of vectors up to those of `turn`, behind those that were returned before."""
+        """Return the vector documents up to those of `turn` that were not returned before."""
         documents: list[Document] = []
         while True:
             count = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
@@ -133,7 +133,7 @@ class _VectorPages:
 
 
 def turns_of(refs: Sequence[DocumentRef], /) -> set[str]:
-    """Return the turns whose rows change with the documents at `refs`."""
+    """Return the turns whose rows are affected by changes to the documents at `refs`."""
     turns = {ref.key for ref in refs if ref.collection == TURNS}
     sources = (source_of(ref)[0] for ref in refs if ref.collection == VECTORS)
     return turns | {source.key for source in sources if source.collection == TURNS}
@@ -176,5 +176,5 @@ def _turn_rows(turn: Turn, ref: DocumentRef, sets: Sequence[VectorSet]) -> Itera
 
 
 def recallable_units(ref: DocumentRef, turn: Turn, /) -> Iterable[SearchUnit]:
-    """Return the units of a turn that recall finds unasked: none of a private one."""
+    """Return the units of a turn that ordinary recall can find; none for a private turn."""
     return [unit for unit in units_of_value(ref, turn) if unit.plane == RecallPlane.TRANSCRIPT]

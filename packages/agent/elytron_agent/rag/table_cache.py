@@ -17,18 +17,18 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import JournalEntry, Store
 
 CATCH_UP_TURNS: Final = 1_000
-"""Changed turns that a table takes over by itself; beyond that, it is read as a whole."""
+"""Maximum number of changed turns for an incremental update; with more, the table is reloaded."""
 CACHE_MS: Final = 5 * 60 * 1000
 CACHE_USERS: Final = 100
 CACHE_BYTES: Final = 4 * 1024**3
 CACHE_USER_BYTES: Final = 128 * 1024**2
 LOAD_WAIT_S: Final = 60.0
-"""So long a search waits for the vectors of its user to be read."""
+"""How long a search waits for its user's vectors to be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheBounds:
-    """Bounds of a cache."""
+    """Limits of a cache."""
 
     users: int = CACHE_USERS
     size_bytes: int = CACHE_BYTES
@@ -39,7 +39,7 @@ class CacheBounds:
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Events of a cache since the process began."""
+    """Events of a cache since the process started."""
 
     hits: int = 0
     misses: int = 0
@@ -53,7 +53,10 @@ class CacheCounts:
 
 @dataclass(slots=True)
 class _CachedTable:
-    """A table with the last entry of the journal that is in it. None: the user's vectors are too many to be cached."""
+    """A table and the last journal entry that it includes.
+
+    The table is None if the user has too many vectors to cache.
+    """
 
     table: VectorTable | None
     kind: VectorKind
@@ -67,9 +70,9 @@ class _CachedTable:
 
 
 class TableCache:
-    """Tables of users' rows, up to date whenever one is returned: what was committed since is read from the journal.
+    """Vector tables of users. Whenever a table is returned, it includes all commits so far, which the journal reports.
 
-    Tables that are unused for longest go first. One is read again when its time is over.
+    The least recently used tables are evicted first. An expired table is reloaded.
     """
 
     def __init__(self, store: Store, clock: Clock, /, *, bounds: CacheBounds | None = None) -> None:
@@ -87,7 +90,7 @@ class TableCache:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory the tables take."""
+        """Approximate memory used by the tables."""
         return sum(cached.size_bytes for cached in self._cached.values())
 
     def forget(self, space: SpaceId, /) -> None:
@@ -95,14 +98,14 @@ class TableCache:
         self._cached.pop(space, None)
 
     def expire(self) -> None:
-        """Drop the tables whose time is over."""
+        """Drop expired tables."""
         now = self._clock.now()
         for space in [space for space, cached in self._cached.items() if cached.until_ms <= now]:
             del self._cached[space]
             self.counts.expired += 1
 
     async def close(self) -> None:
-        """End the loads under way."""
+        """Cancel running loads."""
         loads = list(self._loads.values())
         for load in loads:
             load.cancel()
@@ -110,9 +113,9 @@ class TableCache:
         self._cached.clear()
 
     async def table(self, space: SpaceId, kind: VectorKind, /) -> VectorTable | None:
-        """Return the table of a space as of now; None if it is too large to be cached.
+        """Return the current table of a space, or None if it is too large to cache.
 
-        Raises Overloaded if it was not read in time: the load goes on for the next search.
+        Raises Overloaded if it could not be loaded in time. The load continues for the next search.
         """
         self.expire()
         cached = self._cached.get(space)
@@ -126,7 +129,7 @@ class TableCache:
         return (await self._loaded(space, kind)).table
 
     async def _loaded(self, space: SpaceId, kind: VectorKind) -> _CachedTable:
-        """Return what is read of a space; of several calls at once, one reads it."""
+        """Return the loaded table of a space. Concurrent callers share one load."""
         load = self._loads.get((space, kind))
         if load is None:
             load = self._loads[space, kind] = asyncio.create_task(self._load(space, kind))
@@ -137,7 +140,7 @@ class TableCache:
         except TimeoutError:
             self.counts.waits_over += 1
             raise Overloaded from None
-        # Commits that came during the load are not in it yet.
+        # The loaded table does not include commits made during the load.
         if cached.table is not None and not await self._catch_up(space, cached):
             self.forget(space)
             raise Overloaded
@@ -170,7 +173,7 @@ class TableCache:
             self.counts.evicted += 1
 
     async def _catch_up(self, space: SpaceId, cached: _CachedTable) -> bool:
-        """Bring a table up to date; return whether that could be done."""
+        """Update a table from the journal and return whether that was possible."""
         async with cached.lock:
             changes = await self._changes(space, cached.mark)
             if changes is None or cached.table is None:
@@ -189,7 +192,7 @@ class TableCache:
     async def _changes(
         self, space: SpaceId, mark: JournalEntry | None
     ) -> tuple[frozenset[str], JournalEntry | None] | None:
-        """Return the turns that changed behind `mark`, and the last entry. None: the journal does not join on."""
+        """Return the turns changed after `mark`, and the last entry, or None if a full reload is required."""
         turns: set[str] = set()
         last = mark
         after = mark.sequence - 1 if mark is not None else 0
@@ -212,7 +215,7 @@ async def last_entry(store: Store, space: SpaceId, /) -> JournalEntry | None:
     """Return the last entry of a space's journal."""
     last, page = None, await store.journal(space, after=0, limit=1)
     while page:
-        # Entries may have come since the end was looked for.
+        # More entries may have been added since the end was determined.
         last = page[-1]
         end = await end_of(store, space, last.sequence)
         page = await store.journal(space, after=max(end - 1, last.sequence), limit=core_limits.PAGE_MAX)

@@ -18,16 +18,16 @@ USER_ROWS: Final = 250_000
 USER_BYTES: Final = 2 * 1024**3
 PROJECT_ROWS: Final = 2_500_000
 PROJECT_BYTES: Final = 20 * 1024**3
-"""Rows and bytes of all users of a server."""
+"""Limits on rows and bytes of all users of a server."""
 INSERTS_PER_HOUR: Final = 10_000
 RECOUNT_MS: Final = 3_600_000
-"""Age from which a user's usage is counted again."""
+"""Age after which a user's usage is counted again."""
 RECOUNT_PAUSE_MS: Final = 60_000
-"""Age from which it is counted again before a refusal."""
+"""Minimum age for a recount before a request is refused."""
 PROJECT_COUNT_MS: Final = 30_000
-"""Age from which the usage of all users is read again."""
+"""Age after which the usage of all users is read again."""
 ROW_BYTES: Final = 200
-"""Bytes of a row beside its text and its vector."""
+"""Bytes counted per row in addition to its text and vector."""
 
 
 _PLACE: Final = ("elytron:rag",)
@@ -39,7 +39,7 @@ _PROJECT_WAY_OUT: Final = "users of this server must delete rows, or its operato
 
 @dataclass(frozen=True, slots=True)
 class RagQuotas:
-    """Upper limits of what users put in; messages, which are embedded by themselves, are not counted."""
+    """Limits on what users insert. Messages, which are embedded automatically, do not count."""
 
     user_rows: int = USER_ROWS
     user_bytes: int = USER_BYTES
@@ -49,7 +49,7 @@ class RagQuotas:
 
 
 class RagUsage(Value):
-    """Usage of one user, with the moment when it was counted."""
+    """Usage of one user, and the time it was counted."""
 
     rows: int = 0
     size_bytes: int = 0
@@ -75,17 +75,17 @@ class UsageLedger:
         self._project_known = False
 
     async def of(self, space: SpaceId, /) -> RagUsage:
-        """Return a user's usage, counted now if that is long ago."""
+        """Return a user's usage, recounted if it is too old."""
         usage, version = await self._read(space)
         return await self._recount(space, usage, version) if self._is_old(usage) else usage
 
     async def take(self, space: SpaceId, size_bytes: int, /) -> None:
-        """Count one more row, before it is stored. Raises LimitExceeded, RateLimited if a quota has no room for it."""
+        """Count a row before it is stored. Raises LimitExceeded or RateLimited if it would exceed a quota."""
         while True:
             usage, version = await self._read(space)
             age_ms = self._ctx.clock.now() - usage.counted_at
             if self._is_old(usage) or (not self._fits(usage, size_bytes) and age_ms >= RECOUNT_PAUSE_MS):
-                # Rows may have gone, or come, by other ways.
+                # Rows may have been added or removed by other means.
                 counted = await self._recount(space, usage, version)
                 usage, version = await self._read(space)
                 usage = usage if version else counted
@@ -109,7 +109,7 @@ class UsageLedger:
                 return
 
     async def give_back(self, space: SpaceId, rows: int, size_bytes: int, /, *, inserts: int = 0) -> None:
-        """Count rows off, and inserts that were none."""
+        """Subtract rows, and inserts that did not take place."""
         while True:
             usage, version = await self._read(space)
             new_usage = usage.model_copy(
@@ -124,7 +124,7 @@ class UsageLedger:
                 return
 
     async def project(self) -> RagUsage:
-        """Return the usage of all users; that of other servers over the same store may be some seconds old."""
+        """Return the usage of all users. That of other servers on the same store may be some seconds old."""
         now = self._ctx.clock.now()
         if not self._project_known or now - self._project.counted_at >= PROJECT_COUNT_MS:
             rows = size = 0
@@ -136,11 +136,11 @@ class UsageLedger:
         return self._project
 
     def hour_ends_in_s(self) -> int:
-        """Return the seconds until the hour of inserts is over."""
+        """Return the seconds until the current hour of inserts ends."""
         return -(-(_HOUR_MS - self._ctx.clock.now() % _HOUR_MS) // 1000)
 
     def inserts_of(self, usage: RagUsage, /) -> int:
-        """Return the inserts in this hour."""
+        """Return the inserts in the current hour."""
         return usage.in_hour(self._ctx.clock.now() // _HOUR_MS)
 
     def _fits(self, usage: RagUsage, size_bytes: int) -> bool:
@@ -177,7 +177,7 @@ class UsageLedger:
         )
 
     async def _recount(self, space: SpaceId, usage: RagUsage, version: int) -> RagUsage:
-        """Count a user's rows, and store that unless the usage changed meanwhile."""
+        """Recount a user's rows, and store the result unless the usage changed meanwhile."""
         rows = size = 0
         dimension = self.vector_bytes
         async for page in row_pages(self._ctx.store, space):
@@ -191,7 +191,7 @@ class UsageLedger:
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes that a row takes beside its text."""
+        """Bytes of a row in addition to its text."""
         embedder = self._ctx.encoders.current
         return ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
 

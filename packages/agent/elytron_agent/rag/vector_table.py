@@ -1,7 +1,7 @@
 """Tables of rows with their vectors, and exact cosine search over them.
 
-A search first scores all rows in single precision. Candidates for the best places are then computed exactly, so the
-order depends only on the vectors and equal rows get equal scores.
+A search first scores all rows in single precision. The candidates for the top ranks are then computed exactly, so the
+order depends only on the vectors, and equal rows get equal scores.
 """
 
 import math
@@ -19,11 +19,11 @@ from elytron_agent.rag.rows import EmbeddingRow
 
 Matrix = NDArray[np.float32]
 _DIGITS: Final = 12
-"""Digits of a score: rows whose cosines differ by less are equally near."""
+"""Decimal digits of a score. Rows that differ by less count as equally near."""
 _AT_ONCE: Final = 64
-"""Rows whose cosines are computed together."""
+"""Number of rows whose cosines are computed in one step."""
 _ROUNDING: Final = 2.0**-24
-"""Largest relative error of one operation in single precision."""
+"""Maximum relative error of one operation in single precision."""
 
 
 class VectorKind(NamedTuple):
@@ -35,7 +35,7 @@ class VectorKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Conditions on rows; an empty one has none. Of tags any will do."""
+    """Conditions on rows; an empty filter matches all. A row needs at least one of the tags."""
 
     source_types: frozenset[str] = frozenset()
     conversation: str | None = None
@@ -51,12 +51,12 @@ class RowFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether every row passes."""
+        """Return whether every row matches."""
         return not self.source_types and self.conversation is None and not self.tags
 
 
 class SkippedRows(NamedTuple):
-    """Rows that were not compared, by the reason."""
+    """Number of rows that were not compared, by reason."""
 
     other_models: int = 0
     other_dimensions: int = 0
@@ -74,12 +74,12 @@ class RankedRow(NamedTuple):
 
     @property
     def place(self) -> tuple[float, int, str]:
-        """Return the key that sorts the best first: the nearer, then the shorter, then by id."""
+        """Return a sort key that puts the best row first: by distance, then length, then id."""
         return -self.score, self.row.token_count, self.row.id
 
 
 class TableAnswer(NamedTuple):
-    """The best rows of a table, and how many were compared and skipped."""
+    """The best rows of a table, and the number of compared and skipped rows."""
 
     ranked: Sequence[RankedRow]
     compared: int
@@ -88,9 +88,9 @@ class TableAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class VectorTable:
-    """Rows with a vector of one kind, that vector beside each, and the rows that have none.
+    """Rows with a vector of one kind, a matrix of these vectors, and the other rows.
 
-    The rows are kept without their own copies of vectors.
+    The rows themselves are stored without their vectors.
     """
 
     kind: VectorKind
@@ -100,7 +100,7 @@ class VectorTable:
 
     @classmethod
     def of(cls, kind: VectorKind, embedding_rows: Iterable[EmbeddingRow], /) -> Self:
-        """Return the table of these rows."""
+        """Build the table of these rows."""
         rows: list[EmbeddingRow] = []
         halves: list[bytes] = []
         others: list[EmbeddingRow] = []
@@ -116,7 +116,7 @@ class VectorTable:
         return cls(kind, rows, numbers.astype(np.float32), others)
 
     def with_turns(self, turns: Collection[str], new_rows: Sequence[EmbeddingRow], /) -> Self:
-        """Return the table with `new_rows` in place of all rows of `turns`."""
+        """Return the table with `new_rows` replacing all rows of `turns`."""
         stays = [at for at, row in enumerate(self.rows) if row.turn not in turns]
         fresh = self.of(self.kind, new_rows)
         others = [row for row in self.others if row.turn not in turns]
@@ -126,7 +126,7 @@ class VectorTable:
 
     @staticmethod
     def joined(tables: Sequence["VectorTable"], kind: VectorKind, /) -> "VectorTable":
-        """Return the tables of one kind as one."""
+        """Combine tables of one kind."""
         matrices = [table.matrix for table in tables if len(table.rows)]
         return VectorTable(
             kind,
@@ -137,11 +137,11 @@ class VectorTable:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory used by the table."""
         return self.matrix.nbytes + 400 * (len(self.rows) + len(self.others))
 
     def search(self, query: bytes, row_filter: RowFilter, /, *, limit: int) -> TableAnswer:
-        """Return the best rows that pass, best first. `query` has little-endian numbers of single precision."""
+        """Return the best matching rows, best first. `query` is an array of little-endian single-precision numbers."""
         vector = np.frombuffer(query, "<f4")
         assert len(vector) == self.kind.dimension
         passing = self._passing(row_filter)
@@ -161,7 +161,7 @@ class VectorTable:
         return TableAnswer(sorted(ranked, key=attrgetter("place"))[:limit], count, skipped)
 
     def _near(self, rough: Matrix, limit: int) -> NDArray[np.intp]:
-        """Return the places of all that may be among the best, by cosines with an error."""
+        """Return the indices of all rows that could be among the best, given the error of the rough cosines."""
         if len(rough) <= limit:
             return np.arange(len(rough))
         last = np.partition(rough, len(rough) - limit)[len(rough) - limit]
@@ -169,7 +169,7 @@ class VectorTable:
         return np.flatnonzero(rough >= last - 2 * error)
 
     def _cosines(self, places: NDArray[np.intp], numbers: NDArray[np.float64]) -> Sequence[float]:
-        # Products of halves and singles are exact in double precision, and are added up without an error.
+        # Products of half- and single-precision numbers are exact in double precision, and are then summed exactly.
         vectors = self.matrix[places].astype(np.float64)
         sums = exact_sums(np.concatenate((vectors * numbers, vectors * vectors, [numbers * numbers])))
         length = math.sqrt(sums[-1])
@@ -177,7 +177,7 @@ class VectorTable:
         return [round(total / (math.sqrt(own) * length), _DIGITS) if own else 0.0 for total, own in pairs]
 
     def _passing(self, row_filter: RowFilter) -> NDArray[np.intp] | None:
-        """Return the places of the rows that pass; None for all."""
+        """Return the indices of the rows that match, or None for all."""
         if row_filter.is_open:
             return None
         return np.array([at for at, row in enumerate(self.rows) if row_filter.passes(row)], np.intp)
@@ -199,10 +199,10 @@ class VectorTable:
 
 
 def exact_sums(parts: NDArray[np.float64], /) -> Sequence[float]:
-    """Return the sum of each row as `math.fsum` gives it: rounded once, at the end.
+    """Return the sum of each row exactly like `math.fsum`, rounded only once at the end.
 
-    Added to a large power of 2 and taken off it again, a number keeps its upper digits alone; a sum of those has no
-    error, in any order. What is left of the numbers is added up in the same way.
+    Adding a large power of 2 to a number and subtracting it again keeps only the upper digits. Sums of those are exact
+    in any order. The remainders are summed in the same way.
     """
     sums = list[list[float]]()
     room = 2.0 ** math.frexp(parts.shape[1] + 2)[1]
@@ -217,14 +217,14 @@ def exact_sums(parts: NDArray[np.float64], /) -> Sequence[float]:
 
 
 def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
-    """Return why a row is not compared: the name of a field of `SkippedRows`."""
+    """Return why a row is not compared, as the name of a field of `SkippedRows`."""
     if any(each.model == kind.model for each in row.vectors):
         return "other_dimensions"
     return "other_models" if row.vectors else "unembedded"
 
 
 def merged_answers(answers: Iterable[TableAnswer], /, *, limit: int) -> TableAnswer:
-    """Return the answers of several tables as that of one."""
+    """Combine the answers of several tables."""
     ranked: list[RankedRow] = []
     compared, skipped = 0, SkippedRows()
     for answer in answers:

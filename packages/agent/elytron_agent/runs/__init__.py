@@ -1,1 +1,1 @@
-"""Stored runs and threads of an agent, the context gathered for a run, and the events of one."""
+"""Stored runs and threads of an agent, the context gathered for a run, and its events."""

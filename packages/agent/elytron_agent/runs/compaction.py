@@ -1,4 +1,4 @@
-"""Compaction of a thread: a summary is written, checked, and committed in place of old turns."""
+"""Compaction of a thread: write a summary, check it, and commit it in place of old turns."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -38,20 +38,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ThreadCompactor:
-    """Compacts one thread."""
+    """Compact one thread."""
 
     agent: AgentParts
     deadline: RunDeadline | None = None
-    """That of the run which compacts; a summary that is late is an extract."""
+    """Deadline of the run that compacts. If a summary is late, an extract replaces it."""
 
     def past_share(self, *, zone: str) -> float:
-        """Return the share of the window that earlier turns fill."""
+        """Return the share of the window that earlier turns take."""
         return sum(size.tokens for size in self._sizes(zone)) / self.agent.window.tokens
 
     def plan(self, total_tokens: int, /, *, zone: str, is_forced: bool = False) -> CompactionPlan | None:
-        """Return what leaves the window if its request has `total_tokens`, or None if nothing does or may."""
+        """Return a plan for a request of `total_tokens`, or None if no turn has to or may leave the window."""
         sizes = self._sizes(zone)
-        # The summary that is there now goes into the next one.
+        # The current summary becomes part of the next one.
         replaced = min(self._tokens(self._summary_bytes(self._previous)), limits.SUMMARY_TOKENS)
         return plan_compaction(
             sizes,
@@ -62,20 +62,20 @@ class ThreadCompactor:
         )
 
     async def carry_out(self, planned: CompactionPlan, /) -> WindowSummary:
-        """Sum up what `planned` evicts, and commit it. Raises InvalidInput if the window is another by now."""
+        """Summarise the turns that `planned` evicts, and commit. Raises InvalidInput if the window has changed."""
         summary = await self._summed_up(planned)
         await self._commit(summary)
         return summary
 
     async def shorten(self, planned: CompactionPlan, /) -> WindowSummary | None:
-        """Sum up what `planned` evicts, and commit it if the window is shorter with it; else return None.
+        """Like `carry_out`, but commit only if the window becomes shorter; otherwise return None.
 
-        Raises InvalidInput if the window is another by now.
+        Raises InvalidInput if the window has changed.
         """
         summary = await self._summed_up(planned)
         saved = bytes_of(self._messages(summary.covers)) + self._summary_bytes(self._previous)
         if self._summary_bytes(summary.text) >= saved and not summary.is_extract:
-            # What the model wrote is too long; the beginnings of sentences may still be shorter.
+            # The model's summary is too long. An extract of first sentences may be shorter.
             summary = summary.model_copy(update={"text": self._extract(summary.covers), "is_extract": True})
         if self._summary_bytes(summary.text) >= saved:
             logger.warning("a summary was discarded because it is no shorter than its %d turns", len(summary.covers))
@@ -87,7 +87,7 @@ class ThreadCompactor:
         thread = self.agent.thread
         turns = tuple(turn for turn in thread.past if turn.run in planned.evicted)
         if tuple(turn.run for turn in turns) != planned.evicted:
-            raise InvalidInput(field="plan", problem="belongs to another window: create a new one")
+            raise InvalidInput(field="plan", problem="was made for another window: create a new plan")
         head = thread.head
         summary_text = await self._write_summary(turns, self._previous)
         return WindowSummary(
@@ -100,7 +100,7 @@ class ThreadCompactor:
         )
 
     async def _commit(self, summary: WindowSummary) -> None:
-        # The window first: recall would show the summary beside its own turns.
+        # Update the window first, otherwise recall could return the summary in addition to its own turns.
         await self.agent.thread.compact(summary)
         await self._keep(summary)
 
@@ -123,9 +123,9 @@ class ThreadCompactor:
         return tokens_of(size_bytes, factor=self.agent.factor)
 
     async def undo(self) -> WindowSummary:
-        """Bring the turns of the latest summary back into the window, and return it. Raises NotFound if there is none.
+        """Restore the turns of the latest summary and return it. Raises NotFound if there is none.
 
-        Recall finds it no more, and the one before it again.
+        Recall no longer finds this summary, and finds the previous one again.
         """
         thread = self.agent.thread
         if thread.summary is not None:
@@ -142,7 +142,7 @@ class ThreadCompactor:
         ]
 
     async def _write_summary(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
-        """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
+        """Return a model's summary whose quotes occur in the turns, with one retry, or None."""
         request = summary_request(turns, previous, window=self.agent.models.summary_window(self.agent.window))
         for _ in range(2):
             timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
@@ -159,7 +159,7 @@ class ThreadCompactor:
         return None
 
     async def _withdraw(self, undone: WindowSummary) -> None:
-        """Have memory no longer find a summary; one that was written of the conversation since then stays."""
+        """Remove a summary from memory. A newer summary of the conversation stays."""
         agent = self.agent
         channel, conversation = agent.scope.conversation_key
         filters = RecallFilters(planes=(RecallPlane.SUMMARY,), channels=(channel,), conversations=(conversation,))
@@ -171,7 +171,7 @@ class ThreadCompactor:
             )
 
     async def _keep(self, summary: WindowSummary) -> None:
-        """Have memory find the summary too. The thread has it already, so a refusal changes nothing."""
+        """Store the summary in memory too. The thread already has it, so a failure changes nothing."""
         head = self.agent.thread.head
         covered = head.runs - len(head.window)
         draft = SummaryDraft(text=_stored_text(summary), messages=max(2 * covered, 1))
@@ -183,5 +183,5 @@ class ThreadCompactor:
 
 
 def _stored_text(summary: WindowSummary) -> str:
-    """Return the text of a summary as memory has it."""
+    """Return the text of a summary in the form stored in memory."""
     return summary.text[: limits.SUMMARY_CHARS]

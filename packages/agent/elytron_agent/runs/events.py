@@ -17,7 +17,7 @@ class StopReason(StrEnum):
     """Why a run ended."""
 
     ANSWERED = "answered"
-    """The model said what it had to say, and called no tool."""
+    """The model answered without calling a tool."""
     DONE = "done"
     """The model called `done`."""
     STEPS = "steps"
@@ -25,17 +25,17 @@ class StopReason(StrEnum):
     TOKENS = "tokens"
     SECONDS = "seconds"
     LENGTH = "length"
-    """The answer was cut off at the bound of its tokens."""
+    """The answer was cut off at its token limit."""
     HANDED = "handed"
-    """The model called tools of the client, which calls them itself and says what they came to in its next turn."""
+    """The model called tools of the client, which makes the calls itself and sends the results in its next turn."""
     REFUSED = "refused"
-    """The model will not answer."""
+    """The model refused to answer."""
     MALFORMED = "malformed"
-    """The model twice gave what cannot be acted on."""
+    """The model replied twice in a row with something that cannot be acted on."""
     WINDOW = "window"
-    """The request does not fit the model's window, and nothing of it may be left out."""
+    """The request does not fit the model's window, and nothing in it may be left out."""
     FAILED = "failed"
-    """The model could not be asked, or its answer broke off."""
+    """The model could not be reached, or its answer was interrupted."""
     CANCELLED = "cancelled"
 
 
@@ -51,11 +51,11 @@ ANSWERS = frozenset(
         StopReason.HANDED,
     }
 )
-"""Reasons after which what was said is a delivered answer, if anything was."""
+"""Reasons after which the text, if any, counts as a delivered answer."""
 
 
 class ThreadAwaited(Value):
-    """Another process runs the thread: the run begins when that one is over, or is refused after `wait_s`."""
+    """Another process runs the thread. The run begins once that is over, or is refused after `wait_s`."""
 
     kind: Literal["thread_awaited"] = "thread_awaited"
     thread: str
@@ -63,7 +63,7 @@ class ThreadAwaited(Value):
 
 
 class RunStarted(Value):
-    """A run begins, or goes on where its process ended."""
+    """A run begins, or resumes after an interruption."""
 
     kind: Literal["run_started"] = "run_started"
     run: str
@@ -73,13 +73,13 @@ class RunStarted(Value):
 
 
 class ContextGiven(Value):
-    """The model's context beside the conversation, and its reasons."""
+    """The model's context in addition to the conversation, and the reasons for it."""
 
     kind: Literal["context_given"] = "context_given"
     run: str
     recalled: tuple[RecalledMemory, ...] = ()
     recall: TurnOutcome = "nothing"
-    """`late`: memory did not answer before its deadline, and the run went on without it."""
+    """`late` means that memory missed its deadline and the run continued without it."""
     blocks: tuple[ShownBlock, ...] = ()
     has_summary: bool = False
     turns: int = 0
@@ -87,9 +87,9 @@ class ContextGiven(Value):
     tokens: int = 0
     epoch: int = 0
     stable_fingerprint: str = ""
-    """A digest of all before the window; it stays the same within an epoch."""
+    """Digest of everything before the window. It stays the same within an epoch."""
     cuts: tuple[PartCut, ...] = ()
-    """Parts of the first request for which the window has no room."""
+    """Parts of the first request that were cut to fit the window."""
 
 
 class TextSaid(Value):
@@ -100,14 +100,14 @@ class TextSaid(Value):
 
 
 class ReasoningSaid(Value):
-    """The next piece of what the model thinks aloud: to show, never evidence."""
+    """The next piece of the model's reasoning, for display only. It is never evidence."""
 
     kind: Literal["reasoning_said"] = "reasoning_said"
     text: str
 
 
 class AnswerDropped(Value):
-    """The pieces of this step's text no longer count: the answer broke off, and is asked for again."""
+    """The text of this step so far is void: the answer was interrupted and is requested again."""
 
     kind: Literal["answer_dropped"] = "answer_dropped"
     step: int
@@ -115,18 +115,18 @@ class AnswerDropped(Value):
 
 
 class StepTaken(Value):
-    """A whole reply of the model is durable; its calls, if any, are made next."""
+    """A complete reply of the model is stored. Its calls, if any, are made next."""
 
     kind: Literal["step_taken"] = "step_taken"
     step: int
     text: str = ""
     calls: int = 0
     cuts: tuple[PartCut, ...] = ()
-    """Parts of the step's request for which the window has no room."""
+    """Parts of the step's request that were cut to fit the window."""
 
 
 class ToolCalled(Value):
-    """A tool is called."""
+    """A tool is being called."""
 
     kind: Literal["tool_called"] = "tool_called"
     step: int
@@ -136,7 +136,7 @@ class ToolCalled(Value):
 
 
 class ToolAnswered(Value):
-    """A tool's result is durable."""
+    """A tool's result is stored."""
 
     kind: Literal["tool_answered"] = "tool_answered"
     step: int
@@ -145,13 +145,13 @@ class ToolAnswered(Value):
     text: str
     is_error: bool = False
     is_unknown: bool = False
-    """True if the outcome is not known, because the process ended in the middle of the call."""
+    """True if the outcome is unknown because the process ended during the call."""
     is_refused: bool = False
-    """True if the call was not made, because its host said no."""
+    """True if the call was not made because the host denied it."""
 
 
 class TurnsCompacted(Value):
-    """Old turns left the window for a summary; memory still finds them."""
+    """A summary replaced old turns in the window. Memory still finds these turns."""
 
     kind: Literal["compacted"] = "compacted"
     summary: int
@@ -162,7 +162,7 @@ class TurnsCompacted(Value):
 
 
 class RunEnded(Value):
-    """The run is over. `turn` is the memory id of the turn, if one was stored."""
+    """The run is over. `turn` is the memory id of its turn, if one was stored."""
 
     kind: Literal["run_ended"] = "run_ended"
     run: str
@@ -172,7 +172,7 @@ class RunEnded(Value):
     usage: RunUsage = RunUsage()
     turn: str | None = None
     calls: tuple[ToolCall, ...] = ()
-    """Calls of the client's tools, which wait for it."""
+    """Calls of the client's tools that the client has to make."""
 
 
 AgentEvent = Annotated[

@@ -2,8 +2,8 @@
 
 A reply is stored before the agent acts on it. The result of a tool that does more than read is stored before anything
 else happens. All documents are the runtime's own records, which no other caller can write, so the agent may act on what
-it reads back. Each document of a run is written once. Copies of a turn, a conversation or a block are stored where an
-erasure of the original also removes them.
+it reads back. Each document of a run is written once. Copies of a turn, a conversation or a block are stored where
+erasing the original also removes them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,16 +64,16 @@ STEP_DIGITS: Final = 4
 
 
 MAIN: Final = "main"
-"""Name of an agent for which no other is given."""
+"""Name of an agent if none is given."""
 PREFERENCES: Final = "preferences"
 _INPUT, _END, _MEMORY_KEY = "0000", "end", "given"
 _APPROVED: Final = ".approved"
 _OTHERS: Final = 32
-"""Number of turns of others that may be in the conversation beside those of the window."""
+"""Number of turns by others that are read from the conversation in addition to those of the window."""
 
 
 class RunInput(Value):
-    """Input of a run. `by` is the process that began it."""
+    """Input of a run. `by` is the process that started it."""
 
     run: str
     at: Instant
@@ -82,23 +82,23 @@ class RunInput(Value):
     images: tuple[str, ...] = ()
     """Digests of the images that the text describes."""
     is_stored: bool = True
-    """False for a run of which nothing is kept, neither as evidence nor here."""
+    """False if nothing of the run is stored, neither as evidence nor in the journal."""
     by: str = ""
     schedule: str | None = None
-    """Schedule that began the run: its words are a program's."""
+    """Schedule that started the run, in which case its text is a program's."""
     before: tuple[Message, ...] = ()
-    """Messages that a client gave with the words."""
+    """Messages that a client sent with the text."""
     asks: bool = True
-    """False for messages that are added to a thread without a question to the model."""
+    """False if messages are added to a thread without asking the model."""
 
     @property
     def is_outside(self) -> bool:
-        """Return whether some of the messages that a client gave are text from outside."""
+        """Return whether any of the client's messages is text from outside."""
         return any(map(came_from_outside, self.before))
 
 
 class StepReply(Value):
-    """A reply of the model, its calls not yet made."""
+    """A reply of the model whose calls have not been made yet."""
 
     step: int
     items: tuple[TextPart | ToolCall | OpaquePart, ...]
@@ -106,11 +106,14 @@ class StepReply(Value):
     output_tokens: int = 0
     finish: FinishReason = FinishReason.STOP
     digests: tuple[str, ...] = ()
-    """Of each call's arguments. Stored ones have no credentials; a call that had some is not made again."""
+    """Digest of each call's arguments.
+
+    Stored arguments are redacted, so a call that had credentials is not repeated.
+    """
     correction: str = ""
     """Message to the model about a reply that cannot be acted on."""
     asks_first: bool = False
-    """True if calls of the host's tools wait for its answer, so that one without it was not made."""
+    """True if calls of the host's tools need an approval, so that a call without one was not made."""
     by: str = ""
 
     @property
@@ -123,7 +126,7 @@ class StepReply(Value):
 
 
 class CallApproval(Value):
-    """A yes to a step's call, which may be made after this. A no is the result of the call."""
+    """The approval of a step's call, which may be made once this is stored. A denial is stored as the call's result."""
 
     step: int
     place: int
@@ -142,9 +145,9 @@ class CallResult(Value):
     is_outside: bool = False
     is_unknown: bool = False
     is_malformed: bool = False
-    """True if the call could not be read, so that the model was asked to make it again."""
+    """True if the call could not be parsed, so that the model was asked to repeat it."""
     is_refused: bool = False
-    """True if the host said no to the call."""
+    """True if the host denied the call."""
     by: str = ""
 
 
@@ -164,10 +167,10 @@ RunDocument = RunInput | StepReply | CallApproval | CallResult | RunEnd
 
 @dataclass(frozen=True, slots=True)
 class RunClosing:
-    """Commit at the end of a run: its last documents, its turn, and the thread if that is free then."""
+    """The commit at the end of a run: its last documents, its turn, and the thread if that is released."""
 
     turn: MemoryFinalizeTurnRequest | None
-    """None for a turn without words."""
+    """None for a turn without text."""
     documents: Sequence[RunDocument]
     end: RunEnd
     """Its turn and memories are those of the commit."""
@@ -176,7 +179,7 @@ class RunClosing:
 
 
 class StrategyMemory(Value):
-    """A strategy's part before a run, the same until that is over. Recalled memories are not stored."""
+    """A strategy's contribution to a run, constant until the run is over. Recalled memories are not stored."""
 
     run: str
     system: str = ""
@@ -184,17 +187,17 @@ class StrategyMemory(Value):
 
 
 class RunName(Value):
-    """The name of a run that a host gave, without what was said in it."""
+    """The id of a run as given by a host, without any content."""
 
 
 class SummaryText(Value):
-    """The words of a summary."""
+    """The text of a summary."""
 
     text: str
 
 
 class RunRecord(Value):
-    """All that is stored of a run."""
+    """Everything that is stored of a run."""
 
     input: RunInput
     replies: tuple[StepReply, ...] = ()
@@ -204,7 +207,7 @@ class RunRecord(Value):
 
     @property
     def items(self) -> tuple[Message, ...]:
-        """Return the replies, each with the results of its calls, as a model is given them again."""
+        """Return the replies, each with the results of its calls, as they are sent to a model again."""
         messages: list[Message] = []
         for reply in self.replies:
             messages.append(ModelReply(items=reply.items))
@@ -215,11 +218,11 @@ class RunRecord(Value):
 
     @property
     def turn(self) -> WindowTurn:
-        """Return the run in the form of the window."""
+        """Return the run as a turn of the window."""
         return self.turn_of(self.items)
 
     def turn_of(self, items: tuple[Message, ...], /) -> WindowTurn:
-        """Return the run in the form of the window, with `items` for what came of it."""
+        """Return the run as a turn of the window, with `items` as its content."""
         return WindowTurn(
             run=self.input.run,
             at=self.input.at,
@@ -232,13 +235,13 @@ class RunRecord(Value):
 
     @property
     def text(self) -> str:
-        """Return what the model said to the user."""
+        """Return the model's text to the user."""
         texts = (reply.text for reply in self.replies)
         return "\n\n".join(text for text in texts if text)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls of the last reply that have no result."""
+        """Return the calls of the last reply without a result."""
         if not self.replies:
             return ()
         result_places = {result.place for result in self.results if result.step == self.replies[-1].step}
@@ -246,7 +249,7 @@ class RunRecord(Value):
 
     @property
     def corrections(self) -> int:
-        """Return how often the model was asked again because what it gave cannot be acted on."""
+        """Return how often the model was asked again after a reply that could not be acted on."""
         malformed = {result.step for result in self.results if result.is_malformed}
         return len(malformed | {reply.step for reply in self.replies if reply.correction})
 
@@ -261,19 +264,19 @@ class RunRecord(Value):
 
 
 def shown_result(result: CallResult, run: str, /) -> ToolResult:
-    """Return a result in the form for the model; text from outside is in a fence."""
+    """Return a result in its form for the model. Text from outside is fenced."""
     key = f"{run}/{result.step}/{result.place}"
     text = fenced_outside(result.text, key=key) if result.is_outside else guard_text(result.text)
     return ToolResult(call_id=result.call, tool=result.tool, text=text, is_error=result.is_error)
 
 
 def correction_message(text: str, /) -> Message:
-    """Return what is said to a model about a reply that cannot be acted on."""
+    """Return the message to a model about a reply that cannot be acted on."""
     return text_message(ChatRole.USER, text)
 
 
 class ThreadState(Value):
-    """State of a thread, and what is noted beside it."""
+    """State of a thread with its notes."""
 
     head: ThreadHead = ThreadHead()
     version: int = 0
@@ -285,7 +288,10 @@ class ThreadState(Value):
 
 
 class RunJournal(ThreadNotes):
-    """The documents of one agent over one memory. `by` names this process, so that two do not share a run."""
+    """The documents of one agent in one memory.
+
+    `by` identifies this process, so that two processes do not share a run.
+    """
 
     def __init__(
         self, memory: MemoryFace, records: RuntimeRecords, scope: Scope | None, /, *, agent: str, by: str
@@ -293,12 +299,12 @@ class RunJournal(ThreadNotes):
         super().__init__(records, agent=agent)
         self._memory = memory
         self.is_elsewhere = not records.is_of(memory)
-        """True if the journal is in another store than the memory, whose erasures then take no copies along."""
+        """True if the journal is not in the memory's store, so that erasures in memory do not include its copies."""
         self._scope = scope
         self.by = by
 
     async def state(self, thread: str, /) -> ThreadState:
-        """Return the state of the thread with what is noted beside it, in one read."""
+        """Return the state of the thread with its notes, in one read."""
         threads, settings = (AGENTS, self._agent), (AGENTS, self._agent, "settings")
         notes = (*threads, thread)
         names = ((threads, thread), (settings, PREFERENCES), (notes, WELCOMED), (notes, REACTED))
@@ -312,16 +318,16 @@ class RunJournal(ThreadNotes):
         )
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
-        """Return the state of the thread, and its version; a new one and 0 if there is none."""
+        """Return the state of the thread and its version, or a new state and 0 if there is none."""
         stored_head = await self._read((AGENTS, self._agent), thread, ThreadHead)
         return stored_head if stored_head is not None else (ThreadHead(), 0)
 
     async def put_head(self, thread: str, head: ThreadHead, version: int, /) -> int:
-        """Store the current state of the thread, in the place of `version`. Raises Conflict if another process did."""
+        """Replace the state of the thread, which must have `version`. Raises Conflict if another process changed it."""
         return await self._put((AGENTS, self._agent), thread, head, expected=version)
 
     async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
-        """Return the stable part of an epoch, None before it is made."""
+        """Return the stable part of an epoch, or None if it does not exist yet."""
         stored_context = await self._read(
             self._copies_namespace(thread), f"epoch.{epoch:0{EPOCH_DIGITS}}", StableContext
         )
@@ -333,16 +339,19 @@ class RunJournal(ThreadNotes):
         await self._put(self._copies_namespace(thread), key, part, expected=None)
 
     async def strategy_memory(self, thread: str, run: str, /) -> StrategyMemory | None:
-        """Return what a strategy gave a run; None before that, and after something in the space was erased."""
+        """Return a strategy's contribution to a run; None if there is none, or if the space had an erasure since."""
         stored_memory = await self._read(self._copies_namespace(thread), _MEMORY_KEY, StrategyMemory)
         return stored_memory[0] if stored_memory is not None and stored_memory[0].run == run else None
 
     async def put_given(self, thread: str, memory: StrategyMemory, /) -> None:
-        """Store what a strategy gave the open run, in the place of what it gave the one before."""
+        """Store a strategy's contribution to the open run, replacing that of the previous run."""
         await self._put(self._copies_namespace(thread), _MEMORY_KEY, memory, expected=None)
 
     async def summary(self, thread: str, number: int, /) -> WindowSummary | None:
-        """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
+        """Return a summary of the thread, or None for 0.
+
+        Its text is missing if a turn that it may mention was erased.
+        """
         if number == 0:
             return None
         key = f"summary.{number:0{EPOCH_DIGITS}}"
@@ -354,24 +363,24 @@ class RunJournal(ThreadNotes):
         return stored_summary[0].model_copy(update=text)
 
     async def put_summary(self, thread: str, summary: WindowSummary, /) -> None:
-        """Store a summary; it is used once the head names it."""
+        """Store a summary. It takes effect once the head refers to it."""
         key = f"summary.{summary.number:0{EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
 
     async def preferences(self) -> UserPreferences | None:
-        """Return what the person set, None before anything was."""
+        """Return the person's preferences, or None if none were set."""
         stored_preferences = await self._read((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
         return stored_preferences[0] if stored_preferences is not None else None
 
     async def put_preferences(self, preferences: UserPreferences, /) -> None:
-        """Store what the person set."""
+        """Store the person's preferences."""
         await self._put((AGENTS, self._agent, "settings"), PREFERENCES, preferences, expected=None)
 
     async def begin(self, run_input: RunInput, head: ThreadHead, version: int, /) -> int:
-        """Store what a run is asked, and the thread with the run open, in one commit; return the thread's version.
+        """Store the input of a run and the thread with that run open, in one commit. Return the thread's version.
 
-        Nothing was done for the run before. Raises Conflict if another process has the run or the thread.
+        The run has no effects before this commit. Raises Conflict if another process took over the run or the thread.
         """
         stored = await self._put_all(
             [self._draft(run_input.run, run_input), self._head_draft(run_input.thread, head, version)]
@@ -379,11 +388,11 @@ class RunJournal(ThreadNotes):
         return stored[-1].version
 
     async def keep_name(self, run: str, /) -> None:
-        """Store that a run of this name began, as a digest that outlives the run's erasure."""
+        """Record that a run with this id began, as a digest that survives the run's erasure."""
         await self._put(self._run_names, sha256_digest(run.encode()), RunName(), expected=None)
 
     async def has_begun(self, run: str, /) -> bool:
-        """Return whether a run of this name began at any time, although its turn may be erased since."""
+        """Return whether a run with this id ever began, even if its turn was erased since."""
         return await self._read(self._run_names, sha256_digest(run.encode()), RunName) is not None
 
     @property
@@ -391,18 +400,19 @@ class RunJournal(ThreadNotes):
         return AGENTS, self._agent, "run_names"
 
     async def write(self, run: str, documents: Sequence[RunDocument], /) -> None:
-        """Store documents of a run in one commit. Raises Conflict if another process has the run.
+        """Store documents of a run in one commit. Raises Conflict if another process took over the run.
 
-        Calls of a reply may be made after it is stored, or after the yes to them.
+        The calls of a reply may be made once it is stored, or once their approval is.
         """
         if documents:
             await self._put_all([self._draft(run, each) for each in documents])
 
     async def close(self, run: str, closing: RunClosing, /) -> tuple[RunEnd, int]:
-        """Commit the turn, the last documents of its run and the thread; return the end, and the thread's version.
+        """Commit the turn, the last documents of its run and the thread. Return the end and the thread's version.
 
-        In one commit, if the journal is where the memory is; else the turn is between what was said and the end.
-        Raises Conflict if another process has the run or the thread, and what the memory raises.
+        This is one commit if the journal is in the same store as the memory. Otherwise documents, turn and end are
+        committed one after the other. Raises Conflict if another process took over the run or the thread, and the
+        memory's errors.
         """
         ended, documents = closing.end, closing.documents
         if self.is_elsewhere:
@@ -426,7 +436,7 @@ class RunJournal(ThreadNotes):
                 names += [((AGENTS, self._agent), closing.head[0])] if closing.head is not None else []
                 _, stored = await self._records.finalize_turn(closing.turn, names, drafts)
         except TurnConflict:
-            # The turn was committed before the run broke off, under another end: it stays as it is.
+            # The turn was committed before the interruption, with another end. It stays as it is.
             stored = await self._put_all(drafts(None, ()))
         except PreconditionFailed:
             raise Conflict(
@@ -435,11 +445,11 @@ class RunJournal(ThreadNotes):
         return ended, stored[-1].version
 
     async def load(self, run: str, /) -> RunRecord | None:
-        """Return all that is stored of a run, None if there is nothing."""
+        """Return everything that is stored of a run, or None if there is nothing."""
         return run_of_documents(await self.documents(run))
 
     async def changed_runs(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
-        """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
+        """Return the runs that memory no longer holds completely because part of their turn was forgotten or erased."""
         threads: dict[str, dict[str, WindowTurn]] = {}
         for turn in turns:
             if turn.memories:
@@ -448,7 +458,7 @@ class RunJournal(ThreadNotes):
         return frozenset(run for missing_runs in missing_by_thread for run in missing_runs)
 
     async def _gone_in(self, thread: str, stored: Mapping[str, WindowTurn]) -> list[str]:
-        """Return the runs of a thread, empty for the own one, of which memory no longer holds all."""
+        """Return the incomplete runs of a thread; "" means the agent's own thread."""
         last = max(stored) if thread else None
         request = MemoryReplayRequest(
             scope=self._scope if not thread or self._scope is None else in_thread(self._scope, thread),
@@ -457,7 +467,7 @@ class RunJournal(ThreadNotes):
         )
         report = await self._memory.replay(request)
         ledger_turns = {turn.id: turn for turn in report.turns}
-        # Turns before the page were not looked at, and count as whole.
+        # Turns before the page were not checked and count as complete.
         first = report.turns[0].id if report.turns and report.has_more else ""
         return [
             turn.run
@@ -466,7 +476,7 @@ class RunJournal(ThreadNotes):
         ]
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
-        """Remove what is stored of runs, and of blocks, as an erasure in a memory does that holds the journal too."""
+        """Erase the copies of runs and of blocks, as erasing them in memory would if it held the journal."""
         below = [copies_of_turn(run, self._agent) for run in runs]
         if not below:
             return
@@ -477,7 +487,7 @@ class RunJournal(ThreadNotes):
         return (*COPIES_OF_BLOCKS, self._agent, thread)
 
     def _draft(self, run: str, document: RunDocument) -> RecordDraft:
-        """Return the draft of a document of a run, which is written once."""
+        """Return the draft of a run's document, which is written once."""
         content = document if isinstance(document, RunEnd) else document.model_copy(update={"by": self.by})
         return draft_of(copies_of_turn(run, self._agent), _document_key(document), content, 0)
 
@@ -491,7 +501,7 @@ def in_thread(scope: Scope, thread: str, /) -> Scope:
 
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
-    """Return the run that its documents make up, None if there are none of it."""
+    """Build a run from its documents, or return None if its input is missing."""
     values: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
     input_value, end = values.pop(_INPUT, None), values.pop(_END, None)
     if input_value is None:
@@ -508,7 +518,7 @@ def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
 
 
 def _document_key(document: RunDocument) -> str:
-    """Return the key of a document among those of its run."""
+    """Return the key of a document within its run."""
     match document:
         case RunInput():
             return _INPUT
@@ -522,7 +532,7 @@ def _document_key(document: RunDocument) -> str:
 
 
 def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:
-    """Return the records of agents over `memory`, in `journal` if it is given. Raises Unsupported for one elsewhere."""
+    """Return the agents' records in `journal`, or else in `memory`. Raises Unsupported if it has no records."""
     if journal is None:
         return records_of(memory)
     return records_of(journal, scope=journal.scope or memory.scope)

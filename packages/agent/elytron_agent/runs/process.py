@@ -1,6 +1,6 @@
 """Identity of a process: its machine and pid namespace, its pid, and its start time.
 
-On the same machine this shows at once whether the process still runs, so no turn waits for the lease of a killed
+On the same machine, this shows immediately whether the process still runs, so no turn waits for the lease of a killed
 process. From another machine, or without `/proc`, that is unknown, and the lease has to expire.
 """
 
@@ -12,20 +12,20 @@ from typing import Final
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _PROC: Final = Path("/proc")
 _START_FIELD: Final = 19
-"""Place of the start time behind the name of the program in `/proc/PID/stat`."""
+"""Position of the start time after the program name in `/proc/PID/stat`."""
 _STATE_FIELD: Final = 0
 _DEAD: Final = frozenset({"Z", "X"})
 
 
 def own_process() -> str:
-    """Return the name of this process; empty where it cannot be known."""
-    # A fork has another pid, and so another name.
+    """Return the identity of this process, or "" if it cannot be determined."""
+    # Not cached, because a fork has another pid.
     place, status = _own_place(), _process_status(_PROC / "self")
     return f"{place}.{status[0]}.{status[1]}" if place and status is not None else ""
 
 
 def is_gone(process: str, /) -> bool:
-    """Return whether the process of this name has ended; False if that is not known."""
+    """Return whether the identified process has ended; False if that is unknown."""
     place, _, rest = process.partition(".")
     pid, _, started = rest.partition(".")
     if not place or place != _own_place() or not pid.isdecimal():
@@ -36,7 +36,7 @@ def is_gone(process: str, /) -> bool:
 
 @cache
 def _own_place() -> str:
-    """Return a digest of what tells this kernel and pid namespace from all others; empty if there is no such name."""
+    """Return a digest that distinguishes this kernel and pid namespace from all others, or "" if there is none."""
     try:
         place = f"{_BOOT.read_text('ascii').strip()} {(_PROC / 'self/ns/pid').readlink()}"
     except (OSError, ValueError):
@@ -45,12 +45,12 @@ def _own_place() -> str:
 
 
 def _process_status(folder: Path) -> tuple[str, str] | None:
-    """Return pid and start time of a process that runs, None if there is none."""
+    """Return pid and start time of a running process, or None if it does not run."""
     try:
         pid, _, rest = (folder / "stat").read_text("utf-8", "replace").partition(" (")
     except OSError:
         return None
-    # The program's name may have any characters, but no field behind it has a parenthesis.
+    # The program name may contain any character, but no later field contains a parenthesis.
     fields = rest.rpartition(") ")[2].split()
     if len(fields) <= _START_FIELD or fields[_STATE_FIELD] in _DEAD:
         return None

@@ -1,4 +1,4 @@
-"""Settings and preferences of an agent, and the cost limits of a run."""
+"""Settings and preferences of an agent, and the limits of a run."""
 
 import asyncio
 import logging
@@ -23,10 +23,10 @@ MAX_CALLS: Final = 50
 MAX_RUN_TOKENS: Final = 2_000_000
 MAX_SECONDS: Final = 900.0
 TOOL_SECONDS: Final = 120.0
-"""So long a tool may take; after it the outcome is unknown."""
+"""Default time limit of a tool call. After that, its outcome is unknown."""
 MAX_TOKENS: Final = 32_768
 THREAD_WAIT_SECONDS: Final = 25.0
-"""So long a run waits for a thread that another process runs: longer than a dead one holds it."""
+"""How long a run waits for a thread that another process runs. This is longer than a dead process holds it."""
 
 
 _LOCALE: Final = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]{2,8})*")
@@ -37,7 +37,7 @@ _CODES: Final = (
     "tntotrtstttwtyugukuruzvevivowawoxhyiyozazhzu"
 )
 LANGUAGES: Final = frozenset(_CODES[place : place + 2] for place in range(0, len(_CODES), 2))
-"""Languages of ISO 639-1. Those of three letters are taken as they are."""
+"""Two-letter languages of ISO 639-1. Three-letter codes are accepted unchecked."""
 
 
 def locale_of(name: str, /) -> str:
@@ -58,7 +58,7 @@ class UserPreferences(Request):
 
 
 class RunBudget(Request):
-    """Budget of one run; it ends when a bound is reached. None: no bound."""
+    """Limits of one run, which ends when one is reached. None means unlimited."""
 
     steps: Annotated[int, Field(ge=1, le=1_000)] = MAX_STEPS
     calls: Annotated[int, Field(ge=0)] | None = MAX_CALLS
@@ -68,7 +68,7 @@ class RunBudget(Request):
 
 
 class AgentSettings(Request):
-    """Settings of an agent. Models are addresses, `dialect:name[@url]`; without them, that of the agent."""
+    """Settings of an agent. Models are addresses, `dialect:name[@url]`; the default is the agent's model."""
 
     enabled: bool = False
     model: str | None = None
@@ -77,21 +77,21 @@ class AgentSettings(Request):
     compaction_threshold: Annotated[float, Field(gt=0, le=1)] = turn_limits.COMPACTION_THRESHOLD
     system_prompt: str | None = None
     instructions: str = ""
-    """Behind the system prompt: a client's own words about its task."""
+    """A client's own instructions, added after the system prompt."""
     preferences: UserPreferences = UserPreferences()
     welcomes: bool = True
-    """True if a person whom the agent does not know yet is asked who that is."""
+    """True if the agent asks a person it does not know yet for an introduction."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
     max_tokens: Annotated[int, Field(ge=1)] | None = MAX_TOKENS
     uses_tools: bool = True
     """True if tools are offered and called."""
     compacts: bool = True
-    """True if old turns become summaries."""
+    """True if old turns are summarised."""
     recall_deadline_s: Annotated[float, Field(ge=0)] = RECALL_DEADLINE_S
     lease_seconds: Annotated[float, Field(gt=0, le=3_600)] = limits.LEASE_SECONDS
-    """So long a process holds its thread without a sign of life."""
+    """How long a process holds its thread after the last renewal."""
     wait_seconds: Annotated[float, Field(ge=0, le=3_600)] = THREAD_WAIT_SECONDS
-    """So long a run waits for a thread that another process runs; then it is ThreadBusy."""
+    """How long a run waits for a thread that another process runs before it raises ThreadBusy."""
     budget: RunBudget = RunBudget()
 
 
@@ -109,16 +109,16 @@ class RunUsage(Value):
 
 
 GRACE_S: Final = 1.0
-"""So long work that was cancelled may take to clean up before it is left alone."""
+"""How long cancelled work may take to clean up before it is abandoned."""
 T = TypeVar("T")
 
 
 class WorkCancelled(Exception):
-    """Foreign work ended with a CancelledError that was not asked for here."""
+    """Work outside of our control ended with a CancelledError that was not requested here."""
 
 
 class RunDeadline:
-    """Moment at which a run's time is over, by its clock and by the time of the event loop, whichever comes first."""
+    """The moment when a run's time is over, by its clock or by the event loop's, whichever comes first."""
 
     def __init__(self, clock: Clock, seconds: float | None, /) -> None:
         self._clock = clock
@@ -133,20 +133,20 @@ class RunDeadline:
         return self._loop.time() >= self._until_s or self._clock.now() >= self._until_ms
 
     def remaining_s(self, otherwise: float, /) -> float:
-        """Return the seconds that are left; `otherwise`, if there is no bound."""
+        """Return the remaining seconds, or `otherwise` if there is no limit."""
         if self._until_ms is None or self._until_s is None:
             return otherwise
         return max(min((self._until_ms - self._clock.now()) / 1000, self._until_s - self._loop.time()), 0.0)
 
     def timeout_s(self, most: float | None = None, /) -> float | None:
-        """Return how long a piece of work may take, which alone may take `most` seconds."""
+        """Return the time limit of a piece of work, which on its own may take `most` seconds."""
         if self._until_ms is None:
             return most
         remaining_s = self.remaining_s(0)
         return remaining_s if most is None else min(remaining_s, most)
 
     async def paused(self, work: Coroutine[Any, Any, T], /) -> T:
-        """Return what a person answers; the time that it takes is not the run's."""
+        """Wait for a person's answer without counting that time towards the run."""
         at_ms, at_s = self._clock.now(), self._loop.time()
         try:
             return await finish_work(work)
@@ -157,9 +157,9 @@ class RunDeadline:
 
 
 async def finish_work(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None = None) -> T:
-    """Return what foreign work returns.
+    """Return the result of work outside of our control.
 
-    Raises TimeoutError if it takes longer than `timeout_s`, WorkCancelled if it cancelled itself, and what it raises.
+    Raises TimeoutError if it takes longer than `timeout_s`, WorkCancelled if it cancelled itself, and its own errors.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -175,7 +175,7 @@ async def finish_work(work: Coroutine[Any, Any, T], /, *, timeout_s: float | Non
 
 
 async def abandon_task(task: asyncio.Task[Any], /) -> None:
-    """Cancel a task, and leave it alone if it does not end in time; what it raises is dropped."""
+    """Cancel a task, and abandon it if it does not end in time. Its errors are dropped."""
     task.cancel()
     task.add_done_callback(_take_error)
     await asyncio.wait({task}, timeout=GRACE_S)
@@ -191,7 +191,7 @@ REFUSED = "This call was refused and not made: {reason}. Do not try it again unl
 
 
 class ApprovalRequest(Value):
-    """A call that waits for a yes. `arguments` is JSON text as the model wrote it: show it, and trust nothing in it."""
+    """A call that needs approval. `arguments` is untrusted JSON text from the model, for display."""
 
     run: str
     step: int
@@ -202,20 +202,20 @@ class ApprovalRequest(Value):
 
 
 class HostApproval(Value):
-    """Answer to a request. The model reads the `reason` of a no."""
+    """The answer to an approval request. The model sees the `reason` of a denial."""
 
     is_granted: bool
     reason: str = ""
 
 
 Approve = Callable[[ApprovalRequest], Awaitable[HostApproval | bool]]
-"""Answers whether a call is made. It may take its time: a run's budget of seconds does not count it."""
+"""Decide whether a call is made. The time it takes does not count towards the run's limit."""
 
 
 class HostApprover:
-    """Asks a host about calls of the tools that it gave, but for those that only read.
+    """Ask a host to approve calls of its own tools, except those that only read.
 
-    The agent's own tools change nothing but its memory, and are never asked about. Without `approve` all is granted.
+    The agent's own tools change only its memory and need no approval. Without `approve`, every call is approved.
     """
 
     def __init__(self, approve: Approve | None, tools: Collection[Tool], /) -> None:
@@ -227,11 +227,11 @@ class HostApprover:
         return self._approve is not None
 
     def is_needed(self, tool: str, /) -> bool:
-        """Return whether a call of the tool waits for an answer."""
+        """Return whether a call of the tool needs approval."""
         return self._approve is not None and tool in self._tools
 
     async def ask(self, call: ToolCall, /, *, run: str, step: int, deadline: RunDeadline) -> HostApproval:
-        """Return the host's answer. An answer that fails is a no: nothing is done without a yes."""
+        """Return the host's answer. A failure counts as a denial, because nothing is done without approval."""
         assert self._approve is not None
         about = self._tools[call.name].description
         request = ApprovalRequest(run=run, step=step, tool=call.name, arguments=call.arguments, description=about)

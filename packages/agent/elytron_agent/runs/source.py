@@ -54,16 +54,15 @@ from elytron_turn.sizes import TokenWindow, window_of
 
 RECALL_LIMIT: Final = 8
 OUTSIDE_CHARS: Final = 2_000
-"""So much of what came from outside is kept as evidence beside a turn."""
+"""Maximum length of each text from outside that is stored with a turn as evidence."""
 WELCOME_RUNS: Final = 15
-"""Number of runs with guidance for a person whom the agent does not know yet."""
+"""Number of first runs with guidance for meeting a person the agent does not know yet."""
 REFUSED_SHARE: Final = 0.7
-"""Size of a retry, relative to the request that the server refused as too long."""
+"""Maximum size of a retry, relative to the request that the server rejected as too long."""
 
 
 class AgentModels:
-    """The models of an agent. A text is the address of a model; without one of their own, summaries and images take the
-    model of the runs."""
+    """The models of an agent, as models or as their addresses. Summaries and images use the main model by default."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class AgentModels:
         self.vision = self._model(vision) if vision is not None else self.main
 
     def summary_window(self, window: TokenWindow, /) -> TokenWindow:
-        """Return the window of the model that writes summaries; `window` is that of the main model."""
+        """Return the window of the model that writes summaries, given that of the main model."""
         return window if self.summary is self.main else window_of(self.summary, window.tokens)
 
     async def close(self) -> None:
@@ -100,27 +99,27 @@ class AgentModels:
 
 
 class ClientPart(Value):
-    """A client's part in its runs: tools that it calls itself, and the form of the answer."""
+    """A client's settings for its runs: tools that it calls itself, and the form of the answer."""
 
     tools: tuple[ModelTool, ...] = ()
     choice: ToolChoice = ToolChoice.AUTO
-    """Of the first question of a run; `required` is one of the client's tools."""
+    """Tool choice for the first request of a run. `required` demands one of the client's tools."""
     schema_text: str | None = None
-    """JSON Schema, as JSON text, that the answer is to fit."""
+    """JSON Schema for the answer, as JSON text."""
     hidden: frozenset[str] = frozenset()
-    """Tools of the agent's own that are not offered."""
+    """The agent's own tools that are not offered."""
     top_p: float | None = None
     reasoning_effort: ReasoningEffort | None = None
     parallel_calls: bool | None = None
     keeps_all: bool = False
-    """True if nothing may be left out of the window: a run whose request does not fit has failed."""
+    """True if nothing may be left out of the window. A run whose request does not fit then fails."""
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(tool.name for tool in self.tools)
 
     def offered(self, own: Sequence[ModelTool], /, *, is_first: bool) -> tuple[ModelTool, ...]:
-        """Return what is offered to the model beside the agent's `own` tools, or in their place, as the choice says."""
+        """Return the tools to offer: the client's and the agent's `own`, or only the client's if the choice says so."""
         is_bound = is_first and self.choice is ToolChoice.REQUIRED
         return self.tools if is_bound else (*own, *self.tools)
 
@@ -146,25 +145,25 @@ class AgentParts:
     purpose: str = ""
     client: ClientPart = field(default_factory=ClientPart)
     factor: float = turn_limits.COUNT_MARGIN
-    """Measure of estimates, as the model's provider counted the last request."""
+    """Calibration factor for token estimates, from the provider's count of the last request."""
     refused_bytes: int = 0
-    """Size of the smallest request that the model's server refused as too long; 0 for none."""
+    """Size of the smallest request that the model's server rejected as too long; 0 for none."""
     is_plain: bool = False
-    """True if requests go without temperature and bound, because the model refuses a request that has them."""
+    """True if requests omit temperature and token limit because the model rejects them."""
 
     @property
     def blocks(self) -> BlockRepository | None:
-        """Return the blocks; None with a strategy, which brings a memory of its own."""
+        """Return the blocks, or None with a strategy, which brings its own memory."""
         return self.view.blocks if self.strategy is None else None
 
     @property
     def window(self) -> TokenWindow:
-        """Return the window of requests: what is set, and no more than the model has."""
+        """Return the window of requests: the configured size, but not more than the model's."""
         most = self.settings.max_context_tokens
         return TokenWindow(tokens=min(most, self.models.main.info.context_tokens or most), factor=self.factor)
 
     def max_bytes(self, share: float = 1.0, /) -> int:
-        """Return how many bytes a request may have in `share` of what it may have before it is shortened."""
+        """Return the size limit of a request before it is shortened, or the given share of it."""
         most = self.window.max_bytes(self.settings.compaction_threshold)
         if self.refused_bytes:
             most = min(most, int(self.refused_bytes * REFUSED_SHARE))
@@ -178,16 +177,16 @@ SEARCH_TOOLS: Final = frozenset({"archival_search", "archival_memory_search", "c
 
 @dataclass(frozen=True, slots=True)
 class MemoryTools:
-    """Ways in which a model may use memory by tools in one run."""
+    """How a model can use memory through tools in one run."""
 
     writes_human: bool = False
-    """True if it may write the block `human`."""
+    """True if the model can write the block `human`."""
     archives: bool = False
     searches: bool = False
 
     @property
     def instruction(self) -> str:
-        """Return what the model is to do with its memory; nothing without tools for it."""
+        """Return instructions for using memory, or "" without such tools."""
         places = ["facts about the person in the block `human`"] if self.writes_human else []
         if self.archives:
             places.append(f"{'the rest' if self.writes_human else 'facts and plans'} in archival memory")
@@ -199,7 +198,7 @@ NO_TOOLS: Final = MemoryTools()
 
 
 def memory_tools_of(tools: Collection[str], blocks: Collection[str], /) -> MemoryTools:
-    """Return how memory is used by tools of these names, over blocks of these labels."""
+    """Return the possible use of memory with tools of these names and writable blocks of these labels."""
     names = frozenset(tools)
     return MemoryTools(
         writes_human=HUMAN in blocks and bool(names & BLOCK_TOOLS),
@@ -210,7 +209,7 @@ def memory_tools_of(tools: Collection[str], blocks: Collection[str], /) -> Memor
 
 @dataclass(slots=True)
 class RunContext:
-    """Context of a run beside its conversation, and its origin."""
+    """The context of a run in addition to its conversation, and where it came from."""
 
     notes: TailParts
     mark: str
@@ -218,7 +217,7 @@ class RunContext:
     blocks: tuple[ShownBlock, ...]
 
     def tail(self, thread: AgentThread, /) -> TailParts:
-        """Return the notes and what was recalled; the turns that are shown are counted as a compaction left them."""
+        """Return the notes with recalled memory. Turns are counted as they are after any compaction."""
         head = thread.head
         counts = {"earlier turns": head.runs - 1, "of them shown": len(thread.past)} if head.runs > 1 else {}
         compacted_at = head.compacted_at if head.summary else None
@@ -227,19 +226,19 @@ class RunContext:
 
 @dataclass(slots=True)
 class ContextSource:
-    """Gathers the parts of a run's context."""
+    """Collect the parts of a run's context."""
 
     agent: AgentParts
     policy: str
     memory: MemoryTools = NO_TOOLS
     first_blocks: tuple[ShownBlock, ...] | None = None
-    """The blocks at the beginning of the run, which its first step shows; None: they are read then."""
+    """The blocks at the beginning of the run, shown in its first step. If None, they are read then."""
     welcome: str = ""
 
     async def stable(self, facts: str | None, /) -> StableContext:
-        """Return the stable part of the epoch, rebuilt if one of its facts is not current.
+        """Return the stable part of the epoch, rebuilt if one of its facts is no longer current.
 
-        A withdrawn fact is not shown. Facts that could not be read (None) change nothing.
+        This prevents a withdrawn fact from being shown. If facts could not be read (None), nothing changes.
         """
         stable = await self.agent.thread.read_stable()
         if stable is not None and (facts is None or set(stable.facts.splitlines()) <= set(facts.splitlines())):
@@ -254,10 +253,10 @@ class ContextSource:
         return stable
 
     async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> RunContext:
-        """Return what is true of this turn alone."""
+        """Return the context that applies only to this turn."""
         shown_ids = frozenset(memory for turn in self.agent.thread.past for memory in turn.memories)
         settings = self.agent.settings
-        # A strategy brings a memory of its own.
+        # A strategy brings its own memory.
         wait_s = settings.recall_deadline_s if self.agent.strategy is None else 0
         budget = TurnBudget(turn_limits.STANDING_CHARS, memories=RECALL_LIMIT, wait_s=wait_s)
         memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
@@ -282,7 +281,7 @@ class ContextSource:
         return RunContext(notes=parts, mark=self.agent.ids.secret(6).hex(), memory=memory, blocks=blocks)
 
     async def parts(self, turn: RunContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
-        """Return all that a request is made of."""
+        """Return all parts of a request."""
         stable, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
@@ -298,7 +297,7 @@ class ContextSource:
         )
 
     async def shown_blocks(self) -> tuple[ShownBlock, ...]:
-        """Return the blocks as they are now; none if they cannot be read."""
+        """Return the current blocks, or nothing if they cannot be read."""
         if self.agent.blocks is None:
             return ()
         try:
@@ -308,7 +307,7 @@ class ContextSource:
         return shown_blocks(blocks)
 
     async def _welcome(self, zone: str) -> str:
-        """Return the first words to the person, with the reactions to them; nothing if there were none."""
+        """Return the stored greeting with the person's reactions to it, or "" if there is none."""
         state = self.agent.thread.state
         welcome = state.welcome
         if welcome is None:
@@ -324,7 +323,7 @@ class ContextSource:
 
 
 def shown_blocks(blocks: Iterable[MemoryBlock], /) -> tuple[ShownBlock, ...]:
-    """Return the blocks in the form for a context."""
+    """Return the blocks in their form for a context."""
     return tuple(
         ShownBlock(
             label=block.label,
@@ -342,24 +341,24 @@ WELCOME: Final = (
     "I remember what we talk about, and you can see and change what I keep at any time.",
     "What may I call you, and what is on your mind?",
 )
-"""First words to a person whom the agent does not know."""
+"""Greeting for a person the agent does not know yet."""
 
 
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
-    """Return whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
+    """Return whether the agent does not know the person yet: an early run, with an empty block `human`."""
     is_known = any(block.label == HUMAN and block.value.strip() for block in blocks)
     return runs <= WELCOME_RUNS and not is_known
 
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
-    """Return a digest of the part before the window, as it is without a bound."""
+    """Return a digest of everything before the window, without any size limit."""
     stable = parts.stable.text if parts.stable is not None else ""
     prefix = f"{parts.policy}\0{stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
     return hashlib.sha256(prefix.encode()).hexdigest()[:16]
 
 
 READ_RESULT: Final = "read_result"
-"""Tool that repeats results of the run, which are evidence once."""
+"""Tool that repeats results of the run, which are stored as evidence only once."""
 _DELIVERIES: Final = {
     StopReason.CANCELLED: transcript.TurnDelivery.CANCELLED,
     StopReason.FAILED: transcript.TurnDelivery.UPSTREAM_FAILED,
@@ -369,17 +368,17 @@ _DELIVERIES: Final = {
 
 
 def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
-    """Return how a run's turn was delivered: an answer counts only if there is one, and the run came to its end."""
+    """Return how a turn was delivered. An answer counts only if it exists and the run reached its end."""
     if reason in ANSWERS or reason is StopReason.REFUSED:
         return transcript.TurnDelivery.DELIVERED if text else transcript.TurnDelivery.USER_ONLY
     return _DELIVERIES[reason]
 
 
 def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> MemoryFinalizeTurnRequest | None:
-    """Return the request that has memory store the turn; a repeat of it stores nothing. None if there are no words.
+    """Return the request that stores the turn in memory, idempotently. None if there is no text.
 
-    Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing, and a
-    schedule's words as the system's.
+    Text that tools brought from outside is stored with the tool's role, which carries no authority. The text of a
+    schedule is stored with the system's role.
     """
     delivery = delivery_of(reason, record.text)
     new = (result for result in record.results if result.tool != READ_RESULT)
@@ -411,9 +410,9 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
 
 
 def given_messages(run_input: RunInput, /) -> list[transcript.Message]:
-    """Return what is evidence of the messages that a client gave: results of its tools, and words that it added.
+    """Return the client's messages that are evidence: results of its tools, and messages added without a question.
 
-    A history that it sends along with a question is none: it may have been sent before.
+    A history sent along with a question is not evidence, because it may have been sent before.
     """
     messages: list[transcript.Message] = []
     for message in run_input.before:

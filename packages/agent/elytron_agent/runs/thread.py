@@ -25,7 +25,7 @@ from elytron_turn.context import (
 )
 
 LEASE_RENEWALS: Final = 3
-"""Number of renewals in the time of a lease."""
+"""Number of renewals per lease period."""
 
 
 @dataclass(slots=True)
@@ -37,18 +37,18 @@ class AgentThread:
     clock: Clock
     lease_s: float = limits.LEASE_SECONDS
     is_mine: bool = False
-    """True while this process has the thread."""
+    """True while this process holds the thread."""
     head: ThreadHead = field(default_factory=ThreadHead)
     version: int = -1
     state: ThreadState = field(default_factory=ThreadState)
-    """As it was read last, with what is noted beside the thread."""
+    """State as last read, with the notes of the thread."""
     turns: dict[str, WindowTurn] = field(default_factory=dict[str, WindowTurn])
     summary: WindowSummary | None = None
     stable: StableContext | None = None
     _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def refresh(self) -> None:
-        """Read the head, and what it names and is not held yet."""
+        """Read the head, and everything it refers to that is not cached yet."""
         self.state = await self.journal.state(self.name)
         head, version = self.state.head, self.state.version
         if version == self.version:
@@ -64,9 +64,9 @@ class AgentThread:
                 self.turns |= await self._turns((run,))
 
     async def settle(self) -> None:
-        """Drop turns that were forgotten or erased in memory, of a thread that was just read.
+        """Drop turns that were forgotten or erased in memory. The thread must have just been read.
 
-        The remaining turns of a summary that was erased come back.
+        If a summary was erased, its remaining turns are restored.
         """
         if self.journal.is_elsewhere:
             await self._follow()
@@ -81,14 +81,14 @@ class AgentThread:
 
     async def read_reactions(self) -> None:
         """Read the person's reactions to messages of the window, which any device may change at any time."""
-        # A memory that fails costs a run the latest reactions, and nothing else.
+        # If memory fails, the run only misses the latest reactions.
         with suppress(ElytronError):
             reacted = [run for run in self.state.reacted if run in self.turns]
             for run, reactions in (await self.journal.reactions(reacted)).items():
                 self.turns[run] = self.turns[run].model_copy(update={"reactions": reactions})
 
     async def wait(self, wait_s: float, /, *, is_fresh: bool = False) -> None:
-        """Read the thread once no other process runs it; not again if it `is_fresh`. Raises ThreadBusy."""
+        """Read the thread until no other process runs it. `is_fresh` skips the first read. Raises ThreadBusy."""
         until = self.clock.now() + wait_s * 1000
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
@@ -104,18 +104,18 @@ class AgentThread:
 
     @property
     def is_taken(self) -> bool:
-        """Return whether another process runs the thread, as it was read last."""
+        """Return whether another process ran the thread when it was last read."""
         lease = self.head.lease
         return lease is not None and lease.holder != self.journal.by and holds_thread(lease, self.clock.now())
 
     async def store(self, head: ThreadHead, /) -> None:
-        """Store `head` in the place of the one that is held, with this process's lease. Raises Conflict."""
+        """Replace the cached head by `head`, with this process's lease. Raises Conflict."""
         async with self._storing:
             head = self._leased(head, is_mine=self.is_mine)
             self._take(head, await self.journal.put_head(self.name, head, self.version))
 
     async def begin(self, run_input: RunInput, /, *, is_known: bool = False) -> None:
-        """Store what a run is asked and have it be the open one, at the end of the window. Raises Conflict."""
+        """Store the input of a run, and open it at the end of the window. Raises Conflict."""
         assert self.head.open is None
         update = {"window": (*self.head.window, run_input.run), "open": run_input.run, "runs": self.head.runs + 1}
         head = self.head.model_copy(update={**update, "last": run_input.run})
@@ -128,7 +128,7 @@ class AgentThread:
             self.is_mine = True
 
     async def hold(self, head: ThreadHead | None = None, /) -> None:
-        """Have this process run the thread. Raises Conflict."""
+        """Take the thread for this process. Raises Conflict."""
         async with self._storing:
             head = self._leased(head or self.head, is_mine=True)
             self._take(head, await self.journal.put_head(self.name, head, self.version))
@@ -136,23 +136,23 @@ class AgentThread:
 
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:
-        """Renew the lease meanwhile; at the end the thread is free, also if a run broke off."""
+        """Renew the lease until the context ends, then release the thread even if a run was interrupted."""
         over = asyncio.Event()
         renewal = asyncio.ensure_future(self._renew(over))
         try:
             yield
         finally:
-            # Not cancelled: a commit that is under way would leave an unknown version.
+            # Do not cancel it: an interrupted commit would leave an unknown version.
             over.set()
             await asyncio.wait({renewal})
             if self.is_mine:
                 self.is_mine = False
-                # If that fails, the lease ends by itself.
+                # If this fails, the lease expires on its own.
                 with suppress(ElytronError):
                     await self.store(self.head)
 
     async def close(self, run: str, closing: RunClosing, /, *, frees: bool) -> RunEnd:
-        """Commit the end of the open run, and with `frees` that it is over and the thread free. Raises Conflict."""
+        """Commit the end of the open run. With `frees`, also close it and release the thread. Raises Conflict."""
         async with self._storing:
             head = self._leased(self.head.model_copy(update={"open": None}), is_mine=False)
             freed = (self.name, head, self.version) if frees else None
@@ -163,7 +163,7 @@ class AgentThread:
         return ended
 
     async def end(self, turn: WindowTurn | None, /) -> None:
-        """Have the open run be over, and the thread free; a run of which nothing is kept has no turn."""
+        """Close the open run and release the thread. `turn` is None for a run that is not stored."""
         self.is_mine = False
         if turn is None:
             await self.store(self.head)
@@ -178,10 +178,10 @@ class AgentThread:
                 async with asyncio.timeout(self.lease_s / LEASE_RENEWALS):
                     await over.wait()
             except TimeoutError:
-                # A process that lost the thread finds out with the next document that it stores.
+                # A process that lost the thread notices when it stores its next document.
                 with suppress(ElytronError):
                     async with self._storing:
-                        # The run may have ended while another commit of the thread was awaited.
+                        # The run may have ended while this waited for another commit of the thread.
                         if self.is_mine:
                             head = self._leased(self.head, is_mine=True)
                             self._take(head, await self.journal.put_head(self.name, head, self.version))
@@ -198,18 +198,18 @@ class AgentThread:
         self.turns = {run: turn for run, turn in self.turns.items() if run in head.window}
 
     async def drop_open(self) -> None:
-        """Have no run be open: what was stored of the open one was erased."""
+        """Close the open run without a turn, because its documents were erased."""
         window = tuple(run for run in self.head.window if run != self.head.open)
         await self.store(self.head.model_copy(update={"open": None, "window": window}))
 
     async def compact(self, summary: WindowSummary, /) -> None:
-        """Put `summary` in the place of the turns that it covers."""
+        """Replace the turns that `summary` covers by it."""
         await self.journal.put_summary(self.name, summary)
         await self.store(compact_head(self.head, summary))
         self.summary = summary
 
     async def uncompact(self) -> WindowSummary:
-        """Bring the turns of the latest summary back, and return it. Raises NotFound if there is none."""
+        """Restore the turns of the latest summary and return it. Raises NotFound if there is none."""
         latest = self.summary
         if latest is None:
             raise NotFound(what="summary", name="", way_out="there is no summary to undo")
@@ -225,23 +225,23 @@ class AgentThread:
         self.stable = part
 
     async def read_stable(self) -> StableContext | None:
-        """Return the stable part of the epoch, None before it is made."""
+        """Return the stable part of the epoch, or None if it does not exist yet."""
         if self.stable is None:
             self.stable = await self.journal.stable(self.name, self.head.epoch)
         return self.stable
 
     @property
     def past(self) -> tuple[WindowTurn, ...]:
-        """Return the turns of the window that are over, oldest first."""
+        """Return the finished turns of the window, oldest first."""
         return tuple(self.turns[run] for run in self.head.window if run in self.turns and run != self.head.open)
 
     async def _turns(self, runs: Iterable[str]) -> dict[str, WindowTurn]:
-        """Return the turns of the runs that are still there."""
+        """Return the turns of the runs that still exist."""
         records = [(run, await self.journal.load(run)) for run in runs]
         return {run: record.turn.model_copy(update={"run": run}) for run, record in records if record is not None}
 
     async def _follow(self) -> None:
-        """Remove from a journal beside the memory what that no longer holds, with the summaries that tell of it."""
+        """Erase from a separate journal what memory no longer holds, together with the summaries that mention it."""
         covers: list[str] = []
         summary = self.summary
         while summary is not None:
@@ -256,13 +256,13 @@ class AgentThread:
     async def _changed_runs(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
         try:
             return await self.journal.changed_runs(turns)
-        # Without an answer nothing is taken out of the window.
+        # If memory does not answer, nothing is removed from the window.
         except ElytronError:
             return frozenset()
 
 
 def holds_thread(lease: ThreadLease | None, now: Instant, /) -> bool:
-    """Return whether a process runs the thread: its lease is not over, and the process is not known to have ended."""
+    """Return whether a process runs the thread: its lease is valid, and the process is not known to have ended."""
     return lease is not None and lease.until > now and not is_gone(lease.process)
 
 
@@ -270,7 +270,7 @@ _KEY: Final = "queue"
 
 
 class QueuedTurn(Value):
-    """A turn in the queue. It is dropped at `until` unless its process renews it, or with the process."""
+    """A turn in the queue. It is dropped at `until` unless renewed, or when its process ends."""
 
     id: str
     until: Instant
@@ -278,7 +278,7 @@ class QueuedTurn(Value):
 
 
 class WaitingTurns(Value):
-    """The turns of a thread's queue, in their order."""
+    """The turns of a thread's queue, in order."""
 
     turns: tuple[QueuedTurn, ...] = ()
 
@@ -298,7 +298,7 @@ class ThreadQueue:
         return not self._alive(waiting)
 
     async def enter(self, turn: str, /) -> None:
-        """Put a turn at the end. Raises ThreadBusy if as many wait as may."""
+        """Append a turn. Raises ThreadBusy if the queue is full."""
 
         def add(turns: tuple[QueuedTurn, ...]) -> tuple[QueuedTurn, ...]:
             if len(turns) >= limits.QUEUED_RUNS:
@@ -308,12 +308,12 @@ class ThreadQueue:
         await self._change(add)
 
     async def wait(self, turn: str, /) -> None:
-        """Return when a turn is the first of the queue, which renews it meanwhile."""
+        """Wait until a turn is the first of the queue, and renew it meanwhile."""
         loop, renewed_s = asyncio.get_running_loop(), asyncio.get_running_loop().time()
         while True:
             waiting, _ = await self._read()
             alive = self._alive(waiting)
-            # A turn that was dropped goes on: the lease of the thread still lets one run at a time.
+            # A dropped turn may continue, because the lease of the thread still admits only one run at a time.
             if turn not in {each.id for each in alive} or alive[0].id == turn:
                 return
             if loop.time() - renewed_s >= limits.LEASE_SECONDS / LEASE_RENEWALS:
@@ -322,7 +322,7 @@ class ThreadQueue:
             await asyncio.sleep(limits.THREAD_LOOK_S)
 
     async def leave(self, turn: str, /) -> None:
-        """Take a turn out, once it has the thread. A store that fails drops the turn when its time is over."""
+        """Remove a turn once it has the thread. If the store fails, the turn expires on its own."""
         try:
             await self._change(lambda turns: tuple(each for each in turns if each.id != turn))
         except ElytronError:

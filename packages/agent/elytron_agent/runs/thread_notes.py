@@ -15,17 +15,17 @@ from elytron_core.policy.admission.own_output import of_others
 from elytron_turn.context import WindowReaction
 
 REACTED_RUNS: Final = 256
-"""Runs of a thread whose reactions are looked up for a request."""
+"""Maximum number of a thread's runs whose reactions are looked up for a request."""
 
 
 _ELSEWHERE: Final = "@@"
-"""Mark before the thread of a run in the window of another one."""
+"""Separator before the thread's name in the id of a run from another thread."""
 AGENTS = "elytron:agent"
 WELCOMED: Final = "welcome"
-"""Key of the first words to a person, and what stands for a run in the ids of their items."""
+"""Key of the greeting, which also takes the place of a run in its item ids."""
 REACTED: Final = "reacted"
 MARK: Final = "mark."
-"""Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
+"""Prefix of the keys of notes about a run. They are not part of the run, and are erased with it."""
 ITEM_MARK: Final = f"{MARK}item."
 MOVED_ON: Final = "the thread, which another process has continued,"
 _LABEL = "a document of an agent's run"
@@ -33,32 +33,32 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class ThreadWelcome(Value):
-    """The first words to a person, as they were shown."""
+    """The greeting as it was shown to the person."""
 
     texts: tuple[str, ...]
     at: Instant
 
 
 class ReactedRuns(Value):
-    """Runs with a person's reaction, the latest last. It saves reading the others, and has no content."""
+    """Runs with a reaction of the person, the latest last. This index has no content; it avoids reading other runs."""
 
     runs: tuple[str, ...] = ()
 
 
 class ThreadNotes:
-    """What is noted of an agent's threads beside the runs: the first words to the person, and runs with a reaction."""
+    """Notes of an agent's threads in addition to the runs: the greeting, and which runs have a reaction."""
 
     def __init__(self, records: RuntimeRecords, /, *, agent: str) -> None:
         self._records = records
         self._agent = agent
 
     async def welcome(self, thread: str, /) -> ThreadWelcome | None:
-        """Return the first words to the person; None if there were none."""
+        """Return the greeting, or None if there is none."""
         notes = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
         return notes[0] if notes is not None else None
 
     async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
-        """Store the first words to the person, once, and return those that are stored."""
+        """Store the greeting if there is none yet, and return the stored one."""
         welcome = ThreadWelcome(texts=texts, at=at)
         try:
             await self._put((AGENTS, self._agent, thread), WELCOMED, welcome)
@@ -67,17 +67,17 @@ class ThreadNotes:
         return welcome
 
     async def drop_welcome(self, thread: str, /) -> None:
-        """Erase the first words to the person, and what was noted beside them."""
+        """Erase the greeting and its notes."""
         notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
         stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
         await self._records.erase([*notes, *([stored] if stored is not None else [])])
 
     async def reactions(self, runs: Iterable[str], /) -> dict[str, tuple[WindowReaction, ...]]:
-        """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
+        """Return the person's reactions to messages of `runs`, with an empty tuple for withdrawn ones."""
         return {run: _reactions_in(await self.documents(run)) for run in runs}
 
     async def note_reacted(self, thread: str, run: str, /) -> None:
-        """Note that a run may have a reaction."""
+        """Record that a run may have a reaction."""
         while True:
             notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
             runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
@@ -89,7 +89,7 @@ class ThreadNotes:
                 return
 
     async def documents(self, run: str, /) -> Sequence[Record]:
-        """Return the documents of a run, with what others noted beside it, by key."""
+        """Return the documents of a run with its notes, by key."""
         name, thread = run_place(run)
         copies = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
         return sorted(copies, key=attrgetter("key"))
@@ -99,16 +99,16 @@ class ThreadNotes:
         return (kind.model_validate(record.value), record.version) if record is not None else None
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
-        """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
+        """Store a document and return its version. Raises Conflict if its version is not the expected one."""
         (stored,) = await self._put_all([draft_of(namespace, key, value, expected)])
         return stored.version
 
     async def _put_all(self, drafts: Sequence[RecordDraft]) -> Sequence[Record]:
-        """Store documents in one commit. Raises Conflict if the last is not the one that was expected."""
+        """Store documents in one commit. Raises Conflict if the last one does not have the expected version."""
         try:
             return await self._records.put_all(drafts)
         except PreconditionFailed:
-            # All are there if the answer to this process's own write was lost: they stay as they are.
+            # If the response to this process's own write was lost, all of them exist unchanged.
             records = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
             there = [each for each in records if each is not None]
             bodies = [strict_json.canonical_bytes(draft.value) for draft in drafts]
@@ -122,7 +122,7 @@ class ThreadNotes:
 
 
 def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
-    """Return the person's reactions among what was noted beside a run."""
+    """Return the person's reactions among a run's documents."""
     notes: dict[int, dict[str, Any]] = {
         int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
         for each in documents
@@ -141,11 +141,11 @@ def draft_of(namespace: tuple[str, ...], key: str, value: Value, expected: int |
 
 
 def named_run(run: str, thread: str, /) -> str:
-    """Return the name by which the window of another thread, a branch of `thread`, has a run."""
+    """Return the id of a run of `thread` in the window of another thread, which branched from it."""
     return run if _ELSEWHERE in run else f"{run}{_ELSEWHERE}{thread}"
 
 
 def run_place(run: str, /) -> tuple[str, str]:
-    """Return a run's own name, and its thread if that is another than the one whose window has it, else ""."""
+    """Return a run's own id, and its thread if that is not the one whose window contains it, else ""."""
     name, _, thread = run.partition(_ELSEWHERE)
     return name, thread

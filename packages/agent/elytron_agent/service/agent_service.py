@@ -1,4 +1,4 @@
-"""The service: what its routes and its work in the background share, and the runner of jobs."""
+"""The agent service: state shared by its routes and background work, and the runner of its jobs."""
 
 import asyncio
 import logging
@@ -35,35 +35,35 @@ from elytron_core.policy import job_states
 from elytron_core.scope import Scope
 
 TURN_SETTLE_S: Final = 5.0
-"""Age from which a turn without an end in the log is looked at."""
+"""Minimum age of a turn without a logged end before it is checked."""
 STREAMS_EACH: Final = 16
-"""Streams that one caller may have open."""
+"""Maximum number of open streams per caller."""
 SCHEDULES_AT_ONCE: Final = 4
 
 
 logger = logging.getLogger(__name__)
 _SWEEP_EVERY: Final = 12
-"""Intervals after which the store is asked for spaces with jobs that another process made."""
+"""Number of polling intervals between searches of the store for jobs created by other processes."""
 
 
 class KindRunner(Protocol):
-    """Does the jobs of one kind."""
+    """Run the jobs of one kind."""
 
     async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
-        """Do a job, keeping its lease."""
+        """Run a job and keep renewing its lease."""
         ...
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
-        """Note that a job failed for good."""
+        """Record that a job has failed permanently."""
         ...
 
     async def repair(self, space: SpaceId, /) -> None:
-        """Make the jobs that a space lacks."""
+        """Create the jobs that are missing in a space."""
         ...
 
 
 class JobService:
-    """Takes due jobs of the kinds that it has runners for."""
+    """Take due jobs of the kinds it has runners for."""
 
     def __init__(self, context: OperationContext, runners: Mapping[str, KindRunner], /, *, poll_s: float) -> None:
         self._context = context
@@ -71,17 +71,17 @@ class JobService:
         self._poll_s = poll_s
         self._busy: dict[SpaceId, asyncio.Task[None]] = {}
         self._turns: LruCache[SpaceId, int] = LruCache(limits.AGENTS_KEPT)
-        """Number of the last turn of each space."""
+        """Sequence number of each space's last turn, used to alternate between spaces."""
         self._numbers = count(1)
         self._background = BackgroundTask(self._work, name="elytron-agent-jobs")
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start working."""
         self._context.runners.update({kind: runner.run for kind, runner in self._runners.items()})
         self._background.start()
 
     async def stop(self) -> None:
-        """End after the step under way; what is not over goes back to the queue."""
+        """Stop after the current step. Unfinished jobs return to the queue."""
         await self._background.stop()
         tasks = list(self._busy.values())
         for task in tasks:
@@ -109,7 +109,7 @@ class JobService:
                 pause.cancel()
 
     async def _sweep(self, *, repairs: bool) -> None:
-        """Note the spaces that have jobs of these kinds."""
+        """Find the spaces that have jobs of these kinds."""
 
         async def note(space: SpaceId, queue: JobQueue) -> None:
             kinds = {job.kind for job in queue.active} & self._runners.keys()
@@ -121,7 +121,7 @@ class JobService:
         await visit_queues(self._context, note)
 
     async def _take_due(self) -> None:
-        """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
+        """Start as many due jobs as there is room for, beginning with the spaces that have waited longest."""
         for space in sorted(self._context.waiting_spaces(), key=lambda space: (self._turns.get(space, 0), space)):
             if len(self._busy) >= SCHEDULES_AT_ONCE:
                 return
@@ -133,7 +133,7 @@ class JobService:
                     queue = await next_queue(self._context, space)
                 at = self._context.clock.now()
                 is_due = job_states.claimable_job(queue, at, self._runners.keys()) is not None
-            if is_due:  # begun outside of the block, whose open keys end with it
+            if is_due:  # outside of the block, because the keys it opens are closed at its end
                 self._begin(space, self._do_next(space))
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
@@ -146,7 +146,7 @@ class JobService:
         task.add_done_callback(lambda _: self._busy.pop(space, None))
 
     async def _do_next(self, space: SpaceId) -> None:
-        """Do one job of a space: the next one waits for its turn behind those of other spaces."""
+        """Run one job of a space. Its next job waits behind those of other spaces."""
         try:
             with self._apart(space):
                 async with self._context.secrets.background(space):
@@ -154,7 +154,7 @@ class JobService:
                     if job_record is not None and job_record.job.state is JobState.DEAD_LETTER:
                         await self._runners[job_record.job.kind].give_up(space, job_record.job.payload)
         except ElytronError as error:
-            # A job that was held goes on when its lease ends.
+            # An interrupted job is resumed when its lease expires.
             logger.warning("the jobs of an agent could not be run (%s)", error.key)
 
 
@@ -162,7 +162,7 @@ ROOT: Final = "/v1/agent"
 
 
 class AgentService:
-    """The agents of a server: what its routes and its work in the background share."""
+    """The agents of a server: state shared by its routes and background work."""
 
     def __init__(self, admission: CallerAdmission, settings: ServiceSettings, /) -> None:
         self.admission = admission
@@ -184,13 +184,13 @@ class AgentService:
         self.context.secrets.on_forget(self._forget_space)
 
     def _forget_space(self, space: SpaceId) -> None:
-        """Let go of what is remembered of a space that its user's secret closed."""
+        """Discard everything cached for a space that was locked with its user's secret."""
         self.pool.forget_space(space)
         self.responses.forget_space(space)
         self._logs.pop(space, None)
 
     def user(self, principal: Principal, /) -> UserAgents:
-        """Return the agents of a caller. Raises ScopeMissing for one who has no space of its own."""
+        """Return the agents of a caller. Raises ScopeMissing if the caller has no space."""
         scope = own_scope(principal.space, self.admission.dispatcher.runtime.scope)
         if scope is None:
             raise ScopeMissing(operation="agent", way_out="use a user's key: an operator has no agent")
@@ -201,14 +201,14 @@ class AgentService:
         return self.turn_service.health.get(config_of(agent, self.settings).model, ModelHealth.UNKNOWN)
 
     def log(self, user: UserAgents, /) -> EventLog:
-        """Return the log of a user's events."""
+        """Return a user's event log."""
         event_log = self._logs.use(user.space)
         if event_log is None:
             event_log = self._logs[user.space] = EventLog(user.itself(self.context))
         return event_log
 
     async def publish(self, user: UserAgents, agent: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
-        """Put events into the user's log, and return them with their ids there."""
+        """Append events to the user's log and return them with their ids."""
         logged = await self.log(user).add(*events, thread=agent.name)
         for event in events:
             if event.kind is AgentEventKind.DONE and event.data.total_messages and event.data.run_id:
@@ -216,28 +216,28 @@ class AgentService:
         return logged
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
-        """Return whether an item's message is in the user's log."""
+        """Return whether the message of an item is in the user's log."""
         return await self.log(user).has_message(item_id)
 
     async def change_zone(self, user: UserAgents, /) -> None:
-        """Have the schedules that follow the user's zone be due by the new one."""
+        """Recompute the due times of schedules that follow the user's time zone."""
         await ScheduleRepository(user).follow_zone()
 
     async def look(self, user: UserAgents, agent: KnownAgent, /) -> None:
-        """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""
+        """Resume the agent's run if its process ended, and log what that process did not log."""
         if self.turn_service.is_busy(user, agent):
             return
         if await user.has_broken_run(agent):
             self.turn_service.resume(user, agent)
             return
-        # A turn may have ended just now, with its process about to log that.
+        # A turn may have ended just now, and its process may be about to log that.
         before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
             if turn.thread == agent.name and turn.at < before:
                 await self.turn_service.log_end(user, agent, turn.run_id)
 
     async def look_at_all(self, user: UserAgents, /) -> None:
-        """Look at every thread of a user that may have a turn without an end."""
+        """Check every thread of a user that may have a turn without an end."""
         main = await user.main()
         await self.look(user, main)
         threads = {turn.thread for turn in await self.log(user).open_turns()} - {main.name}
@@ -247,18 +247,18 @@ class AgentService:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Serve while this is entered. Turns that are not over at the end go on at the next look at their threads."""
+        """Run the service until the context ends. Unfinished turns are resumed when their threads are next checked."""
         if self._jobs is not None:
             self._jobs.start()
         try:
             yield
         finally:
-            # Jobs begin turns, and turns use models: so they end in this order.
+            # Jobs start turns, and turns use models, so they are stopped in this order.
             if self._jobs is not None:
                 await self._jobs.stop()
             await self.lines.close()
             await self.pool.close()
 
     def figures(self) -> Iterable[SurfaceFigure]:
-        """Return how many turns run or wait now."""
+        """Yield the number of running and waiting turns."""
         yield SurfaceFigure("elytron_agent_turns", "Agent turns that are running or queued.", self.lines.running)

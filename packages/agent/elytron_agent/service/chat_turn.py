@@ -1,4 +1,4 @@
-"""Agent turns, which survive a client's departure and run one at a time per thread; and the pool of agents."""
+"""Agent turns, which continue when a client leaves and run one at a time per thread; and the pool of agents."""
 
 import asyncio
 import logging
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from elytron_agent.loop.agent import Agent
 
 TURN_WAIT_S: Final = 900.0
-"""So long a turn waits for one that another process runs in its thread."""
+"""How long a turn waits for one that another process runs in its thread."""
 
 
 ToolMaker = Callable[[UserAgents, KnownAgent], Sequence[Tool]]
-"""Returns further tools of an agent."""
+"""Returns additional tools of an agent."""
 
 
 def react_tool(items: ThreadItems, /) -> Tool:
-    """Return the tool by which an agent reacts to the message that its run answers."""
+    """Return the tool with which an agent reacts to the message that its run answers."""
 
     async def act(arguments: ReactArguments, key: CallKey, /) -> str:
         await items.react(item_name(key.run, 0), ItemReaction(emoji=arguments.emoji, by=ItemRole.ASSISTANT))
@@ -48,7 +48,7 @@ def react_tool(items: ThreadItems, /) -> Tool:
 
 
 class AgentPool:
-    """The agents that this process runs, each made again when its settings have changed."""
+    """The agents of this process. An agent is recreated when its settings change."""
 
     def __init__(
         self, context: OperationContext, settings: ServiceSettings, /, *, tools: Sequence[ToolMaker] = ()
@@ -60,7 +60,7 @@ class AgentPool:
         self._agents: LruCache[tuple[str, str], tuple[object, Agent]] = LruCache(limits.AGENTS_KEPT)
 
     async def agent(self, user: UserAgents, known_agent: KnownAgent, /) -> "Agent":
-        """Return the agent, with its settings as they are now."""
+        """Return the agent with its current settings."""
         place = (user.space, known_agent.id)
         preferences = await user.preferences()
         cache_entry = self._agents.use(place)
@@ -73,7 +73,7 @@ class AgentPool:
     def response_agent(
         self, user: UserAgents, thread: str, settings: AgentSettings, client: ClientPart, model: str, /
     ) -> "Agent":
-        """Return an agent for one turn in a thread of responses, which its caller closes."""
+        """Return an agent for one turn in a thread of responses. The caller closes it."""
         from elytron_agent.loop.agent import Agent
 
         served = self._settings
@@ -91,7 +91,7 @@ class AgentPool:
         )
 
     def settings_of(self, agent: KnownAgent, preferences: UserPreferences, /) -> AgentSettings:
-        """Return the settings of an agent's turns."""
+        """Return the settings for an agent's turns."""
         config = config_of(agent, self._settings)
         return AgentSettings(
             enabled=True,
@@ -106,16 +106,16 @@ class AgentPool:
         )
 
     def forget(self, user: UserAgents, agent: KnownAgent, /) -> None:
-        """Let go of an agent that was erased."""
+        """Discard an agent that was erased."""
         self._agents.pop((user.space, agent.id), None)
 
     def forget_space(self, space: str, /) -> None:
-        """Let go of all agents of a space."""
+        """Discard all agents of a space."""
         for place in [place for place in self._agents if place[0] == space]:
             del self._agents[place]
 
     async def close(self) -> None:
-        """Let go of the models' connections."""
+        """Close the models' connections."""
         agents = [agent for _, agent in self._agents.values()]
         self._agents.clear()
         for agent in agents:
@@ -146,7 +146,7 @@ class AgentPool:
         )
 
     def model(self, address: str, /) -> ModelClient:
-        """Return a model of the server, opened once."""
+        """Return a model of the server, which is opened only once."""
         client = self._models.get(address)
         if client is None:
             client = self._models[address] = open_model(address)
@@ -158,61 +158,61 @@ INTERNAL: Final = "internal error; see the server's log"
 
 
 class TurnLog(Protocol):
-    """The logs of events of all users."""
+    """The event logs of all users."""
 
     async def publish(self, user: UserAgents, agent: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
-        """Put events into the user's log, and return them with their ids there."""
+        """Append events to the user's log and return them with their ids."""
         ...
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
-        """Return whether an item's message is in the user's log."""
+        """Return whether the message of an item is in the user's log."""
         ...
 
     async def change_zone(self, user: UserAgents, /) -> None:
-        """Follow a change of the user's time zone."""
+        """Apply a change of the user's time zone."""
         ...
 
 
 @dataclass(slots=True)
 class ThreadLine:
-    """The turns of one thread in this process: one runs, others wait in their order."""
+    """The turns of one thread in this process. One runs, and the others wait in order."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     tasks: dict["asyncio.Task[None]", str] = field(default_factory=dict["asyncio.Task[None]", str])
 
 
 class TurnTicket(NamedTuple):
-    """Place of a turn in the queue before its thread."""
+    """Place of a turn in the queue of its thread."""
 
     queue: ThreadQueue
     turn: str
 
     async def leave(self, event: AgentEvent, /) -> None:
-        """Leave the queue if an event shows that the turn has its thread."""
+        """Leave the queue once an event shows that the turn has its thread."""
         if isinstance(event, RunStarted):
             await self.queue.leave(self.turn)
 
 
 class TurnLines:
-    """The turns of this process, by the space and the name of their thread."""
+    """The turns of this process, by space and thread."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], ThreadLine] = {}
 
     @property
     def running(self) -> int:
-        """Return how many turns run or wait."""
+        """Return the number of running and waiting turns."""
         return sum(len(line.tasks) for line in self._lines.values())
 
     def is_busy(self, place: tuple[str, str], /, *, name: str | None = None) -> bool:
-        """Return whether a turn of the thread, or the one of this name, runs or waits."""
+        """Return whether any turn of the thread, or the one called `name`, runs or waits."""
         line = self._lines.get(place)
         return line is not None and (name is None or name in line.tasks.values())
 
     async def ticket(self, user: UserAgents, place: tuple[str, str], thread: str, /) -> "TurnTicket | None":
-        """Return a place in the queue before a thread; None if no turn of any process is there.
+        """Join the queue of a thread, or return None if no process has a turn there.
 
-        Raises ThreadBusy if as many wait as may.
+        Raises ThreadBusy if the queue is full.
         """
         queue = user.queue(thread)
         if place not in self._lines and await queue.is_empty() and not await user.is_taken(thread):
@@ -231,7 +231,7 @@ class TurnLines:
         name: str = "",
         ticket: "TurnTicket | None" = None,
     ) -> None:
-        """Do the work of a turn behind those that wait for the thread, then close its feed."""
+        """Run a turn after those that wait for the thread, then close its feed."""
         line = self._lines.setdefault(place, ThreadLine())
 
         async def in_line() -> None:
@@ -256,44 +256,44 @@ class TurnLines:
         task.add_done_callback(over)
 
     async def cancel(self, place: tuple[str, str], /, *, name: str | None = None) -> None:
-        """End the turns of a thread, or the one of this name."""
+        """Cancel all turns of a thread, or the one called `name`."""
         tasks = self._lines.get(place, ThreadLine()).tasks
         await _end_tasks([task for task, task_name in tasks.items() if name is None or task_name == name])
 
     async def close(self) -> None:
-        """End all turns in the middle: they go on at the next look at their threads."""
+        """Interrupt all turns. They are resumed when their threads are next checked."""
         await _end_tasks([task for line in self._lines.values() for task in line.tasks])
 
 
 class TurnRequest(NamedTuple):
-    """A turn to run: the user's words and images. `run` is that of an earlier call, if this one repeats it."""
+    """A turn to run: the user's text and images. `run` is the id of an earlier call that this one repeats."""
 
     words: str
     images: Sequence[str] = ()
     run: str | None = None
     is_stored: bool = True
     schedule: str | None = None
-    """Schedule that begins the turn, in the place of the user."""
+    """Schedule that starts the turn instead of the user."""
     is_wanted: Callable[[], Awaitable[bool]] | None = None
-    """Asked when the turn has waited for those before it: with False it is not begun."""
+    """Called after the turn has waited for earlier ones. If it returns False, the turn does not start."""
 
 
 class TurnService:
-    """Runs the turns of all agents of this process."""
+    """Run the turns of all agents of this process."""
 
     def __init__(self, pool: AgentPool, lines: TurnLines, /, *, log: TurnLog) -> None:
         self._pool = pool
         self._log = log
         self._lines = lines
         self.health: dict[str, ModelHealth] = {}
-        """State of each model, by its address."""
+        """State of each model by its address."""
 
     def is_busy(self, user: UserAgents, agent: KnownAgent, /) -> bool:
         """Return whether a turn of the thread runs or waits in this process."""
         return self._lines.is_busy((user.space, agent.id))
 
     async def begin(self, user: UserAgents, agent: KnownAgent, request: TurnRequest, /) -> TurnFeed[FeedEvent]:
-        """Run a turn behind those that wait for the thread, in any process, and return its events.
+        """Run a turn after those that wait for the thread in any process, and return its events.
 
         Raises ThreadBusy.
         """
@@ -302,11 +302,11 @@ class TurnService:
         )
 
     def resume(self, user: UserAgents, agent: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
-        """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
+        """Resume an interrupted run, or return None if a turn of the thread is active here."""
         return None if self.is_busy(user, agent) else self._begin_turn(user, agent, None)
 
     async def log_end(self, user: UserAgents, agent: KnownAgent, run: str, /) -> None:
-        """Log what the log lacks of a run that is over: messages, and its end."""
+        """Log the messages and the end of a finished run that are not in the log yet."""
         record = await user.run_record(agent, run)
         if record is not None and record.end is None:
             return
@@ -320,9 +320,9 @@ class TurnService:
         await self._log.publish(user, agent, *missing, *translator.events(end))
 
     async def settle(self, user: UserAgents, known_agent: KnownAgent, run: str, /) -> RunEnded | None:
-        """Return the end of a run, and wait for it while a process has the thread; one that broke off is cancelled.
+        """Return the end of a run, waiting while a process holds the thread. An interrupted run is cancelled.
 
-        None if there is no such run.
+        Returns None if there is no such run.
         """
         while True:
             record = await user.run_record(known_agent, run)
@@ -333,11 +333,11 @@ class TurnService:
                 continue
             agent = await self._pool.agent(user, known_agent)
             with suppress(ThreadBusy, Conflict):
-                # A thread has one run that is not over: it is this one.
+                # A thread has only one unfinished run, so this cancels that one.
                 await agent.cancel()
 
     async def cancel(self, user: UserAgents, agent: KnownAgent, /) -> None:
-        """End the turns of a thread that run or wait in this process."""
+        """Cancel the turns of a thread in this process."""
         await self._lines.cancel((user.space, agent.id))
         self._pool.forget(user, agent)
 
@@ -373,7 +373,7 @@ class TurnService:
             logger.exception("a turn of an agent failed (%s)", type(error).__name__)
             writer.put(translator.failed("internal", INTERNAL))
         except BaseException:
-            # The run goes on at the next look at its thread, which logs what is missing.
+            # The run is resumed when its thread is next checked, which logs what is missing.
             writer.end()
             raise
         await writer.finish()
@@ -382,7 +382,7 @@ class TurnService:
         try:
             return await self._log.publish(user, agent, *events)
         except Exception as error:
-            # A run does not end because its events cannot be logged: they are sent, and its items are kept.
+            # A logging failure must not end a run. Its events are still sent, and its items are stored.
             is_known = isinstance(error, ElytronError)
             name = error.key if is_known else type(error).__name__
             logger.warning("events of an agent could not be logged (%s)", name, exc_info=not is_known)
@@ -396,7 +396,7 @@ class TurnService:
         translator: TurnTranslator,
         ticket: TurnTicket | None,
     ) -> AsyncGenerator[FeedEvent]:
-        # Its user may have changed the settings while the turn waited.
+        # The user may have changed the settings while the turn waited.
         known_agent = await user.agent(known_agent.id)
         agent = await self._pool.agent(user, known_agent)
         zone = (await user.preferences()).timezone
@@ -426,7 +426,7 @@ class TurnService:
     async def _schedule_of(
         user: UserAgents, agent: KnownAgent, event: RunStarted, request: TurnRequest | None
     ) -> str | None:
-        """Return the schedule that began a run: one that broke off before may be another than the one asked for."""
+        """Return the schedule that started a run, which may be a resumed one instead of the requested one."""
         if not event.is_resumed:
             return request.schedule if request is not None else None
         record = await user.run_record(agent, event.run)
@@ -435,7 +435,7 @@ class TurnService:
     async def messages_of(
         self, user: UserAgents, agent: KnownAgent, run: str, translator: TurnTranslator, /
     ) -> Sequence[FeedEvent]:
-        """Return the messages of a run as they are stored."""
+        """Return the stored messages of a run."""
         try:
             items = await user.items(agent).run_items(run)
         except NotFound:
@@ -455,7 +455,7 @@ class TurnService:
 
 
 def _runs_of(agent: "Agent", request: TurnRequest | None) -> AsyncGenerator[AgentEvent]:
-    """Return the events of a turn, or of the run that broke off, for no request."""
+    """Run a turn, or resume an interrupted one if there is no request, and return the events."""
     if request is None:
         return agent.resume()
     return agent.run(

@@ -41,26 +41,26 @@ if TYPE_CHECKING:
     from elytron_agent.loop.removal import RemovalPlan, ThreadRemoval
 
 KEEP_ALIVE_S: Final = 15.0
-"""Silence of a chat's stream after which a comment is sent."""
+"""Idle time after which a comment is sent on a chat stream."""
 LOCAL_CONTEXT_TOKENS: Final = 16_384
-"""Tokens of a model on this machine, unless the operator says otherwise."""
+"""Default context window of a model on this machine."""
 HEARTBEAT_S: Final = 30.0
-"""Silence of the channel of events after which a comment is sent."""
+"""Idle time after which a comment is sent on the event stream."""
 SCHEDULE_POLL_S: Final = 5.0
 PUSH_WAIT_S: Final = 3.0
-"""So long a turn that is over waits for a device to get it before previews are sent."""
+"""How long a finished turn waits for delivery to a device before previews are sent."""
 
 
 CONFIG: Final = "companion"
 _CALLER: Final = "agent"
-"""Caller in the audit of what an agent does by itself."""
+"""Name of the caller in the audit log for an agent's own actions."""
 
 
 class AgentPart(StrEnum):
     """Parts of the service that an operator can switch off."""
 
     ALL = "all"
-    """Every route of it, and its work in the background."""
+    """All routes and all background work."""
     TOOLS = "tools"
     COMPACTION = "compaction"
     PUSH = "push"
@@ -70,17 +70,17 @@ class AgentPart(StrEnum):
     EMBEDDING = "embedding"
     """The routes of embeddings."""
     PROMPT = "prompt"
-    """The operator's own prompt: the usual one is used."""
+    """The operator's own prompt; the default prompt is used instead."""
 
 
 def shown_model(address: str, /) -> str:
-    """Return a model's address without the place of its server, which is the operator's own."""
+    """Return a model's address without its server's location, which is not shown to users."""
     return address.partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Settings of the service, as the operator gives them."""
+    """Settings of the service, made by the operator."""
 
     models: tuple[str, ...]
     """Addresses of chat models, `dialect:name[@url]`. Agents use the first unless their users choose another."""
@@ -88,38 +88,38 @@ class ServiceSettings:
     vision_model: str | None = None
     prompt: str | None = None
     page: bytes | None = field(default=None, repr=False)
-    """The page `/agent` in place of the usual one. Its own scripts and styles run, and nothing else is loaded."""
+    """Replacement for the page `/agent`. Only its own scripts and styles run, and it can load nothing else."""
     context_tokens: int | None = None
     web_search: WebSearch | None = field(default=None, repr=False)
     off: frozenset[AgentPart] = frozenset()
     budget: RunBudget = field(default_factory=RunBudget)
-    """Steps, calls, tokens and time of one turn."""
+    """Limits on the steps, calls, tokens and time of one turn."""
     keep_alive_s: float = KEEP_ALIVE_S
-    """Silence of a chat's stream after which a comment is sent."""
+    """Idle time after which a comment is sent on a chat stream."""
     runs_schedules: bool = True
-    """False: schedules and previews are kept, and another process runs and sends them."""
+    """If False, schedules and previews are stored, and another process runs and sends them."""
     push_hosts: tuple[str, ...] = ()
-    """Hosts that previews may be sent to also in a private network, and without TLS."""
+    """Hosts to which previews may be sent without TLS and in a private network."""
     push_contact: str | None = None
-    """Address that push services may write to, `mailto:` or `https:`."""
+    """Contact address for push services, `mailto:` or `https:`."""
     push_wait_s: float = PUSH_WAIT_S
     schedule_poll_s: float = SCHEDULE_POLL_S
-    """Interval in which this process looks for schedules that are due."""
+    """How often this process looks for due schedules."""
     heartbeat_s: float = HEARTBEAT_S
-    """The same of the channel of events."""
+    """Idle time after which a comment is sent on the event stream."""
 
     def model_named(self, name: str | None, /) -> str:
-        """Return the address of a model by the name that users are shown; the first one for another name."""
+        """Return the address of a model by its displayed name, or the first model for an unknown name."""
         return next((address for address in self.models if shown_model(address) == name), self.models[0])
 
     def require_on(self, part: AgentPart = AgentPart.ALL, /) -> None:
-        """Raise AgentDisabled if the operator switched a part off."""
+        """Raise AgentDisabled if the operator switched off a part."""
         if part in self.off or AgentPart.ALL in self.off:
             raise AgentDisabled(way_out="the operator has disabled it")
 
 
 class StoredCompanion(Value):
-    """A user's main agent as it is stored: its id, and what its user decided. None: as the server has it."""
+    """The stored form of a user's main agent: its id and the user's choices. None selects the server's default."""
 
     id: str
     created_at: Instant
@@ -135,7 +135,7 @@ class StoredCompanion(Value):
 
 @dataclass(frozen=True, slots=True)
 class KnownAgent:
-    """An agent of a user: the main one, or a subagent of it. `name` is that of its thread."""
+    """A user's main agent or one of its subagents. `name` is the name of its thread."""
 
     id: str
     name: str
@@ -160,11 +160,11 @@ class UserAgents:
         return self.scope.space
 
     def itself(self, context: OperationContext, /) -> "UserAgents":
-        """Return the same for what an agent does by itself."""
+        """Return the same agents, with the agent itself as the caller."""
         return UserAgents(context, self.space, self.settings, caller=_CALLER)
 
     async def init(self, request: InitRequest, /) -> KnownAgent:
-        """Return the user's main agent, made now if there is none: of several calls at once, one makes it."""
+        """Return the user's main agent, and create it if it does not exist. Concurrent calls create only one."""
         now, ids = self.memory.context.clock.now(), self.memory.context.ids
         companion = StoredCompanion(id=ids.new(), created_at=now)
         preferences = UserPreferences(timezone=request.timezone, locale=request.locale)
@@ -191,14 +191,14 @@ class UserAgents:
         return KnownAgent(stored.id, MAIN, stored, record.version)
 
     async def enabled(self) -> KnownAgent:
-        """Return the main agent. Raises AgentDisabled if its user has it off, NotFound."""
+        """Return the main agent. Raises NotFound, AgentDisabled if its user disabled it."""
         main = await self.main()
         if not main.stored.enabled:
             raise AgentDisabled(way_out='the user has disabled it: PUT /v1/agent/config with {"enabled": true}')
         return main
 
     async def answering(self) -> KnownAgent:
-        """Return the main agent, or one with the server's settings before `init`. Raises AgentDisabled."""
+        """Return the main agent, or before `init` one with the server's settings. Raises AgentDisabled."""
         try:
             return await self.enabled()
         except AgentDisabled:
@@ -207,11 +207,11 @@ class UserAgents:
             return KnownAgent("", MAIN, StoredCompanion(id="", created_at=self.memory.context.clock.now()), 0)
 
     def queue(self, thread: str, /) -> ThreadQueue:
-        """Return the queue before a thread, which all processes over the store share."""
+        """Return the queue of a thread, which all processes on the store share."""
         return ThreadQueue(self.records, self.memory.context.clock, thread)
 
     async def is_taken(self, thread: str, /) -> bool:
-        """Return whether a process runs the thread now."""
+        """Return whether a process is running the thread."""
         head, _ = await self.journal(thread).head(thread)
         return holds_thread(head.lease, self.memory.context.clock.now())
 
@@ -220,14 +220,14 @@ class UserAgents:
         return RunJournal(self.memory, self.records, in_thread(self.scope, thread), agent=thread, by="")
 
     async def agent(self, agent_id: str | None, /) -> KnownAgent:
-        """Return an agent by its id; None: the main one. Raises AgentDisabled, NotFound."""
+        """Return an agent by id, or the main one for None. Raises AgentDisabled, NotFound."""
         main = await self.enabled()
         if agent_id is None or agent_id == main.id:
             return main
         return await self.subagent(agent_id, main=main)
 
     async def subagent(self, agent_id: str, /, *, main: KnownAgent | None = None) -> KnownAgent:
-        """Return a subagent by its id. Raises AgentDisabled, NotFound."""
+        """Return a subagent by id. Raises AgentDisabled, NotFound."""
         for each in await self.known_subagents(main=main):
             if each.id == agent_id:
                 return each
@@ -241,7 +241,7 @@ class UserAgents:
         return [_known_subagent(main, each) for each in await self.subagents.list(created_by=created_by)]
 
     async def make_subagent(self, request: SubagentRequest, /) -> KnownAgent:
-        """Return the subagent of this name, made now if there is none.
+        """Return the subagent with this name, and create it if it does not exist.
 
         Raises AgentDisabled, NotFound, LimitExceeded.
         """
@@ -250,18 +250,18 @@ class UserAgents:
         return _known_subagent(main, await self.subagents.create(subagent))
 
     async def removal(self, agent: KnownAgent, /) -> "RemovalPlan":
-        """Return what an erasure of an agent takes: of the main one all that agents have of this user."""
+        """Return what deleting an agent would erase. For the main agent, that includes what its agents share."""
         from elytron_agent.loop.removal import RemovalPlan, SharedMemory
 
         shared = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
         try:
             return await self._removal("").plan(agent.name, shared=shared)
         except NotFound:
-            # A subagent that was never spoken to has nothing but its name.
+            # A subagent that has never been used has only its name.
             return RemovalPlan((agent.name,), {}, frozenset(), frozenset())
 
     async def delete(self, agent: KnownAgent, /) -> "RemovalPlan":
-        """Erase an agent, and return what was erased. What was said elsewhere stays."""
+        """Erase an agent and return what was erased. Other conversations remain."""
         plan = await self.removal(agent)
         await self._removal("").carry_out(plan)
         if agent.subagent is not None:
@@ -274,7 +274,7 @@ class UserAgents:
         return ThreadRemoval(self.memory, self.records, self.scope, reason)
 
     async def clear(self, agent: KnownAgent, /) -> int:
-        """Erase what was said in an agent's thread, and return how many memories that were; the agent stays."""
+        """Erase the conversation of an agent's thread and return the number of erased memories. The agent remains."""
         removal = self._removal("its conversation was deleted")
         memory_ids = [each async for each in removal.memories_in(agent.name)]
         await removal.erase(memory_ids)
@@ -282,17 +282,17 @@ class UserAgents:
         return len(memory_ids)
 
     async def config(self, agent: KnownAgent, /) -> AgentConfig:
-        """Return the settings of the main agent as they hold."""
+        """Return the effective settings of the main agent."""
         return config_of(agent, self.settings)
 
     async def change_config(self, change: ConfigChange, /) -> AgentConfig:
-        """Change what is given, and return the settings. Raises InvalidInput for an unknown model, NotFound."""
+        """Change the given settings and return all. Raises InvalidInput for an unknown model, NotFound."""
         models = tuple(map(shown_model, self.settings.models))
         if change.model and change.model not in models:
             there = ", ".join(models)
             raise InvalidInput(field="model", problem=f"is not one of this server's models: use {there}")
         changes = {name: value for name, value in change if value is not None}
-        # An empty text takes a decision back.
+        # An empty text resets a setting to the server's default.
         updates = {name: value if value != "" else None for name, value in changes.items()}
         while True:
             main = await self.main()
@@ -306,18 +306,18 @@ class UserAgents:
             return config_of(await self.main(), self.settings)
 
     async def preferences(self) -> UserPreferences:
-        """Return what the user set."""
+        """Return the user's preferences."""
         return await self._journal.preferences() or UserPreferences()
 
     async def change_preferences(self, change: PreferencesChange, /) -> UserPreferences:
-        """Change what is given, and return all."""
+        """Change the given preferences and return all."""
         changes = {name: value for name, value in change if value is not None}
         preferences = (await self.preferences()).model_copy(update=changes)
         await self._journal.put_preferences(preferences)
         return preferences
 
     async def answer_of(self, agent: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
-        """Return an agent in the form for its user."""
+        """Return an agent in its public form."""
         subagent = agent.subagent
         blocks = await BlockRepository(self.memory).list() if subagent is None else ()
         runs = (await self._journal.head(agent.name))[0].runs if subagent is None else 0
@@ -339,16 +339,16 @@ class UserAgents:
         )
 
     async def has_broken_run(self, agent: KnownAgent, /) -> bool:
-        """Return whether a run of the thread is not over, and no process runs it."""
+        """Return whether the thread has an unfinished run that no process is running."""
         head, _ = await self.journal(agent.name).head(agent.name)
         return head.open is not None and not holds_thread(head.lease, self.memory.context.clock.now())
 
     async def window(self, agent: KnownAgent, /) -> tuple[str, ...]:
-        """Return the runs in the window of an agent, oldest first."""
+        """Return the runs in an agent's window, oldest first."""
         return (await self.journal(agent.name).head(agent.name))[0].window
 
     async def run_record(self, agent: KnownAgent, run: str, /) -> RunRecord | None:
-        """Return what is stored of a run of an agent, None if there is nothing."""
+        """Return the stored record of an agent's run, or None if there is none."""
         return await RunJournal(self.memory, self.records, self.scope, agent=agent.name, by="").load(run)
 
     def items(self, agent: KnownAgent, /) -> ThreadItems:
@@ -357,7 +357,7 @@ class UserAgents:
 
 
 def config_of(agent: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
-    """Return the settings of an agent as they hold under those of the server."""
+    """Return the effective settings of an agent with the server's defaults."""
     stored = agent.stored
     model = settings.model_named(stored.model)
     most = _usual_tokens(model, settings)

@@ -1,7 +1,7 @@
 """Events for clients that come and go: the feed of a turn, the stream of one connection, and a user's event log.
 
-A log entry names an item and holds none of its words, so an erasure empties the entry without touching the log. Ids
-start at the time of the log's first entry, so the ids of an erased log never match a later one.
+A log entry names an item and contains none of its text, so erasing the item requires no change to the log. Ids start at
+the time of the log's first entry, so the ids of an erased log never match a later one.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ from elytron_core.model import Value
 
 LOG_PAGE: Final = 32
 LOG_PAGES: Final = 512
-"""Entries of a page of a user's event log, and pages that are kept."""
+"""Number of pages that are kept of a user's event log; LOG_PAGE is the number of entries per page."""
 LOG_PAGES_OF_A_TURN: Final = 8
-"""Last pages in which a message of a turn that broke off is looked for."""
+"""Number of latest pages that are searched for a message of an interrupted turn."""
 SEND_S: Final = 30.0
-"""So long the reader of a stream may take nothing."""
+"""How long the reader of a stream may accept no data."""
 
 
 _PROBLEMS: Final = {
@@ -57,7 +57,7 @@ _PROBLEMS: Final = {
 
 
 class FeedEvent(NamedTuple):
-    """An event of a turn. `id` is its place in the user's log, empty for what is in none."""
+    """An event of a turn. `id` is its position in the user's log, empty if it is not logged."""
 
     kind: AgentEventKind
     data: AgentEventData
@@ -68,7 +68,7 @@ EventT = TypeVar("EventT")
 
 
 class TurnFeed(Generic[EventT]):
-    """The events of one turn, for readers that come and go."""
+    """The events of one turn, which several readers may read from any position."""
 
     def __init__(self) -> None:
         self._events: list[EventT] = []
@@ -76,20 +76,20 @@ class TurnFeed(Generic[EventT]):
         self._changed = asyncio.Event()
 
     def put(self, event: EventT, /) -> None:
-        """Add an event."""
+        """Append an event."""
         self._events.append(event)
         self._wake()
 
     def close(self) -> None:
-        """Say that no event follows."""
+        """Mark the feed as complete."""
         self._is_over = True
         self._wake()
 
     async def read(self, *, first: int = 0) -> AsyncGenerator[EventT]:
-        """Yield all events, from the given one on, until the turn is over."""
+        """Yield all events from index `first` on, until the turn is over."""
         place = first
         while True:
-            # Taken before the look, so that what is put meanwhile wakes this reader.
+            # Read this before checking, so that an event added meanwhile wakes this reader.
             changed = self._changed
             while place < len(self._events):
                 place += 1
@@ -104,7 +104,7 @@ class TurnFeed(Generic[EventT]):
 
 
 class FeedWriter(Generic[EventT]):
-    """Puts events into a feed, in their order, once they are logged; what comes meanwhile is logged together."""
+    """Log events and then append them to a feed in order. Events that arrive during a write are logged together."""
 
     def __init__(self, feed: TurnFeed[EventT], log: Callable[..., Awaitable[Sequence[EventT]]], /) -> None:
         self._feed = feed
@@ -113,7 +113,7 @@ class FeedWriter(Generic[EventT]):
         self._work: asyncio.Task[None] | None = None
 
     def put(self, event: EventT, /) -> None:
-        """Have an event logged, then put into the feed."""
+        """Queue an event to be logged and then appended to the feed."""
         self._waiting.append(event)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._write())
@@ -124,7 +124,7 @@ class FeedWriter(Generic[EventT]):
             await self._work
 
     def end(self) -> None:
-        """Leave out what is not logged yet."""
+        """Discard events that are not logged yet."""
         if self._work is not None:
             self._work.cancel()
 
@@ -137,11 +137,11 @@ class FeedWriter(Generic[EventT]):
 
 @dataclass(slots=True)
 class TurnTranslator:
-    """Turns what happens in runs into events for clients."""
+    """Translate events of runs into events for clients."""
 
     agent_id: str
     schedule: str | None = None
-    """Schedule that began the turn."""
+    """Schedule that started the turn."""
     messages: int = 0
     started_runs: set[str] = field(default_factory=set[str])
     _run: str = ""
@@ -149,7 +149,7 @@ class TurnTranslator:
     _reactions: dict[str, str] = field(default_factory=dict[str, str])
 
     def events(self, event: AgentEvent, /) -> Iterator[FeedEvent]:
-        """Yield the events of the feed that one of the run comes to."""
+        """Yield the client events for an event of a run."""
         match event:
             case RunStarted():
                 self._run, self.messages = event.run, 0
@@ -170,14 +170,14 @@ class TurnTranslator:
                 pass
 
     def message(self, step: int, text: str, /, *, run: str | None = None) -> FeedEvent:
-        """Return the event of a message."""
+        """Return the event for a message."""
         self.messages += 1
         self._run = run or self._run
         name = item_name(self._run, step)
         return self._make_event(AgentEventKind.MESSAGE, step=step, message_id=name, message=text, messages=(text,))
 
     def failed(self, code: str, problem: str, /) -> FeedEvent:
-        """Return the event of a turn that failed."""
+        """Return the event for a failed turn."""
         return self._make_event(AgentEventKind.ERROR, error=problem, code=code)
 
     def _answered(self, event: ToolAnswered) -> Iterator[FeedEvent]:
@@ -212,11 +212,11 @@ class TurnTranslator:
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 DeliveryCallback = Callable[[FeedEvent], Awaitable[None]]
-"""Is called with each event whose frame was handed to the connection."""
+"""Called with each event after its frame was passed to the connection."""
 
 
 class EventWriter:
-    """Writes events to one connection until they end, the reader leaves, or the server closes."""
+    """Write events to one connection until they end, the reader leaves, or the server shuts down."""
 
     def __init__(self, guard: StreamGuard, receive: Receive, send: Send, /, *, silence_s: float) -> None:
         self._guard = guard
@@ -232,7 +232,7 @@ class EventWriter:
         opening: bytes = b"",
         delivery_callback: DeliveryCallback | None = None,
     ) -> None:
-        """Send the events until there is a reason to end the stream, which the last of them says."""
+        """Send the events until the stream has to end. The last frame states the reason."""
         guarded_events = guarded_items(self._guard, events, self._receive, silence_s=self._silence_s)
         try:
             await self._frame(opening, begins=True)
@@ -248,7 +248,7 @@ class EventWriter:
             await events.aclose()
 
     async def _frame(self, data: bytes, *, begins: bool = False) -> None:
-        """Send `data`. Raises TimeoutError if the reader takes nothing for too long."""
+        """Send `data`. Raises TimeoutError if the reader accepts nothing for too long."""
         async with asyncio.timeout(SEND_S):
             if begins:
                 await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -256,7 +256,7 @@ class EventWriter:
 
 
 def event_frame(event: FeedEvent | bytes | ElytronError | None, /) -> bytes:
-    """Return the bytes of an event, of why there are no more, or of a silence.
+    """Return the frame of an event, of the reason for the end of a stream, or of a keep-alive comment.
 
     The data of an event is JSON on one line, so nothing in it can end the event.
     """
@@ -279,7 +279,7 @@ _REFERENCES: Final = frozenset({AgentEventKind.MESSAGE, AgentEventKind.REACTION}
 
 
 class LogEntry(Value):
-    """One event: which one, of which thread, and which item it is about."""
+    """One event: its sequence and kind, its thread, and the item it refers to."""
 
     sequence: int
     at: Instant
@@ -299,7 +299,7 @@ class LogEntry(Value):
 
 
 class LoggedTurn(Value):
-    """A turn whose end is not in the log yet. It was begun `at`."""
+    """A turn that started `at` a time and whose end is not in the log yet."""
 
     thread: str
     run_id: str
@@ -307,7 +307,7 @@ class LoggedTurn(Value):
 
 
 class LogPage(Value):
-    """Entries that follow each other. The last page of a log is its head, which is replaced by version."""
+    """Consecutive entries. The last page of a log is its head, which is replaced by version."""
 
     number: int = 0
     first: int = 1
@@ -320,7 +320,7 @@ class LogPage(Value):
 
 
 class LogGap(Value):
-    """Events that are no longer there."""
+    """Events that are no longer available."""
 
     first: int
     last: int
@@ -328,7 +328,7 @@ class LogGap(Value):
 
 
 class EventLog:
-    """The log of one user. Several processes may add to it."""
+    """The event log of one user. Several processes may append to it."""
 
     def __init__(self, user: UserAgents, /) -> None:
         self._user = user
@@ -336,7 +336,7 @@ class EventLog:
         self._head: tuple[LogPage, int] | None = None
 
     async def add(self, *events: FeedEvent, thread: str) -> Sequence[FeedEvent]:
-        """Put events into the log, in one commit, and return them with their ids."""
+        """Append events to the log in one commit, and return them with their ids."""
         async with self._order:
             while True:
                 head, version = self._head or await self._read_head()
@@ -352,12 +352,15 @@ class EventLog:
         return (await self._read_head())[0].open
 
     async def last(self) -> int:
-        """Return the id of the last event; 0 before the first."""
+        """Return the id of the last event, or 0 if there is none."""
         head, version = await self._read_head()
         return head.next - 1 if version else 0
 
     async def after(self, place: int, /) -> tuple[LogGap | None, Sequence[LogEntry]]:
-        """Return the events behind `place`, after the gap that is there, if any; behind 0 all that there are."""
+        """Return the events after `place`, preceded by the gap if some are missing.
+
+        For 0, return all available events.
+        """
         head, version = await self._read_head()
         if place == head.next - 1 or (place == 0 and version == 0):
             return None, ()
@@ -365,7 +368,7 @@ class EventLog:
             return LogGap(first=head.first, last=head.next - 1, reason="unknown"), ()
         entries = [entry for entry in head.entries if entry.sequence > place]
         first = head.first
-        # Pages are a ring: that of an older number was written over.
+        # Pages form a ring, so a page with an older number has been overwritten.
         for number in range(head.number - 1, max(-1, head.number - LOG_PAGES), -1):
             if place + 1 >= first:
                 break
@@ -381,7 +384,7 @@ class EventLog:
         return gap, recent
 
     async def has_message(self, item_id: str, /) -> bool:
-        """Return whether an item's message is in the log."""
+        """Return whether the message of an item is in the log."""
         head, _ = await self._read_head()
         for number in range(head.number, max(-1, head.number - LOG_PAGES_OF_A_TURN), -1):
             page = head if number == head.number else await self._page(number)
@@ -392,7 +395,7 @@ class EventLog:
         return False
 
     async def client_event(self, entry: LogEntry, /) -> FeedEvent:
-        """Return an event in the form for clients, with what its item says now."""
+        """Return an event in its form for clients, with the current content of its item."""
         fields: dict[str, Any] = entry.model_dump(exclude={"sequence", "kind", "thread", "item_id", "at"})
         fields["created_at"] = entry.at
         if entry.kind in _REFERENCES and entry.item_id is not None:
@@ -428,7 +431,7 @@ class EventLog:
     async def _read_head(self) -> tuple[LogPage, int]:
         record = await self._user.records.get(_log_place(), _HEAD)
         if record is None:
-            # Ids begin at the time of now, above those of a log that was erased.
+            # Ids begin at the current time, above those of an erased log.
             return LogPage(first=max(1, self._user.memory.context.clock.now())), 0
         return LogPage.model_validate(record.value), record.version
 
@@ -439,7 +442,7 @@ class EventLog:
 
 
 def event_place(text: str | None, /) -> int | None:
-    """Return the place that an event's id names, None for no id. Raises EventIdInvalid."""
+    """Return the position that an event id names, or None without an id. Raises EventIdInvalid."""
     if text is None:
         return None
     if _ID.fullmatch(text) is None:
@@ -469,7 +472,7 @@ def _entry_of(event: FeedEvent, thread: str, sequence: int, at: Instant) -> LogE
 
 
 def _still_open(turns: tuple[LoggedTurn, ...], entry: LogEntry) -> tuple[LoggedTurn, ...]:
-    """Return the turns without an end behind `entry`."""
+    """Return the turns that are still open after `entry`."""
     is_begun = entry.kind is AgentEventKind.TYPING
     if not is_begun and entry.kind not in {AgentEventKind.DONE, AgentEventKind.ERROR}:
         return turns

@@ -51,28 +51,28 @@ from elytron_outbound.clients import ClientSettings, http_client
 from elytron_turn.sizes import clip_bytes
 
 PREVIEW_BYTES: Final = 180
-"""Bytes of a preview."""
+"""Maximum size of a preview."""
 PUSH_SUBSCRIPTIONS: Final = 16
 PUSH_URL_CHARS: Final = 2_000
 PUSH_SEND_S: Final = 15.0
 PUSH_TTL_S: Final = 24 * 3_600
-"""So long a push service keeps a preview for a device that is away."""
+"""How long a push service stores a preview for an offline device."""
 VAPID_S: Final = 12 * 3_600
-"""So long the signature of a message to a push service holds."""
+"""Validity of the signature of a message to a push service."""
 
 
 push_logger = logging.getLogger(__name__)
 
 _SCHEMES: Final = frozenset({"https", "http"})
 ENDED_STATUSES: Final = frozenset({404, 410})
-"""Answers after which a subscription is no longer there."""
+"""Response status codes after which a subscription no longer exists."""
 _OK: Final = range(200, 300)
 
 
 def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
-    """Return the parts of an address that may be subscribed. Raises InvalidInput for another one.
+    """Return the parts of an address that a device may subscribe with. Raises InvalidInput if it may not.
 
-    Hosts that the operator named may be called without TLS.
+    Hosts configured by the operator may be called without TLS.
     """
     try:
         parts = urlsplit(url)
@@ -95,13 +95,13 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
 
 
 async def checked_address(url: str, allowed: Collection[str], /) -> JudgedAddress:
-    """Return where to call. Raises InvalidInput, PermissionRefused for a private network, Unreachable."""
+    """Resolve and check an address. Raises InvalidInput, PermissionRefused for a private network, Unreachable."""
     parts = require_address(url, allowed)
     return await judged_address(parts, may_be_private=parts.hostname in allowed)
 
 
 async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: Collection[str], /) -> bool:
-    """Send a body, and return False if the subscription is no longer there. Raises as `checked_address`."""
+    """Send a body, and return False if the subscription no longer exists. Raises as `checked_address` does."""
     settings = ClientSettings(extra="llm", purpose="push", timeout_s=PUSH_SEND_S)
     async with http_client(settings) as client:
         import httpx
@@ -113,7 +113,7 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
             request = client.build_request(
                 "POST", address.url, content=body, headers=request_headers, extensions=extensions
             )
-            # The body of the answer is of no use, and may be endless.
+            # The response body is not needed and may be endless.
             response = await client.send(request, stream=True)
             await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL):
@@ -136,18 +136,18 @@ KEY_BYTES: Final = 32
 
 
 def private_key(seed: bytes, /) -> ec.EllipticCurvePrivateKey:
-    """Return the key of P-256 that a seed of at least 48 bytes gives."""
-    # A seed has 128 bits more than the order, so that the remainder is spread evenly.
+    """Return the P-256 key for a seed of at least 48 bytes."""
+    # The seed has 128 bits more than the curve's order, so the remainder is evenly distributed.
     return ec.derive_private_key(int.from_bytes(seed) % (_ORDER - 1) + 1, CURVE)
 
 
 def public_point(key: ec.EllipticCurvePrivateKey, /) -> bytes:
-    """Return the public key of a key, as an uncompressed point."""
+    """Return the public key as an uncompressed point."""
     return key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
 def require_point(point: bytes, /, *, field: str) -> None:
-    """Raise InvalidInput for bytes that are no public key of P-256."""
+    """Raise InvalidInput for bytes that are not a public P-256 key."""
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point)
     except ValueError:
@@ -155,7 +155,7 @@ def require_point(point: bytes, /, *, field: str) -> None:
 
 
 def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.EllipticCurvePrivateKey, salt: bytes) -> bytes:
-    """Return the body of a message to a browser's push service. `key` is used for this message alone."""
+    """Return the body of a message to a browser's push service. `key` must be used for this message only."""
     theirs, ours = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point), public_point(key)
     shared = key.exchange(ec.ECDH(), theirs)
     secret = _expand_key(_extract_key(auth, shared), b"WebPush: info\x00" + point + ours, 32)
@@ -167,7 +167,7 @@ def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.Elliptic
 
 
 def vapid_header(origin: str, /, *, key: ec.EllipticCurvePrivateKey, expires_s: int, contact: str | None) -> str:
-    """Return the `Authorization` by which a push service knows this server."""
+    """Return the `Authorization` header that identifies this server to a push service."""
     claims: dict[str, str | int] = {"aud": origin, "exp": expires_s}
     if contact is not None:
         claims["sub"] = contact
@@ -183,13 +183,13 @@ def seal_preview(plain: bytes, /, *, key: bytes, nonce: bytes, message_id: str) 
 
 
 def sign_body(body: bytes, /, *, message_id: str, timestamp_s: int, secret: bytes) -> str:
-    """Return the signature of a webhook, in the form of those that the server takes."""
+    """Return the signature of a webhook, in the same form as those that the server accepts."""
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp_s, body)
     return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
 
 
 def decode_base64url(text: str, /, *, field: str, size: int) -> bytes:
-    """Return the bytes of base64url with or without padding. Raises InvalidInput for another size, or none."""
+    """Decode base64url with or without padding. Raises InvalidInput for invalid text or another size."""
     try:
         data = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except ValueError:
@@ -211,7 +211,7 @@ def _extract_key(salt: bytes, secret: bytes) -> bytes:
 
 
 def _expand_key(key: bytes, info: bytes, size: int) -> bytes:
-    """Return the first block of HKDF-Expand, which is enough here."""
+    """Return the first block of HKDF-Expand, which is sufficient here."""
     return hmac.digest(key, info + b"\x01", hashlib.sha256)[:size]
 
 
@@ -219,7 +219,7 @@ Octets = tuple[int, ...]
 
 
 class PushKeys(Request):
-    """Keys of a browser's subscription, as `PushSubscription.toJSON()` has them."""
+    """Keys of a browser's subscription, as in `PushSubscription.toJSON()`."""
 
     p256dh: Annotated[str, OpaqueId(), Field(max_length=200)]
     auth: Annotated[str, OpaqueId(), Field(max_length=100)]
@@ -235,17 +235,17 @@ class PushRequest(Request):
 
     @property
     def address(self) -> str:
-        """Return where to send. Raises InvalidInput if what its type needs is missing."""
+        """Return the address to send to. Raises InvalidInput if a field that its type requires is missing."""
         is_web = self.type == "web_push"
         address = self.endpoint if is_web else self.url
         if address is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
             requirement = "endpoint and keys" if is_web else "url"
-            raise InvalidInput(field="type", problem=f"needs only {requirement}")
+            raise InvalidInput(field="type", problem=f"requires {requirement}, and no other address fields")
         return address
 
 
 class StoredPush(Value):
-    """A subscription as it is stored."""
+    """A stored subscription."""
 
     id: str
     type: Literal["web_push", "webhook"]
@@ -253,7 +253,7 @@ class StoredPush(Value):
     point: Octets = ()
     auth: Octets = ()
     key_check: Annotated[str, OpaqueId()] = ""
-    """Says under which key the secrets of the subscription are derived; empty in those of earlier builds."""
+    """Identifies the key from which the subscription's secrets are derived; empty if stored by an earlier build."""
     created_at: Instant
 
     @property
@@ -269,11 +269,11 @@ class PushRepository:
         self._context = user.memory.context
 
     async def add(self, request: PushRequest, /) -> StoredPush:
-        """Store a subscription; the same address is stored once.
+        """Store a subscription, once per address.
 
-        Raises InvalidInput, LimitExceeded, and PermissionRefused for an address to which nothing would be sent.
+        Raises InvalidInput, LimitExceeded, and PermissionRefused for an address to which nothing could be sent.
         """
-        with suppress(Unreachable):  # a name that cannot be found now is judged again before each preview
+        with suppress(Unreachable):  # if the name cannot be resolved now, it is checked again before each preview
             await checked_address(request.address, self._user.settings.push_hosts)
         point = auth = b""
         if request.keys is not None:
@@ -318,19 +318,19 @@ class PushRepository:
         await self._user.records.erase([record] if record is not None else [])
 
     async def is_usable(self, push: StoredPush, /) -> bool:
-        """Return whether the device has the secrets that a preview is sent under now."""
+        """Return whether the device has the secrets with which previews are currently sent."""
         if push.key_check:
             return push.key_check == self._key_check(await self._space_key())
         return await self._space_key() == bytes.fromhex((await self._record()).secret)
 
     async def secret(self, push: StoredPush, purpose: str, /) -> bytes:
-        """Return a key of 32 bytes for a subscription. Raises Unsupported."""
+        """Return a 32-byte key for a subscription. Raises Unsupported."""
         if not push.key_check:
             return hashlib.sha256(await self._derived("push", push.id, purpose)).digest()
         return bytes.fromhex(derived_token(await self._space_key(), "push", push.id, purpose))
 
     async def vapid_seed(self) -> bytes:
-        """Return the seed of the key by which push services know this user's server."""
+        """Return the seed of the key that identifies this user's server to push services."""
         return hashlib.sha512(await self._derived("push", "vapid")).digest()
 
     async def vapid_point(self) -> bytes:
@@ -343,7 +343,7 @@ class PushRepository:
         return "".join(tags).encode()
 
     async def _space_key(self) -> bytes:
-        """Return the user's key for credentials. Raises Unsupported where a copy of the store would hold it."""
+        """Return the user's key for credentials. Raises Unsupported if a copy of the store would contain it."""
         return self._context.credential_key.require(await self._record(), needed_for="push keys", is_own=True)
 
     async def _record(self) -> SpaceRecord:
@@ -357,7 +357,7 @@ class PushRepository:
 
 
 _TAGS: Final = 6
-"""Tags that a key is made of: each has 96 bits."""
+"""Number of 96-bit tags that a key is made of."""
 _TAG_DIGITS: Final = 24
 
 
@@ -366,19 +366,19 @@ def _push_place() -> tuple[str, ...]:
 
 
 KIND: Final = "agent_push"
-"""Kind of the jobs of previews."""
+"""Kind of the jobs that send previews."""
 TERMS: Final = JobTerms(lease_ms=limits.SCHEDULE_LEASE_MS, wait_max_ms=limits.SCHEDULE_WAIT_MAX_MS)
 
 
 class PushRunner:
-    """Sends previews."""
+    """Send previews."""
 
     def __init__(self, context: OperationContext, settings: ServiceSettings, /) -> None:
         self._context = context
         self._settings = settings
 
     async def note(self, user: UserAgents, agent: KnownAgent, run: str, /) -> None:
-        """Have a preview of a turn sent to each of the user's devices, unless one of them gets the turn meanwhile."""
+        """Schedule a preview of a turn for each of the user's devices, unless a device receives the turn first."""
         if self._settings.off & {AgentPart.ALL, AgentPart.PUSH}:
             return
         due_at = Instant(self._context.clock.now() + round(self._settings.push_wait_s * 1000))
@@ -388,7 +388,7 @@ class PushRunner:
             await schedule_job(self._context, scope, KIND, f"{run}/{push.id}", payload, due_at=due_at, terms=TERMS)
 
     async def run(self, scope: Scope, payload: str, _beat: Beat, /) -> None:
-        """Send one preview. Raises Unreachable to be tried again."""
+        """Send one preview. Raises Unreachable, after which it is retried."""
         event = json.loads(payload)
         user = UserAgents(self._context, scope.space, self._settings, caller="push")
         repository = PushRepository(user)
@@ -411,10 +411,10 @@ class PushRunner:
             await repository.remove(push.id)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
-        """Leave a preview that could not be sent: its message is in the items."""
+        """Drop a preview that could not be sent. Its message remains among the items."""
 
     async def repair(self, space: SpaceId, /) -> None:
-        """Leave the previews of a space as they are: each is a job, or was one."""
+        """Do nothing, because each preview already is or was a job."""
 
     async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}

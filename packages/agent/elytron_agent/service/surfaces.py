@@ -8,7 +8,7 @@ from elytron_agent.service.companion import ServiceSettings
 
 
 def agent_surfaces(settings: ServiceSettings, /) -> Family:
-    """Return the family of the agent's routes."""
+    """Return the family of agent routes."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService

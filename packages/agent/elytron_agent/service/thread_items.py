@@ -1,7 +1,7 @@
 """Items of an agent's thread: its messages as a person sees them, with the notes attached to each.
 
-Each message of the agent is one step of a run. It becomes an item as soon as that step is durable, and keeps the id
-`run.step`; the user's words are `run.0`. Turns that never ran here, such as an imported thread, use their memory ids.
+Each message of the agent is one step of a run. It becomes an item as soon as that step is stored, and keeps the id
+`run.step`; the user's message is `run.0`. Turns that never ran here, such as an imported thread, use their memory ids.
 """
 
 import re
@@ -41,7 +41,7 @@ class ItemOrder(StrEnum):
 
 
 class ItemMark(Value):
-    """Notes beside an item. They are erased with it."""
+    """Notes attached to an item. They are erased with it."""
 
     delivered_at: Instant | None = None
     reaction: ItemReaction | None = None
@@ -49,7 +49,7 @@ class ItemMark(Value):
 
 @dataclass(frozen=True, slots=True)
 class _StoredRun:
-    """A run of the thread as its documents have it."""
+    """A run of the thread, built from its documents."""
 
     record: RunRecord
     times: dict[str, Instant]
@@ -67,7 +67,7 @@ class ThreadItems:
         self._journal = RunJournal(memory, records, self._scope, agent=agent, by="")
 
     async def page(self, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING) -> ItemList:
-        """Return the items behind `after`, in `order`. Raises NotFound for an `after` that is no item."""
+        """Return the items after `after`, in `order`. Raises NotFound if `after` is not an item."""
         items: list[ThreadItem] = []
         async for item in self._items(after, order):
             items.append(item)
@@ -91,7 +91,7 @@ class ThreadItems:
         return await self._turn_of_item(item_name(run, 0))
 
     async def deliver(self, item_id: str, /, *, at: Instant) -> ThreadItem:
-        """Note that a device has got a message; the first time counts. Raises NotFound."""
+        """Record that a device received a message. Only the first time counts. Raises NotFound."""
 
         def change(mark: ItemMark) -> ItemMark:
             return mark if mark.delivered_at is not None else mark.model_copy(update={"delivered_at": at})
@@ -99,7 +99,7 @@ class ThreadItems:
         return await self._note(item_id, change)
 
     async def react(self, item_id: str, reaction: ItemReaction | None, /) -> ThreadItem:
-        """Set the reaction to an item, or take it off; the next requests to the model show it. Raises NotFound."""
+        """Set or remove the reaction to an item. Later requests to the model show it. Raises NotFound."""
         if (run := run_of_item(item_id)) is not None:
             await self._journal.note_reacted(self._agent, run)
         return await self._note(item_id, lambda mark: mark.model_copy(update={"reaction": reaction}))
@@ -123,12 +123,12 @@ class ThreadItems:
             try:
                 await self._records.put(namespace, key, value, text="annotations of an item", expected_version=expected)
             except PreconditionFailed:
-                # Another device was quicker: its note is read, and stays.
+                # Another device came first. Read its note and apply the change to it.
                 continue
             return item.model_copy(update=dict(mark))
 
     async def _items(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
-        """Yield the items behind `after`: the first words to the person are before those of all runs."""
+        """Yield the items after `after`. The greeting comes before the items of all runs."""
         is_down = order is ItemOrder.DESCENDING
         welcome = await self._welcome_items()
         is_welcome = after is not None and run_of_item(after) == WELCOMED
@@ -159,14 +159,14 @@ class ThreadItems:
             for item in first_items[place + 1 :]:
                 yield item
             cursor = await self._ledger_id(after)
-            # The open run is the last, and nothing follows it.
+            # The open run is the last one, so nothing follows it.
             if cursor is None and not is_down:
                 return
         elif is_down:
             first_items = (await self._open_items())[::-1]
             for item in first_items:
                 yield item
-        # A run that ends meanwhile is in the ledger before it is no longer the open one.
+        # A run that ends meanwhile appears in the ledger before it is closed.
         last = first_items[0].run_id if first_items else ""
         async for turn in self._ledger(cursor, order):
             if turn.host_id is not None and turn.host_id == last:
@@ -181,7 +181,7 @@ class ThreadItems:
                     yield item
 
     async def _ledger(self, cursor: str | None, order: ItemOrder) -> AsyncIterator[LedgerTurn]:
-        """Yield the turns behind `cursor`, in `order`."""
+        """Yield the turns after `cursor`, in `order`."""
         is_down = order is ItemOrder.DESCENDING
         while True:
             report = await self._memory.replay(
@@ -199,13 +199,13 @@ class ThreadItems:
                 return
 
     async def _open_items(self) -> Sequence[ThreadItem]:
-        """Return the items of the run that is not over."""
+        """Return the items of the unfinished run."""
         head, _ = await self._journal.head(self._agent)
         run = await self._run(head.open) if head.open is not None else None
         return _run_items(run) if run is not None and run.record.end is None else ()
 
     async def _welcome_items(self) -> Sequence[ThreadItem]:
-        """Return the first words to the person as items, before those of any run; none if there were no such words."""
+        """Return the greeting as items, which precede those of any run; nothing if there was none."""
         welcome = await self._journal.welcome(self._agent)
         if welcome is None:
             return ()
@@ -223,7 +223,7 @@ class ThreadItems:
         ]
 
     async def _turn_of_item(self, item_id: str) -> Sequence[ThreadItem]:
-        """Return the items of the turn that an item is in. Raises NotFound."""
+        """Return the items of the turn that contains an item. Raises NotFound."""
         if run_of_item(item_id) == WELCOMED:
             return await self._welcome_items()
         if (id_match := _OF_RUN.fullmatch(item_id)) is not None:
@@ -240,7 +240,7 @@ class ThreadItems:
         return await self._items_of(turn)
 
     async def _ledger_id(self, item_id: str) -> str | None:
-        """Return the id of the turn that an item is in; None for the run that is not over."""
+        """Return the id of the turn that contains an item, or None for the unfinished run."""
         id_match = _OF_RUN.fullmatch(item_id)
         if id_match is None:
             return item_id.partition("#")[0]
@@ -248,18 +248,18 @@ class ThreadItems:
         return run.record.end.turn if run is not None and run.record.end is not None else None
 
     async def _ledger_turn(self, place: TurnId) -> LedgerTurn | None:
-        """Return a turn of this thread by its id, None if it has none."""
-        # The tag of the thread is known by its turns alone.
+        """Return a turn of this thread by id, or None if the thread does not contain it."""
+        # The tag of the thread is only known from its turns.
         first = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1))
         if not first.turns or tag_of(first.turns[0].id) != tag_of(place):
             return None
-        # A page ends before its cursor, so that the id behind this turn leads to it.
+        # A page ends before its cursor, so the id after this turn selects it.
         behind = turn_id(tag_of(place), sequence_of(place) + 1)
         report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1, cursor=behind))
         return report.turns[0] if report.turns and report.turns[0].id == place else None
 
     async def _items_of(self, turn: LedgerTurn) -> Sequence[ThreadItem]:
-        """Return the items of a turn; what was forgotten or erased is none."""
+        """Return the items of a turn, without forgotten or erased messages."""
         run = await self._run(turn.host_id) if turn.host_id is not None else None
         visible_messages = [message for message in turn.messages if message.text and not message.forgotten]
         has_first = bool(turn.messages) and turn.messages[0] in visible_messages
@@ -282,7 +282,7 @@ class ThreadItems:
         ]
 
     async def _run(self, run: str) -> _StoredRun | None:
-        """Return a run of this thread, None if its documents are not there."""
+        """Return a run of this thread, or None if its documents do not exist."""
         if not run or len(run) > core_limits.NAME_CHARS:
             return None
         documents = await self._journal.documents(run)
@@ -293,12 +293,12 @@ class ThreadItems:
 
 
 def item_name(run: str, step: int, /) -> str:
-    """Return the id of what was said in a step of a run; step 0 is the user's words."""
+    """Return the item id of a step of a run. Step 0 is the user's message."""
     return f"{run}.{step}"
 
 
 def run_of_item(item_id: str, /) -> str | None:
-    """Return the run that an item's id names, None for an id of another form."""
+    """Return the run that an item id names, or None for an id of another form."""
     id_match = _OF_RUN.fullmatch(item_id)
     return id_match[1] if id_match is not None else None
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the agent's routes."""
+"""Requests and responses of the agent's routes."""
 
 import re
 from binascii import a2b_base64
@@ -22,7 +22,7 @@ from elytron_turn import limits as turn_limits
 from elytron_turn.context import zone_of
 
 PROMPT_CHARS: Final = 40_000
-"""Characters of a system prompt."""
+"""Maximum length of a system prompt."""
 SEARCH_RESULTS: Final = 5
 SEARCH_RESULTS_MAX: Final = 20
 
@@ -34,7 +34,7 @@ _BEGINNINGS: Final = {
     "gif": (b"GIF87a", b"GIF89a"),
     "webp": (b"RIFF",),
 }
-"""First bytes of the images that are taken."""
+"""First bytes of the accepted image formats."""
 
 Zone = Annotated[str, AfterValidator(zone_of)]
 Locale = Annotated[str, Field(max_length=limits.LOCALE_CHARS), AfterValidator(locale_of)]
@@ -44,9 +44,9 @@ class InitRequest(Request):
     """Create the user's agent, or return the existing one unchanged."""
 
     timezone: Zone = "UTC"
-    """Time zone of the IANA database."""
+    """IANA time zone."""
     locale: Locale | None = None
-    """Language, as BCP 47 has it."""
+    """BCP 47 language tag."""
 
 
 class PreferencesChange(Request):
@@ -60,27 +60,27 @@ class ConfigChange(Request):
     """Update an agent's settings; omitted fields stay, and an empty text restores the server's default."""
 
     enabled: bool | None = None
-    """False switches the user's agent off: its routes answer `agent_disabled`, and its schedules wait."""
+    """If false, the user's agent is off: its routes return `agent_disabled`, and its schedules wait."""
     model: str | None = None
     """One of the server's models."""
     system_prompt: Annotated[str, Field(max_length=PROMPT_CHARS)] | None = None
     max_context_tokens: Annotated[int, Field(ge=1_000)] | None = None
     compaction_threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     tools: bool | None = None
-    """False: the agent is offered no tools."""
+    """If false, the agent is offered no tools."""
     compaction: bool | None = None
-    """False: old turns do not become summaries."""
+    """If false, old turns are not summarised."""
     optimised_prompt: bool | None = None
-    """False: the server's own prompt is not used."""
+    """If false, the server's own prompt is not used."""
 
 
 class AgentConfig(Value):
-    """An agent's settings as they hold, with what the server says where the user says nothing."""
+    """An agent's effective settings, with the server's defaults for what the user did not set."""
 
     enabled: bool
     model: str
     models: tuple[str, ...]
-    """Models that `model` may name."""
+    """Valid values of `model`."""
     system_prompt: str | None = None
     max_context_tokens: int
     compaction_threshold: float
@@ -91,7 +91,7 @@ class AgentConfig(Value):
 
 
 class ModelHealth(StrEnum):
-    """State of an agent's model, as the latest turn in this process found it."""
+    """State of an agent's model after its latest turn in this process."""
 
     UNKNOWN = "unknown"
     ANSWERS = "answers"
@@ -99,13 +99,13 @@ class ModelHealth(StrEnum):
 
 
 class AgentAnswer(Value):
-    """An agent. `welcome` are the first words to a person whom it does not know yet."""
+    """An agent. `welcome` is its greeting for a person it does not know yet."""
 
     id: str
     object: Literal["agent"] = "agent"
     kind: Literal["main", "subagent"]
     conversation_id: str
-    """The thread of the agent: an agent has one, of the same id."""
+    """The agent's only thread, which has the agent's id."""
     name: str | None = None
     purpose: str | None = None
     created_by: SubagentCreator = SubagentCreator.USER
@@ -118,7 +118,7 @@ class AgentAnswer(Value):
 
 
 class DeletionAnswer(Value):
-    """Report of an erasure: how many agents, documents of theirs and memories are gone, or would be."""
+    """Report of a deletion: the number of agents, their documents and memories that were or would be erased."""
 
     object: Literal["agent.deleted"] = "agent.deleted"
     deleted: bool
@@ -129,7 +129,7 @@ class DeletionAnswer(Value):
 
 
 def _image_url(url: str) -> str:
-    """Return `url` if it holds an image. Nothing is fetched, so that no request leaves the server for a caller."""
+    """Return `url` if it contains an image. Nothing is fetched, so no request leaves the server for a caller."""
     head, _, data = url.partition(",")
     type_match = _IMAGE.fullmatch(head)
     if type_match is None:
@@ -168,7 +168,7 @@ class ChatPart(Request):
 
     @property
     def image(self) -> str | None:
-        """Return the image's URL, None for a text."""
+        """Return the image's URL, or None for a text."""
         return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
 
 
@@ -179,7 +179,7 @@ class ChatRequest(Request):
     text: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
     parts: Annotated[tuple[ChatPart, ...], Field(min_length=1, max_length=limits.CHAT_PARTS)] | None = None
     store: bool = True
-    """False: nothing of the turn is kept."""
+    """If false, nothing of the turn is stored."""
 
     @model_validator(mode="after")
     def _is_said_once(self) -> Self:
@@ -206,7 +206,7 @@ class ItemRole(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     SCHEDULE = "schedule"
-    """A schedule that was due, in the place of the user."""
+    """A schedule that was due, instead of the user."""
 
 
 class ItemReaction(Value):
@@ -227,7 +227,7 @@ class ThreadItem(Value):
     created_at: Instant
     run_id: str
     delivered_at: Instant | None = None
-    """Time at which a device got a message of the agent; None for one that none has got."""
+    """When a device first received this message of the agent; null if none has."""
     reaction: ItemReaction | None = None
 
 
@@ -257,7 +257,7 @@ class BlockChange(Request):
 
 
 class BlockList(Value):
-    """The blocks by label."""
+    """The blocks in label order."""
 
     object: Literal["list"] = "list"
     data: tuple[MemoryBlock, ...]
@@ -278,7 +278,7 @@ class ArchivalAnswer(Value):
 
 
 class ArchivalDeleted(Value):
-    """An archival memory that is gone."""
+    """A deleted archival memory."""
 
     id: str
     object: Literal["agent.archival.deleted"] = "agent.archival.deleted"
@@ -286,7 +286,7 @@ class ArchivalDeleted(Value):
 
 
 class ThreadDeleted(Value):
-    """A thread without its messages; `memories` were erased."""
+    """A thread whose messages were erased; `memories` is the number of erased memories."""
 
     id: str
     object: Literal["agent.conversation.deleted"] = "agent.conversation.deleted"
@@ -295,7 +295,7 @@ class ThreadDeleted(Value):
 
 
 class SearchSource(StrEnum):
-    """Source of memories that are searched."""
+    """Source of memories to search."""
 
     ARCHIVAL = "archival"
     MESSAGE = "message"
@@ -308,7 +308,7 @@ class AgentSearchRequest(Request):
     top_k: Annotated[int, Field(ge=1, le=SEARCH_RESULTS_MAX)] = SEARCH_RESULTS
     sources: Annotated[tuple[SearchSource, ...], Field(min_length=1, max_length=2)] = tuple(SearchSource)
     tags: Tags = ()
-    """Only archival memories with one of these."""
+    """Only return archival memories with at least one of these tags."""
     conversation_id: Name | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
 
@@ -332,16 +332,16 @@ class SearchHits(Value):
 
 
 class AgentUsage(Value):
-    """Usage of the user's agents in the last day, by the ends of their turns."""
+    """Usage of the user's agents in the last day, from the ends of their turns."""
 
     object: Literal["agent.usage"] = "agent.usage"
     since: Instant
     turns: int = 0
     failed: int = 0
-    """Turns that an error ended."""
+    """Turns that ended with an error."""
     steps: int = 0
     calls: int = 0
-    """Calls of tools."""
+    """Number of tool calls."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -357,7 +357,7 @@ class AgentConversation(Value):
 
 
 class AgentConversations(Value):
-    """The threads of the user's agents: the main one first."""
+    """The threads of the user's agents, the main agent's first."""
 
     object: Literal["list"] = "list"
     data: tuple[AgentConversation, ...]
@@ -367,7 +367,7 @@ class SubagentRequest(Request):
     """Create an agent with its own purpose and thread."""
 
     name: Annotated[Name, OpaqueId(), Field(max_length=limits.SUBAGENT_NAME_CHARS)]
-    """Names its thread, as it is given."""
+    """Also the name of its thread, unchanged."""
     purpose: Annotated[str, Field(min_length=1, max_length=limits.SUBAGENT_PURPOSE_CHARS)]
     memory: MemoryMode = MemoryMode.SHARED
 
@@ -380,7 +380,7 @@ class SubagentList(Value):
 
 
 REACT: Final = "react"
-"""Tool by which an agent reacts to the user's words."""
+"""Tool with which an agent reacts to the user's message."""
 
 
 class ReactArguments(ToolArguments):
@@ -390,7 +390,7 @@ class ReactArguments(ToolArguments):
 
 
 def reaction_in(arguments: str, /) -> str | None:
-    """Return the emoji in the arguments of a call of `react`, None if there is none."""
+    """Return the emoji in the arguments of a call of `react`, or None if there is none."""
     try:
         return ReactArguments.model_validate_json(arguments or "{}").emoji
     except ValidationError:
@@ -406,11 +406,11 @@ class AgentEventKind(StrEnum):
     DONE = "agent.done"
     ERROR = "agent.error"
     GAP = "agent.gap"
-    """Events between two ids are no longer there."""
+    """Events between two ids are no longer available."""
 
 
 class AgentEventData(Value):
-    """Data of an event. Its kind decides which fields it has."""
+    """Data of an event. Its kind determines which fields it has."""
 
     agent_id: str | None = None
     run_id: str | None = None
@@ -427,7 +427,7 @@ class AgentEventData(Value):
     error: str | None = None
     code: str | None = None
     schedule_id: str | None = None
-    """Schedule that began the turn."""
+    """Schedule that started the turn."""
     created_at: Instant | None = None
     is_erased: bool | None = None
     """True if the item was forgotten or erased since."""

@@ -1,4 +1,4 @@
-"""Curated memory: short notes in a list with a limit, and the strategy `curated` over MEMORY.md and USER.md."""
+"""Curated memory: short notes in lists of limited size, and the strategy `curated` over MEMORY.md and USER.md."""
 
 import asyncio
 import json
@@ -31,19 +31,19 @@ from elytron_store.file.disk import NEW_SUFFIX, locked_file, make_folder, write_
 MEMORY_CHARS: Final = 2_200
 USER_CHARS: Final = 1_375
 CURATED_CHARS_MAX: Final = 50_000
-"""Characters of MEMORY.md and of USER.md with their separators, and what they may be set to."""
+"""Default limits of MEMORY.md and USER.md including separators, and the highest limit that can be configured."""
 CURATED_SHOWN: Final = 2
-"""Multiple of a file's limit that a snapshot shows of one that grew beyond it."""
+"""Multiple of its limit up to which a snapshot shows an oversized file."""
 CURATED_OPERATIONS: Final = 50
 CURATED_FAILURES: Final = 3
-"""Number of failed attempts to make room after which the tool says that the run is to go on without."""
+"""Number of failed attempts to make room after which the tool tells the model to continue without storing."""
 CURATED_FULL_PERCENT: Final = 90
 CURATED_PREVIEW_CHARS: Final = 80
 CURATED_ATTEMPTS: Final = 8
-"""So often a change is made again because others changed the entries meanwhile."""
+"""Number of attempts at a change while others keep changing the entries."""
 CURATED_LOCK_S: Final = 5.0
 CURATED_PAUSE_S: Final = 0.005
-"""So long a change waits for its file, and so long between two looks."""
+"""How long a change waits for its file, and the pause between two attempts."""
 CURATED_FILE_BYTES: Final = 1024 * 1024
 
 
@@ -73,7 +73,7 @@ class EntryAction(StrEnum):
 
 
 class EntryOperation(ToolArguments):
-    """One change: `content` is the new text, `old_text` a part of the entry that is meant."""
+    """One change. `content` is the new text, `old_text` a part of the entry to change."""
 
     action: EntryAction
     content: Annotated[str, Field(max_length=CURATED_CHARS_MAX)] = ""
@@ -81,7 +81,7 @@ class EntryOperation(ToolArguments):
 
 
 class EntryRefusal(NamedTuple):
-    """Why nothing was changed. `shows_entries`: the model needs the entries to do better."""
+    """Why nothing was changed. `shows_entries` means that the model needs to see the entries to correct its call."""
 
     error: str
     matches: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class EntryRefusal(NamedTuple):
 
 
 def parse_entries(text: str, /) -> Entries:
-    """Return the entries of a file's text, trimmed, each once."""
+    """Parse the entries of a file, trimmed and without duplicates."""
     return tuple(dict.fromkeys(entry for part in text.split(DELIMITER) if (entry := part.strip())))
 
 
@@ -99,7 +99,7 @@ def write_entries(entries: Sequence[str], /) -> str:
 
 
 def is_written(text: str, /, *, limit: int) -> bool:
-    """Return whether a file's text is a list of entries: parsed and written it is the same text."""
+    """Return whether parsing a file's text and writing it again would give the same text."""
     parts = [entry for part in text.split(DELIMITER) if (entry := part.strip())]
     return text.strip() == write_entries(parts) and all(len(entry) <= limit for entry in parts)
 
@@ -107,14 +107,14 @@ def is_written(text: str, /, *, limit: int) -> bool:
 def apply_operations(
     entries: Entries, operations: Sequence[EntryOperation], /, *, limit: int
 ) -> Entries | EntryRefusal:
-    """Return the entries after all operations, or why none was done; only the result has to fit the limit."""
+    """Return the entries after all operations, or why none was applied. Only the final result must fit the limit."""
     working = list(entries)
     for number, operation in enumerate(operations, 1):
         refusal = _apply_operation(working, operation)
         if refusal is not None:
             return _of_batch(refusal, number, operation) if len(operations) > 1 else refusal
     before, after = len(write_entries(entries)), len(write_entries(working))
-    # A list that is too long already may still become shorter.
+    # A list that is already too long may still become shorter.
     if after > limit and after >= before:
         error = (
             f"The entries would have {after:,} of {limit:,} characters. Nothing was written. "
@@ -130,7 +130,7 @@ def _of_batch(refusal: EntryRefusal, number: int, operation: EntryOperation) -> 
 
 
 def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefusal | None:
-    """Apply one operation to `working`, or return why not."""
+    """Apply one operation to `working`, or return why it cannot be applied."""
     content = operation.content.strip()
     if operation.action is not EntryAction.REMOVE:
         refusal = _refused_content(content)
@@ -146,7 +146,7 @@ def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefu
     if operation.action is EntryAction.REMOVE:
         working.pop(place)
     elif content in working and working[place] != content:
-        working.pop(place)  # the same entry twice says nothing more
+        working.pop(place)  # a duplicate entry adds nothing
     else:
         working[place] = content
     return None
@@ -162,7 +162,7 @@ def _refused_content(content: str) -> EntryRefusal | None:
 
 
 def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | EntryRefusal:
-    """Return the place of the one entry that `old_text` is part of; of equal entries, the first."""
+    """Return the index of the only entry that contains `old_text`; of equal entries, the first."""
     old = operation.old_text.strip()
     if not old:
         return EntryRefusal(
@@ -184,14 +184,14 @@ def _entry_preview(entry: str) -> str:
 
 
 class FileText(NamedTuple):
-    """Contents of a file: its text, and its bytes. `text` is None if they are not UTF-8."""
+    """Content of a file as text and as bytes. `text` is None if it is not UTF-8."""
 
     text: str | None
     data: bytes
 
 
 class EntryFiles:
-    """MEMORY.md and USER.md in one folder. All calls block: call them in a worker thread."""
+    """MEMORY.md and USER.md in one folder. Every method blocks, so call it in a worker thread."""
 
     def __init__(self, folder: Path, /, *, clock: Clock) -> None:
         self._folder = folder
@@ -199,13 +199,13 @@ class EntryFiles:
 
     @contextmanager
     def lock(self, target: ListTarget, /) -> Generator[None]:
-        """Hold the file against other threads and processes. Raises StoreBusy at once if it is held, InvalidInput."""
+        """Lock the file against other threads and processes. Raises InvalidInput, StoreBusy at once if it is locked."""
         make_folder(self._folder)
         with locked_file(self._place(f".{target.file_name}.lock"), wait_s=0):
             yield
 
     def read(self, target: ListTarget, /) -> FileText | None:
-        """Return what the file holds, None if there is none. Raises LimitExceeded, InvalidInput."""
+        """Return the content of the file, or None if it does not exist. Raises LimitExceeded, InvalidInput."""
         try:
             with self._place(target.file_name).open("rb") as file:
                 data = file.read(CURATED_FILE_BYTES + 1)
@@ -219,19 +219,19 @@ class EntryFiles:
             return FileText(None, data)
 
     def write(self, target: ListTarget, entries: Entries, /) -> None:
-        """Leave the file with these entries, whole and for good, or as it was. Raises InvalidInput."""
+        """Replace the file's content by these entries, atomically and durably. Raises InvalidInput."""
         self._write(target.file_name, write_entries(entries).encode())
 
     def append(self, target: ListTarget, text: str, entry: str, /) -> None:
-        """Leave the file with `entry` behind `text`, which stays as it is. Raises InvalidInput."""
+        """Append `entry` to the file's current `text`, which stays unchanged. Raises InvalidInput."""
         whole = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
         self._write(target.file_name, whole.encode())
 
     def back_up(self, target: ListTarget, data: bytes, /) -> str:
-        """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
+        """Store a copy of a file that was edited by hand, once per content, and return the copy's name."""
         beginning = f"{target.file_name}.bak."
         for path in sorted(self._folder.glob(f"{beginning}*")):
-            # By size first, so that few copies are read.
+            # Compare sizes first, so that few copies are read.
             if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
                 return path.name
         name = f"{beginning}{self._clock.now()}"
@@ -239,12 +239,12 @@ class EntryFiles:
         return name
 
     def _write(self, name: str, data: bytes) -> None:
-        # The temporary file must be no link either.
+        # The temporary file must not be a link either.
         self._place(f"{name}{NEW_SUFFIX}")
         write_file(self._place(name), data)
 
     def _place(self, name: str) -> Path:
-        """Return the path of a file here. Raises InvalidInput if what is there is no plain file."""
+        """Return the path of a file in the folder. Raises InvalidInput if it exists but is not a regular file."""
         path = self._folder / name
         try:
             mode = path.lstat().st_mode
@@ -258,12 +258,12 @@ class EntryFiles:
 
 
 def entries_of(file: FileText | None, /) -> Entries:
-    """Return the entries that can be read of a file."""
+    """Return the readable entries of a file."""
     return parse_entries(file.text) if file is not None and file.text is not None else ()
 
 
 def is_edited_by_hand(file: FileText | None, /, *, limit: int) -> bool:
-    """Return whether writing the entries of this file would lose something of it."""
+    """Return whether rewriting the entries of this file would lose some of its content."""
     return file is not None and (file.text is None or not is_written(file.text, limit=limit))
 
 
@@ -273,7 +273,7 @@ _NAMESPACE: Final = ("curated",)
 
 
 class _StoredList(Value):
-    """The record of a list. `calls` are the last calls of tools that changed it."""
+    """The stored record of a list. `calls` are the most recent tool calls that changed it."""
 
     entries: Entries = ()
     calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
@@ -285,9 +285,9 @@ class _ListVersion(Value):
 
 
 class EntryStore:
-    """Entries by target. A change is applied to what is stored at that moment, as a whole or not at all.
+    """Entries by target. A change applies to the current entries, completely or not at all.
 
-    With `files`, the files count: entries that a person wrote into one in the same form are taken over.
+    With `files`, the files are authoritative: entries that a person adds in the same format are adopted.
     """
 
     def __init__(
@@ -298,11 +298,11 @@ class EntryStore:
         self._files = files
 
     def limit_of(self, target: ListTarget, /) -> int:
-        """Return how many characters the entries may have, separators included."""
+        """Return the maximum number of characters of the entries, including separators."""
         return self._bounds[target]
 
     async def read(self, target: ListTarget, /) -> Entries:
-        """Return the entries as they are now."""
+        """Return the current entries."""
         if self._files is not None:
             file = await asyncio.to_thread(self._files.read, target)
             if file is not None:
@@ -312,9 +312,9 @@ class EntryStore:
     async def change(
         self, target: ListTarget, operations: Sequence[EntryOperation], /, *, call: str
     ) -> Entries | EntryRefusal:
-        """Store what the operations make of the entries. A `call` that changed them before changes nothing.
+        """Apply operations to the entries and store the result. A `call` that already changed them changes nothing.
 
-        Raises StoreBusy if others hold the file, or change the record, for too long.
+        Raises StoreBusy if others lock the file or keep changing the record for too long.
         """
         own = [_own_words(operation) for operation in operations]
         if self._files is None:
@@ -342,7 +342,7 @@ class EntryStore:
     async def _change_file(
         self, files: EntryFiles, target: ListTarget, operations: Sequence[EntryOperation], call: str
     ) -> Entries | EntryRefusal:
-        """Change the file, then the record: what a crash leaves between the two is taken over from the file."""
+        """Change the file, then the record. After a crash in between, the next change adopts the file."""
         limit = self.limit_of(target)
         version, file = await self._version(target), await asyncio.to_thread(files.read, target)
         entries = version.stored.entries if file is None else entries_of(file)
@@ -366,7 +366,7 @@ class EntryStore:
         try:
             return await self._put(target, version, new_entries, call)
         except ElytronError as error:
-            # The file is written, and counts: the next change takes it over.
+            # The file is written and authoritative. The next change updates the record from it.
             logger.warning("the record of %s is older than its file (%s)", target.file_name, type(error).__name__)
             return new_entries
 
@@ -394,12 +394,12 @@ class EntryStore:
 
 
 async def _hold_file(locks: ExitStack, files: EntryFiles, target: ListTarget) -> None:
-    """Take the lock of a file. While others hold it, no thread waits: the one that holds it needs a thread too."""
+    """Lock a file. While others hold the lock, no thread waits, because its holder needs a thread too."""
     clock = asyncio.get_running_loop().time
     until = clock() + CURATED_LOCK_S
     while True:
         try:
-            # The lock is its file handle's, so that it may be taken in one thread and released in another.
+            # The lock belongs to the file handle, so one thread may take it and another release it.
             await asyncio.to_thread(locks.enter_context, files.lock(target))
         except StoreBusy:
             if clock() >= until:
@@ -414,7 +414,7 @@ def _only_adds(file: FileText, operations: Sequence[EntryOperation]) -> bool:
 
 
 def _own_words(operation: EntryOperation) -> EntryOperation:
-    """Return an operation whose content holds no credential and nothing that memory itself put out."""
+    """Return an operation whose content is free of credentials and of text that memory itself produced."""
     return operation.model_copy(update={"content": strip_own_output(scrub_secrets(operation.content).text).text})
 
 
@@ -429,7 +429,7 @@ _SAVED_NOTE: Final = "Saved. This change is complete: do not repeat it."
 
 
 class CuratedSettings(Request):
-    """The section `curated` of a configuration. Limits count characters; `directory` asks for files."""
+    """The section `curated` of a configuration. Limits count characters; setting `directory` enables files."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
@@ -449,7 +449,7 @@ class MemoryArguments(ToolArguments):
 
 
 class CuratedStrategy:
-    """Curated memory over any memory, local or remote. `folder` is where its files are, if they are asked for."""
+    """Curated memory in any memory, local or remote. `folder` is the base of its files if they are enabled."""
 
     def __init__(
         self,
@@ -467,7 +467,7 @@ class CuratedStrategy:
         self._store = EntryStore(memory, bounds=bounds, files=files)
 
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
-        """Return the snapshot of this run, and its tools. What they change shows in the next run."""
+        """Return the snapshot and the tools for this run. Changes become visible in the next run."""
         sections = [await self._render_list(target) for target in ListTarget]
         tools = (MemoryTool(self._store).tool, session_search(AgentMemoryView.of(self._memory)))
         return RunMemory(system="\n\n".join(filter(None, sections)), tools=tools)
@@ -482,14 +482,14 @@ class CuratedStrategy:
             return ""
 
     async def after_run(self, _conversation: str, _exchange: TurnExchange, /) -> None:
-        """Do nothing: the model itself writes by its tool."""
+        """Do nothing, because the model stores entries itself through the tool."""
 
     async def close(self) -> None:
-        """Do nothing: who opened the memory closes it."""
+        """Do nothing, because whoever opened the memory closes it."""
 
 
 class MemoryTool:
-    """The tool `memory` of one run. It counts attempts that found no room, and ends them."""
+    """The tool `memory` of one run. It counts attempts that found no room, and stops them at a limit."""
 
     def __init__(self, store: EntryStore, /) -> None:
         self._store = store
@@ -534,7 +534,7 @@ class MemoryTool:
 
 
 def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
-    """Return entries as a system prompt shows them, with how full they are; nothing for none."""
+    """Return entries as a system prompt shows them, with their fill level, or "" if there are none."""
     if not entries:
         return ""
     text = DELIMITER.join(_shown_entry(target, entry) for entry in entries)
@@ -545,7 +545,7 @@ def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
 
 
 def _shown_entry(target: ListTarget, entry: str) -> str:
-    """Return an entry as a model is shown it: blocked if it looks like an injection, else with its lines escaped."""
+    """Return an entry in its form for a model: replaced if it looks like an injection, otherwise with escaped lines."""
     broken = broken_rules(entry)
     if broken:
         return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken)}); remove it]"
@@ -564,7 +564,7 @@ def _used_percent(size: int, limit: int) -> int:
 def _change_answer(
     target: ListTarget, operations: Sequence[EntryOperation], new_entries: Entries, before: Entries, limit: int
 ) -> dict[str, Any]:
-    """Return the answer to a change that was stored. It shows no entries: a model would begin to change them again."""
+    """Return the answer to a stored change. It shows no entries, because a model would start changing them again."""
     answer: dict[str, Any] = {
         "success": True,
         "done": True,

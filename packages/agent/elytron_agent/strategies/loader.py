@@ -45,7 +45,7 @@ from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessag
 CONFIGURATION_BYTES: Final = 1024 * 1024
 PROJECTION_CHARS: Final = 4_096
 RUNTIME_DEADLINE_S: Final = 2.0
-"""So long a run waits for its own store's memory."""
+"""How long a run waits for its own store."""
 
 
 logger = logging.getLogger(__name__)
@@ -56,31 +56,31 @@ RULE: Final = (
 
 
 class RuntimeSettings(Request):
-    """The section `runtime` of a configuration. With `agent`, blocks are its own, but for the `sharedBlocks`."""
+    """The section `runtime` of a configuration. With `agent`, blocks are its own, except for the `sharedBlocks`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
     agent: Name | None = None
     shared_blocks: Annotated[tuple[Name, ...], Field(max_length=limits.BLOCKS)] = ()
     max_chars: Annotated[int, Field(ge=0, le=core_limits.PROJECTION_CHARS_MAX)] = PROJECTION_CHARS
-    """The most characters of what is recalled for a run."""
+    """Maximum number of recalled characters per run."""
     timeout_seconds: Annotated[float, Field(gt=0)] = RUNTIME_DEADLINE_S
     tool_names: ToolNaming = ToolNaming.SAGE
 
 
 class RuntimeStrategy:
-    """A memory of runs in an Elytron store. If memory fails or takes too long, a run goes on with less of it."""
+    """A memory of runs in an Elytron store. If memory fails or is too slow, a run continues with less of it."""
 
     def __init__(self, memory: MemoryFace, /, *, settings: RuntimeSettings | None = None) -> None:
         self._memory = memory
         self._settings = settings or RuntimeSettings()
         agent = self._settings.agent
         self._repository = BlockRepository(memory, agent=agent, shared=self._settings.shared_blocks)
-        # Blocks and archive may be an agent's own; what was said is searched everywhere.
+        # Blocks and archive may belong to the agent; conversations are searched without that restriction.
         self._view = AgentMemoryView(memory, self._repository, ArchivalMemory(memory, agent=agent))
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
-        """Return the blocks, what answers the prompt, and the tools of memory."""
+        """Return the blocks, the memories recalled for the prompt, and the memory tools."""
         try:
             deadline = TurnDeadline.after(self._settings.timeout_seconds)
             blocks, reference = await deadline.run_within(lambda: self._parts(conversation, prompt))
@@ -99,7 +99,7 @@ class RuntimeStrategy:
         )
 
     async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
-        """Store what was said and answered as one turn, unless the host stored it already, or the run failed."""
+        """Store the run's messages as one turn, unless the host already stored it or the run failed."""
         if exchange.ending is RunEnding.FAILED or exchange.is_stored:
             return
         messages = (
@@ -114,7 +114,7 @@ class RuntimeStrategy:
             logger.warning("a turn cannot be stored in memory (%s)", type(error).__name__)
 
     async def close(self) -> None:
-        """Do nothing: who opened the memory closes it."""
+        """Do nothing, because whoever opened the memory closes it."""
 
     async def _parts(self, conversation: str, prompt: str) -> tuple[tuple[MemoryBlock, ...], str | None]:
         return await self._blocks(), await self._reference(conversation, prompt)
@@ -148,17 +148,17 @@ class StrategyMode(StrEnum):
     """Name of a strategy."""
 
     CURATED = "curated"
-    """MEMORY.md and USER.md in the system prompt, changed by the tool `memory`."""
+    """MEMORY.md and USER.md in the system prompt, changed with the tool `memory`."""
     MEMORY_GATEWAY = "memory_gateway"
     """A Memory Gateway: search before a run, add and flush after it."""
     RUNTIME = "runtime"
-    """An Elytron store: blocks, recall, and the tools of blocks."""
+    """An Elytron store: blocks, recall, and block tools."""
 
 
 class MemorySection(Request):
-    """The section `memory`. Of `curated`, `gateway` and `runtime` only the chosen one is read.
+    """The section `memory`. Of `curated`, `gateway` and `runtime`, only the chosen one is read.
 
-    `store` and `space` say where the memory of this host is, unless its program hands one over.
+    `store` and `space` locate this host's memory, unless its program passes one.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
@@ -172,7 +172,7 @@ class MemorySection(Request):
 
 
 class LoadedStrategy:
-    """A strategy that is configured and not open yet: `async with` opens and closes it."""
+    """A configured strategy that is not open yet. `async with` opens and closes it."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class LoadedStrategy:
 
     @property
     def mode(self) -> StrategyMode:
-        """Return which strategy it is."""
+        """Return the kind of strategy."""
         return self._section.mode
 
     async def __aenter__(self) -> MemoryStrategy:
@@ -241,11 +241,11 @@ def load_strategy(
     tell: Tell | None = None,
     clock: Clock | None = None,
 ) -> LoadedStrategy:
-    """Return the strategy that a JSON or TOML file chooses in its section `memory`; without one, `curated`.
+    """Return the strategy chosen by the section `memory` of a JSON or TOML file, or `curated` without that section.
 
-    `memory` is this host's own; without it, the strategy opens the store that the section names, or `memory.db` in the
-    folder of the file. `tell` takes audit events; without it they are stored in the memory, hidden. Raises
-    UnreadableFile, and InvalidInput by the name of a field, never with its value.
+    `memory` is the host's own memory. Without it, the strategy opens the store that the section names, or `memory.db`
+    in the file's folder. `tell` receives audit events; without it they are stored in the memory, hidden. Raises
+    UnreadableFile, and InvalidInput, which names the field but never its value.
     """
     path = Path(path)
     return strategy_of(_read_settings(path), memory, folder=path.absolute().parent, tell=tell, clock=clock)
@@ -260,7 +260,7 @@ def strategy_of(
     tell: Tell | None = None,
     clock: Clock | None = None,
 ) -> LoadedStrategy:
-    """Return the strategy that a configuration chooses in its section `memory`. Relative paths begin at `folder`."""
+    """Return the strategy chosen by the section `memory` of a configuration. Relative paths start at `folder`."""
     raw_section = configuration.get(_SECTION)
     section = _settings_section(MemorySection, raw_section if raw_section is not None else {}, _SECTION)
     match section.mode:
@@ -276,7 +276,7 @@ def strategy_of(
 
 
 def _settings_section(kind: type[RequestT], section: object, name: str) -> RequestT:
-    """Return a section. Raises InvalidInput by the whole name of the field."""
+    """Parse a section. Raises InvalidInput with the full name of the field."""
     if not isinstance(section, dict):
         raise InvalidInput(field=name, problem="is not a section of names and values")
     try:
@@ -295,7 +295,7 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
         try:
             return tomllib.loads(data.decode("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            # The parser's own message repeats what it read, which may be a key.
+            # The parser's own message quotes its input, which may be a key.
             raise UnreadableFile(name=path.name, problem="is not TOML") from None
     try:
         document = strict_json.parse_json(data, limit=CONFIGURATION_BYTES)

@@ -21,15 +21,15 @@ SESSION_HITS_MAX: Final = 20
 
 
 class RunEnding(StrEnum):
-    """End of a run."""
+    """How a run ended."""
 
     COMPLETED = "completed"
-    """With an answer, also if a limit of tools was reached."""
+    """With an answer, even if a limit on tools was reached."""
     FAILED = "failed"
 
 
 class TurnExchange(Value):
-    """Content of a run: the user's message and the final answer. There is no place for other messages."""
+    """Content of a run: the user's message and the final answer. It has no room for other messages."""
 
     prompt: str
     answer: str
@@ -37,27 +37,27 @@ class TurnExchange(Value):
     answered_at: Annotated[Instant, Field(gt=0)]
     ending: RunEnding = RunEnding.COMPLETED
     turn: Name | None = None
-    """The host's id of the turn: a turn that is stored twice under it is stored once."""
+    """The host's id of the turn. Storing a turn twice under the same id stores it once."""
     is_stored: bool = False
     """True if the host itself stored the turn in the memory that the strategy uses."""
 
 
 class ReferencePlacement(StrEnum):
-    """Place of the reference among the messages. The current input is always the last one."""
+    """Position of the reference among the messages. The current input is always the last message."""
 
     BEFORE_HISTORY = "before_history"
-    """Behind the system prompt and the activated skills."""
+    """After the system prompt and the activated skills."""
     TAIL = "tail"
-    """Behind the history, so that everything before it keeps its bytes."""
+    """After the history, so that everything before it stays byte-identical."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMemory:
-    """Beginning of a run.
+    """Memory at the beginning of a run.
 
-    `system` is in the system prompt, and `standing` behind it, in a message without a privileged role; both stay
-    the same for the whole run. `reference` has the recalled memories of this run: a message, shown and never stored.
-    `tools` are for this run alone.
+    `system` is part of the system prompt. `standing` follows it in a message without a privileged role. Both stay the
+    same for the whole run. `reference` contains the memories recalled for this run, in a message that is shown but
+    never stored. `tools` are available in this run only.
     """
 
     system: str = ""
@@ -69,7 +69,7 @@ class RunMemory:
     def arranged(
         self, head: Sequence[chat.Message], history: Sequence[chat.Message], current: chat.Message, /
     ) -> tuple[chat.Message, ...]:
-        """Return the messages for the model: `head` is the system prompt and the activated skills."""
+        """Return the messages for the model. `head` is the system prompt with the activated skills."""
         head = (*head, strategy_reference(self.standing)) if self.standing else head
         references = () if self.reference is None else (strategy_reference(self.reference),)
         match self.placement:
@@ -82,7 +82,7 @@ class RunMemory:
 
 
 def strategy_reference(text: str, /) -> chat.InputMessage:
-    """Return reference data as a message, which stays apart from words in every dialect."""
+    """Return reference data as a message that every dialect keeps separate from the user's text."""
     return chat.InputMessage(role=chat.ChatRole.USER, parts=(chat.TextPart(text=text),), is_reference=True)
 
 
@@ -92,16 +92,16 @@ def role_message(text: str, /, *, role: chat.ChatRole = chat.ChatRole.USER) -> c
 
 
 class MemoryStrategy(Protocol):
-    """A memory of runs. A loop calls it before and after each run, and knows no more of it."""
+    """A memory of runs. A loop calls it before and after each run and knows nothing else about it."""
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
-        """Return what the run begins with; if memory fails, less of it."""
+        """Return the memory for a run. If memory fails, return less of it."""
         ...
 
     async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         """Store the run's content, if that is this strategy's task.
 
-        After a crash it is called again, with the same `turn` and the same words: that is to have one effect.
+        After a crash it is called again with the same `turn` and content, and must then have no further effect.
         """
         ...
 
@@ -126,7 +126,7 @@ class SessionSearchArguments(ToolArguments):
 
 
 def session_search(view: AgentMemoryView, /) -> Tool:
-    """Return the tool over the transcripts in an agent's view. Each line has the time, the session and the words."""
+    """Return the tool that searches the transcripts in an agent's view. Each line has the time, session and text."""
 
     async def search(arguments: SessionSearchArguments, _key: CallKey, /) -> ToolAnswer:
         return answer_of(

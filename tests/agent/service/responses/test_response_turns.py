@@ -93,7 +93,7 @@ async def test_a_text_file_is_data_for_the_model_and_no_memory() -> None:
         (file_part("x") | {"file_data": "data:text/plain;base64,//8="}, "not UTF-8"),
         ({"type": "input_file", "file_id": "file_1"}, "file_id and file_url are not supported"),
         ({"type": "input_file", "file_url": "https://example.org/a.txt"}, "file_id and file_url are not supported"),
-        (file_part("x" * (limits.RESPONSE_FILE_BYTES + 1)), "1048576 bytes in all"),
+        (file_part("x" * (limits.RESPONSE_FILE_BYTES + 1)), "1048576 bytes in total"),
         (file_part("x" * 600_000), "files are not cut"),
         (file_part("x", "text/plain;charset=iso-8859-1"), "is not text"),
     ],
@@ -138,7 +138,7 @@ async def test_a_file_is_refused_where_the_model_would_not_see_it(holder: dict[s
         body = {"model": "scripted", "input": [call, holder, {"role": "user", "content": "Go on"}]}
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         answer = await ada.server.client.post("/v1/responses", headers=headers, json=body)
-    assert (answer.status_code, "messages of the assistant may not have" in answer.text) == (422, True), answer.text
+    assert (answer.status_code, "assistant messages cannot contain" in answer.text) == (422, True), answer.text
 
 
 @pytest.mark.parametrize("way", ["previous", "conversation", "added"])

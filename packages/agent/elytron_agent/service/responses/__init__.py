@@ -1,1 +1,1 @@
-"""Responses and conversations in the shape of Open Responses, each answered by a turn of an agent."""
+"""Responses and conversations in the format of Open Responses, each answered by a turn of an agent."""

@@ -65,11 +65,11 @@ _PREFIXES: Final = {
 }
 _NONCE: Final = 12
 _TAGS: Final = 6
-"""Tags that a key is made of: each has 96 bits."""
+"""Number of 96-bit tags that a key is made of."""
 
 
 class TurnInput(NamedTuple):
-    """An input: the user's words at its end, and the messages before these."""
+    """The parsed input of a response: the user's text and images at its end, and the messages before it."""
 
     text: str = ""
     images: tuple[str, ...] = ()
@@ -77,18 +77,18 @@ class TurnInput(NamedTuple):
 
     @property
     def has_files(self) -> bool:
-        """Return whether a file came with the words: they may ask for nothing that text from outside may not."""
+        """Return whether the text came with a file, in which case it may ask for nothing that outside text may not."""
         return any(map(came_from_outside, self.before))
 
 
 def read_input(
     items: Sequence[InputItem], calls: Mapping[str, str], unsealed: Callable[[str], str], /, *, is_whole: bool = False
 ) -> TurnInput:
-    """Return an input behind a response whose open `calls` are ids with names of tools.
+    """Parse an input that follows a response. `calls` are that response's open calls, ids with tool names.
 
-    With `is_whole`, all of it is messages.
+    With `is_whole`, every item becomes a message.
 
-    Raises InvalidInput for a result of a call that was not made.
+    Raises InvalidInput for a result without a call.
     """
     first = len(items)
     while (
@@ -113,17 +113,19 @@ def read_input(
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
     size = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
     if size > limits.RESPONSE_FILE_BYTES:
-        raise InvalidInput(field="input", problem=f"has files of more than {limits.RESPONSE_FILE_BYTES} bytes in all")
+        raise InvalidInput(
+            field="input", problem=f"has files with more than {limits.RESPONSE_FILE_BYTES} bytes in total"
+        )
 
 
 def file_messages(items: Iterable[InputItem], /) -> list[Message]:
-    """Return the files in items as data for the model: text from outside, which asks for nothing."""
+    """Return the files in items as messages of outside text, which cannot ask for anything."""
     texts = (part.file for item in items for part in content_parts(item))
     return [outside_message(text) for text in texts if text is not None]
 
 
 class _InputReader:
-    """Reads the items before the user's words."""
+    """Read the items before the user's text."""
 
     def __init__(self, calls: Mapping[str, str], unsealed: Callable[[str], str]) -> None:
         self._open, self._call_names = dict(calls), dict(calls)
@@ -133,7 +135,7 @@ class _InputReader:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Return the messages: results of calls that are open come first, as they follow these."""
+        """Return the messages. Results of open calls come first, because they directly follow these calls."""
         return (*self._results, *self._messages)
 
     def read(self, item: InputItem) -> None:
@@ -159,7 +161,7 @@ class _InputReader:
 
     def _reply(self, part: ReplyItem) -> None:
         last = self._messages[-1] if self._messages else None
-        # One reply comes as several items.
+        # A single reply arrives as several items.
         if isinstance(last, ModelReply):
             self._messages[-1] = ModelReply(items=(*last.items, part))
         else:
@@ -196,7 +198,7 @@ def _output_text(item: InputItem) -> str:
 
 
 def stored_items(items: Iterable[InputItem], /) -> tuple[InputItem, ...]:
-    """Return the items as they are stored: images are described in the turn, and not kept."""
+    """Return the items in their stored form, without images, which the turn describes in words."""
     return tuple(
         item.model_copy(
             update={"id": None, "content": _without_images(item.content), "output": _without_images(item.output)}
@@ -212,18 +214,18 @@ def _without_images(content: str | tuple[ContentPart, ...] | None) -> str | tupl
 
 
 def word_of(response: str, /) -> str:
-    """Return the part of a response's id that its items' ids have."""
+    """Return the part of a response's id that the ids of its items contain."""
     return response.removeprefix(RESPONSE_PREFIX)
 
 
 def response_of_item(item: str, /) -> str | None:
-    """Return the id of the response that an item's id names, None for an id of another form."""
+    """Return the id of the response that an item id names, or None for an id of another form."""
     match = _ITEM.fullmatch(item)
     return f"{RESPONSE_PREFIX}{match[1]}" if match is not None else None
 
 
 def listed_items(response: str, items: Sequence[InputItem], /) -> list[dict[str, JsonValue]]:
-    """Return an input's items in the form for its client: each with an id, and content as parts."""
+    """Return the items of an input in their form for a client: each with an id, and its content as parts."""
     rows: list[dict[str, JsonValue]] = []
     for place, item in enumerate(items):
         fields: dict[str, JsonValue] = item.model_dump(mode="json", exclude_none=True)
@@ -240,14 +242,14 @@ def _shown_part(part: dict[str, JsonValue]) -> JsonValue:
 
 
 def message_item(response: str, step: int, text: str, /, *, attempt: int = 0, status: str = "completed") -> AnswerItem:
-    """Return what was said in a step of a response."""
+    """Return the message of a step of a response."""
     name = f"msg_{word_of(response)}_{step}" + (f"_{attempt}" if attempt else "")
     content = (OutputText(text=text),) if text or status == "completed" else ()
     return AnswerItem.model_validate({"id": name, "status": status, "content": content})
 
 
 def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[CallItem]:
-    """Return calls of a step that are the client's."""
+    """Return the calls of a step that the client has to make."""
     return [
         CallItem(id=f"fc_{word_of(response)}_{step}_{place}", call_id=call.id, name=call.name, arguments=call.arguments)
         for place, call in enumerate(calls)
@@ -255,7 +257,7 @@ def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[C
 
 
 def output_items(response: str, record: RunRecord, /) -> tuple[OutputItem, ...]:
-    """Return what a run said, and the calls that it hands to the client."""
+    """Return the messages of a run, and the calls that it hands to the client."""
     text_replies = (reply for reply in record.replies if reply.text)
     items: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in text_replies]
     if record.end is not None and record.end.reason is StopReason.HANDED:
@@ -264,7 +266,7 @@ def output_items(response: str, record: RunRecord, /) -> tuple[OutputItem, ...]:
 
 
 def words_of_messages(messages: Iterable[Message], /) -> str:
-    """Return messages as lines, for a summary of them."""
+    """Return messages as lines of text to be summarised."""
     lines: list[str] = []
     for message in messages:
         match message:
@@ -278,14 +280,14 @@ def words_of_messages(messages: Iterable[Message], /) -> str:
 
 
 class SummarySeal:
-    """Seals and opens summaries that clients keep, by a key of their user's space: only its server reads them."""
+    """Seal and open summaries that clients store, with a key of the user's space. Only its server can read them."""
 
     def __init__(self, user: "UserAgents", /) -> None:
         self._user = user
         self._key: bytes | None = None
 
     async def prepare(self) -> None:
-        """Have the key be there; a user without a space gets one."""
+        """Ensure that the key exists, creating the user's space if necessary."""
         spaces, space = self._user.memory.context.spaces, self._user.space
         if await spaces.find(space) is None:
             await self._user.records.put((AGENTS, "responses"), "seal", {"version": 1})
@@ -295,7 +297,7 @@ class SummarySeal:
         self._key = hashlib.sha256(tags.encode()).digest()
 
     def seal(self, text: str, /) -> str:
-        """Return a summary as text that only `open` reads."""
+        """Return a summary as text that only `open` can read."""
         nonce = self._user.memory.context.ids.secret(_NONCE)
         sealed = base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None))
         return SEAL_PREFIX + sealed.decode()
@@ -315,7 +317,7 @@ class SummarySeal:
 
 
 HIDDEN: Final = frozenset({"done", "set_preference", "spawn_subagent"})
-"""Tools of agents that a thread of responses has no use for."""
+"""Agent tools that are of no use in a thread of responses."""
 _RESERVED: Final = frozenset({"done", "read_result"})
 _PLAIN_OBJECT: Final = '{"type":"object"}'
 _INCLUDABLE: Final = frozenset(
@@ -328,17 +330,17 @@ _INCLUDABLE: Final = frozenset(
         "web_search_call.results",
     }
 )
-"""Parts of items that no answer here has: to include them adds nothing, and leaves nothing out."""
+"""Parts that no item here ever has, so that including them has no effect."""
 _EFFORTS: Final = get_args(ReasoningEffort)
 
 
 def require_options(request: ResponseRequest, model: ModelClient, /) -> None:
-    """Raise InvalidInput for what a response cannot have, by the name of its field."""
+    """Raise InvalidInput for an unsupported option, naming its field."""
     _require_tools(request)
     for name, problem in _option_problems(request):
         raise InvalidInput(field=name, problem=problem)
     part = client_part(request.form)
-    # With a stand-in for the tools of the agent, which the model has to accept too.
+    # A placeholder stands for the agent's tools, which the model must support too.
     model.require(
         ModelRequest(
             messages=(text_message(ChatRole.USER, "."),),
@@ -351,7 +353,7 @@ def require_options(request: ResponseRequest, model: ModelClient, /) -> None:
 
 
 def require_room(request: ResponseRequest, client_input: TurnInput, max_tokens: int, /) -> None:
-    """Raise InvalidInput for an input that alone is longer than the window, if nothing of it may be left out."""
+    """Raise InvalidInput if the input alone exceeds the window and nothing of it may be left out."""
     if request.truncation != "disabled" and not client_input.has_files:
         return
     size = bytes_of((*shown_given(client_input.before), text_message(ChatRole.USER, client_input.text)))
@@ -363,13 +365,13 @@ def require_room(request: ResponseRequest, client_input: TurnInput, max_tokens: 
 
 
 def effort_of(form: ResponseForm, /) -> ReasoningEffort | None:
-    """Return the effort that a request asks for, None for the model's own."""
+    """Return the requested effort, or None for the model's default."""
     effort = (form.reasoning or {}).get("effort")
     return next((option for option in _EFFORTS if option == effort), None)
 
 
 def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
-    """Return the fields that cannot hold here, each with the reason."""
+    """Return the fields with unsupported values, each with the reason."""
     reasoning, stream = request.reasoning or {}, request.stream_options or {}
     problems: list[tuple[str, str]] = []
     if reasoning.get("effort") not in (None, *_EFFORTS):
@@ -380,11 +382,11 @@ def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
         if reasoning[name] is not None
     ]
     if unknown := sorted(set(request.include or ()) - _INCLUDABLE):
-        problems.append(("include", f"cannot have {unknown[0]!r}: no answer has it"))
+        problems.append(("include", f"does not support {unknown[0]!r}: no response has it"))
     if request.top_logprobs:
         problems.append(("top_logprobs", "must be 0: answers contain no probabilities"))
     if stream.get("include_obfuscation"):
-        problems.append(("stream_options", "requests padding, which events do not have"))
+        problems.append(("stream_options", "requests padding, which is not supported"))
     if request.context_management:
         problems.append(("context_management", "is set per agent: PUT /v1/agent/config sets its compaction"))
     if request.text is not None and request.text.verbosity not in {None, "medium"}:
@@ -396,7 +398,7 @@ def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
 
 
 def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSettings:
-    """Return the settings of one response."""
+    """Return the agent's settings, changed by the options of one response."""
     options: dict[str, Any] = {
         "temperature": form.temperature,
         "max_tokens": form.max_output_tokens,
@@ -411,7 +413,7 @@ def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSet
 
 
 def client_part(form: ResponseForm, /) -> ClientPart:
-    """Return what a response has the model be offered, and the form that its answer is to have."""
+    """Return the client's tools and answer format for a response."""
     answer_format = form.text.format if form.text is not None else AnswerFormat()
     schema = json.dumps(answer_format.schema_) if answer_format.schema_ is not None else None
     tools = [] if form.tool_choice == "none" else list(form.tools or ())

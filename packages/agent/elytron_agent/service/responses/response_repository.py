@@ -1,7 +1,7 @@
-"""The repository of responses and conversations. Each response is a turn of an agent, in a thread of its own kind.
+"""The repository of responses and conversations. Each response is a turn of an agent, in its own kind of thread.
 
-The request is stored where an erasure of the turn also removes it. A response that continues another joins its thread.
-If that thread has moved on, it starts a branch: a new thread whose window begins with turns of the old one.
+The request is stored where erasing the turn also removes it. A response that continues another joins its thread. If
+that thread has moved on, it starts a branch: a new thread whose window begins with turns of the old one.
 """
 
 import json
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from elytron_agent.service.chat_turn import TurnLines
 
 RESPONSE_INPUT_BYTES: Final = 200_000
-"""Bytes of an input that is stored, without its images: a document holds them."""
+"""Maximum size of a stored input without its images, so that it fits into a document."""
 RESPONSE_RUNS: Final = 2_000
-"""Turns of a thread that a branch of it begins with."""
+"""Maximum number of earlier turns in a branched thread."""
 
 
 ItemT = TypeVar("ItemT")
@@ -70,7 +70,7 @@ _FAILED: Final = "the model could not be called, or returned no usable answer"
 
 
 class ResponseDocument(Value):
-    """A response as it was asked for. `thread` has its turn; `previous` is the turn before it."""
+    """The request of a response. `thread` contains its turn; `previous` is the turn before it."""
 
     id: str
     thread: str
@@ -81,23 +81,23 @@ class ResponseDocument(Value):
     form: ResponseForm = ResponseForm()
     items: tuple[InputItem, ...] = ()
     asked: str = ""
-    """Digest of the input as it was sent, also of its images; empty for items that were added."""
+    """Digest of the input as it was sent, including images; empty for added items."""
     is_added: bool = False
-    """True for items that were added to a conversation without a question."""
+    """True for items that were added to a conversation without asking the model."""
     is_cancelled: bool = False
     problem: ResponseProblem | None = None
     """Why it failed before its turn began."""
 
 
 class KnownResponse(Value):
-    """A response with its turn as it is stored."""
+    """A response with its stored turn."""
 
     document: ResponseDocument
     record: RunRecord | None = None
 
     @property
     def body(self) -> ResponseBody:
-        """Return the response in the form for its client."""
+        """Return the response in its form for the client."""
         return response_body(self.document, self.record)
 
     @property
@@ -114,7 +114,7 @@ def response_body(
     *,
     status: Status | None = None,
 ) -> ResponseBody:
-    """Return a response in the form for its client; `status` is that of one under way."""
+    """Return a response in its form for the client. `status` is that of an unfinished one."""
     form, end = document.form, record.end if record is not None else None
     reason = end.reason if end is not None else None
     if reason is not None:
@@ -176,15 +176,15 @@ class ResponseRepository:
         self._context = user.memory.context
 
     def new_response(self) -> str:
-        """Return the id of a new response."""
+        """Return an id for a new response."""
         return f"{RESPONSE_PREFIX}{self._context.ids.new().replace('-', '')}"
 
     def new_thread(self) -> str:
-        """Return the id of a new thread."""
+        """Return an id for a new thread."""
         return f"{THREAD_PREFIX}{self._context.ids.new().replace('-', '')}"
 
     async def put(self, document: ResponseDocument, /) -> None:
-        """Store a response's request. Raises LimitExceeded for one that is too long to store."""
+        """Store the request of a response. Raises LimitExceeded if it is too large."""
         value = document.model_dump(mode="json", exclude_none=True, by_alias=True)
         if len(json.dumps(value, ensure_ascii=False).encode()) > RESPONSE_INPUT_BYTES:
             raise LimitExceeded(
@@ -196,7 +196,7 @@ class ResponseRepository:
         await self._user.records.put(place, _REQUEST, of_others(value), text="request of a response")
 
     async def find(self, response: str, /) -> KnownResponse:
-        """Return a response. Raises NotFound, also for one of which something was forgotten or erased."""
+        """Return a response. Raises NotFound, also if part of it was forgotten or erased."""
         documents = [each async for each in self._documents(response)]
         request_record = next((each for each in documents if each.key == _REQUEST), None)
         if request_record is None:
@@ -204,14 +204,14 @@ class ResponseRepository:
         document = ResponseDocument.model_validate(request_record.value)
         record = run_of_documents(documents)
         stored_response = KnownResponse(document=document, record=record)
-        # Memory has a turn only once it is over.
+        # Memory contains a turn only once it is over.
         is_over = record is not None and record.end is not None
         if record is not None and is_over and await self._user.journal(document.thread).changed_runs((record.turn,)):
             raise NotFound(what="response", name=response)
         return stored_response
 
     async def read(self, response: str, /) -> KnownResponse:
-        """Return a response that was asked for. Raises NotFound, also for items that were added."""
+        """Return a response that answers a request. Raises NotFound, also for added items."""
         response_record = await self.find(response)
         if response_record.document.is_added:
             raise NotFound(what="response", name=response)
@@ -230,7 +230,7 @@ class ResponseRepository:
         return (await self._user.journal(thread).head(thread))[0]
 
     async def runs(self, thread: str, /) -> list[str]:
-        """Return the turns of a thread, oldest first, also those that left its window; raises LimitExceeded."""
+        """Return the turns of a thread, oldest first, including those that left its window. Raises LimitExceeded."""
         journal = self._user.journal(thread)
         head = await self.head(thread)
         names = list(head.window)
@@ -246,7 +246,10 @@ class ResponseRepository:
         return names
 
     async def branch(self, document: ResponseDocument, /) -> str:
-        """Return a new thread that begins with all up to a response. Raises NotFound, LimitExceeded."""
+        """Create a thread that begins with every turn up to a response, and return its id.
+
+        Raises NotFound, LimitExceeded.
+        """
         runs = await self.runs(document.thread)
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
@@ -256,7 +259,7 @@ class ResponseRepository:
         return thread
 
     async def turns(self, thread: str, runs: Sequence[str], /) -> list[KnownResponse]:
-        """Return those of a thread's turns that are there; of what was forgotten or erased there is none."""
+        """Return the existing turns of a thread, without those that were forgotten or erased."""
         responses: list[tuple[str, KnownResponse]] = []
         window: list[WindowTurn] = []
         for run in runs:
@@ -275,12 +278,12 @@ class ResponseRepository:
         return [response for run, response in responses if run not in removed_turns]
 
     async def drop_thread(self, thread: str, /) -> None:
-        """Erase what is stored of a thread that has no turn."""
+        """Erase the documents of a thread that has no turn."""
         for place in ((*COPIES_OF_BLOCKS, thread), copies_of_conversation(thread), (AGENTS, thread)):
             await self._user.records.erase([each async for each in self._user.records.below(place)])
 
     def removal(self, reason: str, /) -> ThreadRemoval:
-        """Return what erases threads."""
+        """Return the object that erases threads."""
         return ThreadRemoval(self._user.memory, self._user.records, self._user.scope, reason)
 
     def journal(self, thread: str, /) -> RunJournal:
@@ -290,13 +293,13 @@ class ResponseRepository:
     async def _documents(self, response: str) -> AsyncIterator[Record]:
         if not response.startswith(RESPONSE_PREFIX) or not response.removeprefix(RESPONSE_PREFIX).isalnum():
             return
-        # Below the id alone: the thread is not known here, and a branch has another one.
+        # Search by id only: the thread is not known here, and a branch has another one.
         async for each in self._user.records.below(copies_of_turn(response, "")[:1]):
             yield each
 
 
 def require_model(name: str | None, models: Sequence[str], usual: str, /) -> str:
-    """Return the server's model of a name, with or without its dialect. Raises InvalidInput."""
+    """Return the server's model for a name with or without its dialect. Raises InvalidInput."""
     if name is None:
         return usual
     for model in models:
@@ -307,11 +310,11 @@ def require_model(name: str | None, models: Sequence[str], usual: str, /) -> str
 
 _PLACE: Final = (AGENTS, "responses", "conversations")
 _CHUNK: Final = 20
-"""Turns that are read at once."""
+"""Number of turns that are read at once."""
 
 
 class ConversationRepository:
-    """The conversations of one user. The thread of an agent is none of them."""
+    """The conversations of one user, which do not include the agents' threads."""
 
     def __init__(self, user: UserAgents, lines: "TurnLines", /) -> None:
         self._user = user
@@ -319,7 +322,7 @@ class ConversationRepository:
         self._responses = ResponseRepository(user)
 
     async def create(self, metadata: Metadata, /) -> ConversationBody:
-        """Return a new conversation."""
+        """Create a conversation."""
         body = ConversationBody(
             id=self._responses.new_thread(),
             created_at=self._user.memory.context.clock.now() // 1000,
@@ -336,7 +339,7 @@ class ConversationRepository:
         return ConversationBody.model_validate(response_record.value)
 
     async def change(self, conversation: str, metadata: Metadata, /) -> ConversationBody:
-        """Set the metadata of a conversation, and return it. Raises NotFound."""
+        """Replace the metadata of a conversation and return it. Raises NotFound."""
         changed = (await self.read(conversation)).model_copy(update={"metadata": metadata})
         await self._put(changed)
         return changed
@@ -347,20 +350,20 @@ class ConversationRepository:
         return sorted(bodies, key=lambda each: (each.created_at, each.id), reverse=True)
 
     async def delete(self, conversation: str, /) -> None:
-        """Erase a conversation with all that was said in it. Raises NotFound."""
+        """Erase a conversation with all its turns. Raises NotFound."""
         thread = (await self.read(conversation)).id
-        # Ended first, for a turn under way would write to what is erased.
+        # Cancel its turns first, because an active one would write to what is being erased.
         await self._lines.cancel((self._user.space, thread))
         record = await self._user.records.get(_PLACE, thread)
         try:
             reason = "its conversation was deleted"
             await delete_agent(self._user.memory, conversation, reason=reason, shared=SharedMemory.KEPT)
         except NotFound:
-            pass  # nothing was said in it
+            pass  # it has no turns
         await self._user.records.erase([record] if record is not None else [])
 
     async def delete_each(self, conversations: Iterable[str], /) -> tuple[BatchOutcome, ...]:
-        """Erase several conversations, and return of each whether it was there."""
+        """Erase several conversations, and return for each whether it existed."""
         outcomes: list[BatchOutcome] = []
         for conversation in conversations:
             try:
@@ -373,7 +376,7 @@ class ConversationRepository:
     async def page(
         self, conversation: str, /, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING
     ) -> ItemPage:
-        """Return a page of a conversation's items. Raises NotFound, also for an `after` that is no item of it."""
+        """Return a page of a conversation's items. Raises NotFound, also if `after` is not one of its items."""
         thread = (await self.read(conversation)).id
         runs = await self._responses.runs(thread)
         is_down = order is ItemOrder.DESCENDING
@@ -413,7 +416,7 @@ class ConversationRepository:
         return responses[0]
 
     async def delete_item(self, conversation: str, item_id: str, /) -> ConversationBody:
-        """Erase the turn of an item, and return the conversation. Raises NotFound."""
+        """Erase the turn of an item and return the conversation. Raises NotFound."""
         await self.item(conversation, item_id)
         await self._responses.erase(await self.turn_of_item(conversation, item_id))
         return await self.read(conversation)
@@ -428,14 +431,14 @@ class ConversationRepository:
 
 
 def turn_items(response: KnownResponse, /) -> list[dict[str, JsonValue]]:
-    """Return the items of a turn: its input, and what the agent said."""
+    """Return the items of a turn: its input, and the agent's output."""
     document, record = response.document, response.record
     output = output_items(document.id, record) if record is not None else ()
     return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in output)]
 
 
 def input_page(response: KnownResponse, /, *, limit: int, after: str | None, order: ItemOrder) -> ItemPage:
-    """Return a page of the items that a response answers. Raises NotFound if `after` names none of them."""
+    """Return a page of a response's input items. Raises NotFound if `after` is not one of them."""
     items = listed_items(response.document.id, response.document.items)
     items = items[::-1] if order is ItemOrder.DESCENDING else items
     return item_page(_items_after(items, after, [str(item["id"]) for item in items], what="item"), limit)
@@ -444,7 +447,7 @@ def input_page(response: KnownResponse, /, *, limit: int, after: str | None, ord
 def conversation_page(
     conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
 ) -> ConversationList:
-    """Return a page of conversations. Raises NotFound if `after` names none of them."""
+    """Return a page of conversations. Raises NotFound if `after` is not one of them."""
     rest = _items_after(conversations, after, [each.id for each in conversations], what="conversation")
     page = rest[:limit]
     return ConversationList(

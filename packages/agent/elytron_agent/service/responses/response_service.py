@@ -1,4 +1,4 @@
-"""The response service: plans a request's turn, queues it behind its thread, streams it, and compacts inputs."""
+"""The response service: plan the turn of a request, queue it for its thread, stream it, and compact inputs."""
 
 import json
 import logging
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from elytron_agent.service.chat_turn import AgentPool
 
 RESPONSE_FEEDS: Final = 64
-"""Streams of responses in the background that are over, and can be read again from the middle."""
+"""Maximum number of finished background responses whose streams can be replayed."""
 
 
 _OVER: Final = b"data: [DONE]\n\n"
@@ -87,7 +87,7 @@ _OVER: Final = b"data: [DONE]\n\n"
 
 
 class ResponseStream:
-    """Puts the events of one response into a feed. `body` is there at the end."""
+    """Append the events of one response to a feed. `body` is set at the end."""
 
     def __init__(self, document: ResponseDocument, feed: TurnFeed[bytes], /) -> None:
         self.document = document
@@ -96,12 +96,12 @@ class ResponseStream:
         self._number = 0
         self._step, self._attempt = 1, 0
         self._text: str | None = None
-        """Text of the message that is under way, None between messages."""
+        """Text of the current message; None between messages."""
         self._items: list[OutputItem] = []
         self._ended: RunEnded | None = None
 
     def begin(self, record: RunRecord | None = None) -> None:
-        """Say that the response is under way, with what an earlier process said of it."""
+        """Emit the start of the response, with messages of a run that was started by an earlier process."""
         body = response_body(self.document, None, status="in_progress")
         if self._number == 0:
             self._put("response.created", response=body.model_dump(mode="json", by_alias=True))
@@ -111,7 +111,7 @@ class ResponseStream:
             self._step = len(record.replies) + 1
 
     def take(self, event: AgentEvent, /) -> None:
-        """Put what one event of the run comes to."""
+        """Emit the stream events for one event of the run."""
         match event:
             case TextSaid():
                 self._begin_message()
@@ -135,7 +135,7 @@ class ResponseStream:
                 pass
 
     def finish(self, record: RunRecord | None) -> ResponseBody:
-        """Put the last event, and return the response. `record` is the stored run, None for one that is not stored."""
+        """Emit the last event and return the response. `record` is the stored run, or None if it is not stored."""
         if record is not None:
             self._add_missing(record)
         elif self._ended is not None:
@@ -146,7 +146,7 @@ class ResponseStream:
         return self._last(body)
 
     def fail(self, code: str, message: str) -> ResponseBody:
-        """Put the end of a response that failed, and return it."""
+        """Emit the end of a failed response and return it."""
         self.document = self.document.model_copy(update={"problem": ResponseProblem(code=code, message=message)})
         if self._text is not None:
             self._end_message(self._text, status="incomplete")
@@ -155,7 +155,7 @@ class ResponseStream:
 
     def _last(self, body: ResponseBody) -> ResponseBody:
         kind = {"completed": "completed", "incomplete": "incomplete"}.get(body.status, "failed")
-        # A message that broke off stays in the stream's own answer: its client has seen it.
+        # An interrupted message stays in this stream's response, because its client has seen it.
         dropped = tuple(item for item in self._items if item.status == "incomplete")
         whole = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
         self.body = body
@@ -164,7 +164,7 @@ class ResponseStream:
         return body
 
     def _add_missing(self, record: RunRecord) -> None:
-        """Add what is stored, and was not sent from here."""
+        """Add stored output that this stream has not sent."""
         item_ids = {item.id for item in self._items}
         for item in output_items(self.document.id, record):
             if item.id in item_ids:
@@ -221,7 +221,7 @@ class ResponseStream:
 
 
 def _unstored_record(document: ResponseDocument, ended: RunEnded) -> RunRecord:
-    """Return the end of a run of which nothing is stored, in the form of a stored one."""
+    """Return the end of a run that is not stored, in the form of a stored one."""
     run_input = RunInput(run=document.id, at=document.created_at, text="", thread=document.thread, is_stored=False)
     end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
     return RunRecord(input=run_input, end=end)
@@ -248,14 +248,14 @@ class ResponseTurn:
 
 @dataclass(slots=True)
 class OpenResponse:
-    """A response whose turn runs, waits, or is over, with its events."""
+    """A response with its events, whose turn runs, waits or is over."""
 
     feed: TurnFeed[bytes]
     stream: ResponseStream
 
 
 class ResponseService:
-    """Runs the turns of responses in this process."""
+    """Run the turns of responses in this process."""
 
     def __init__(self, pool: "AgentPool", lines: TurnLines, /) -> None:
         self._pool = pool
@@ -263,12 +263,12 @@ class ResponseService:
         self._open: LruCache[tuple[SpaceId, str], OpenResponse] = LruCache(RESPONSE_FEEDS)
 
     def forget_space(self, space: SpaceId, /) -> None:
-        """Let go of the responses of a space, with their events."""
+        """Discard the responses of a space with their events."""
         for place in [place for place in self._open if place[0] == space]:
             del self._open[place]
 
     async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
-        """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
+        """Plan the turn of a request. Raises InvalidInput, NotFound if it continues something that does not exist."""
         main, repository = await user.answering(), ResponseRepository(user)
         config = config_of(main, user.settings)
         model = require_model(request.model, config.models, config.model)
@@ -303,14 +303,14 @@ class ResponseService:
     async def read_items(
         self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
     ) -> TurnInput:
-        """Return an input as messages; with `is_whole`, also the user's words are one."""
+        """Parse an input into messages. With `is_whole`, the user's text also becomes a message."""
         seal = SummarySeal(user)
         if any(item.type == "compaction" for item in items):
             await seal.prepare()
         return read_input(items, calls, seal.open, is_whole=is_whole)
 
     async def begin(self, turn: ResponseTurn, /) -> OpenResponse:
-        """Run a turn behind those that wait for its thread, and return its events. Raises ThreadBusy, LimitExceeded."""
+        """Run a turn after those that wait for its thread, and return its events. Raises ThreadBusy, LimitExceeded."""
         document, repository = turn.document, ResponseRepository(turn.user)
         if document.form.is_stored and not turn.is_resumed:
             await repository.put(document)
@@ -366,7 +366,7 @@ class ResponseService:
         return self._pool.model(address)
 
     def opened(self, user: UserAgents, response: str, /) -> OpenResponse | None:
-        """Return a response whose events this process has."""
+        """Return a response whose events are in this process, or None."""
         return self._open.get((user.space, response))
 
     def is_busy(self, user: UserAgents, document: ResponseDocument, /) -> bool:
@@ -374,7 +374,7 @@ class ResponseService:
         return self._lines.is_busy((user.space, document.thread), name=document.id)
 
     async def look(self, user: UserAgents, response: KnownResponse, /) -> None:
-        """Go on with a response that broke off with its process, if it did."""
+        """Resume a response if its process has ended."""
         document = response.document
         if response.is_over or document.is_cancelled or self.is_busy(user, document):
             return
@@ -386,7 +386,7 @@ class ResponseService:
         await self.begin(ResponseTurn(user, main, document, input_items, is_resumed=True))
 
     async def cancel(self, user: UserAgents, response: KnownResponse, /) -> None:
-        """End the turn of a response, also if another process runs it: that one ends it at its next step."""
+        """Cancel the turn of a response. If another process runs it, that process ends it at its next step."""
         if response.is_over:
             return
         document, repository = response.document, ResponseRepository(user)
@@ -408,7 +408,7 @@ class ResponseService:
             except Conflict:
                 if turn.after is None:
                     raise
-                # The thread went on meanwhile: this response begins a branch of it.
+                # The thread has moved on, so this response starts a branch.
                 turn = await self._branched(repository, turn)
                 stream.document = turn.document
                 await self._run(stream, turn, ticket)
@@ -466,7 +466,7 @@ class ResponseService:
                         await ticket.leave(event)
                     if isinstance(event, RunStarted | RunEnded):
                         current = event.run
-                    # A run that broke off before goes on first, and its events are not this response's.
+                    # An interrupted run is resumed first, and its events do not belong to this response.
                     if current != document.id:
                         continue
                     stream.take(event)
@@ -490,7 +490,7 @@ class ResponseService:
 
 
 async def _open_calls(repository: ResponseRepository, thread: str, runs: Sequence[str]) -> dict[str, str]:
-    """Return the calls of the last turn that wait for the client: ids with names of tools."""
+    """Return the calls of the last turn that wait for the client, as ids with tool names."""
     if not runs:
         return {}
     record = await repository.journal(thread).load(runs[-1])
@@ -506,9 +506,9 @@ _HEAD: Final = "Summary of the conversation so far:\n"
 
 
 async def sum_up(service: ResponseService, user: UserAgents, request: CompactRequest, /) -> CompactedBody:
-    """Return a sealed summary of an input behind what a response continues: a model's, else the turns' own sentences.
+    """Return a sealed summary of an input and the history it continues, written by a model or else extracted.
 
-    Raises NotFound, InvalidInput for nothing to sum up, and for an unknown model.
+    Raises NotFound, and InvalidInput if there is nothing to summarise or the model is unknown.
     """
     main, repository, now = await user.answering(), ResponseRepository(user), user.memory.context.clock.now()
     config = config_of(main, user.settings)

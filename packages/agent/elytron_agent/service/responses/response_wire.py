@@ -1,4 +1,4 @@
-"""Requests and answers of responses and conversations, in the shape of Open Responses."""
+"""Requests and responses for responses and conversations, in the format of Open Responses."""
 
 import hashlib
 import re
@@ -13,13 +13,13 @@ from elytron_core.evidence import FLAGS
 from elytron_core.model import Request, Value
 
 RESPONSE_ITEMS: Final = 2_000
-"""Items of the input of one response."""
+"""Maximum number of input items of one response."""
 RESPONSE_FILE_CHARS: Final = limits.RESPONSE_FILE_BYTES // 3 * 4 + 64
-"""Characters of a file in a `data:` URL."""
+"""Maximum length of a file in a `data:` URL."""
 RESPONSE_TOOLS: Final = 128
-"""Tools of a client in one response."""
+"""Maximum number of a client's tools in one response."""
 CONVERSATION_ITEMS: Final = 20
-"""Items that are added to a conversation at once."""
+"""Maximum number of items added to a conversation in one request."""
 CONVERSATIONS_AT_ONCE: Final = 100
 
 
@@ -40,7 +40,7 @@ Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
 GivenMetadata = Annotated[Metadata, AfterValidator(_without_flags)]
-"""Metadata as a request may give it."""
+"""Metadata as accepted in a request."""
 Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
 Text = Annotated[str, Field(max_length=limits.INPUT_CHARS * 4)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -51,7 +51,7 @@ ItemRoleName = Literal["user", "assistant", "system", "developer"]
 
 
 def _text_file(url: str) -> str:
-    """Return `url` if it holds text. Nothing is fetched."""
+    """Return `url` if it contains text. Nothing is fetched."""
     head, _, data = url.partition(",")
     if _FILE.fullmatch(head) is None:
         raise ValueError("is not text: send data:text/plain;base64,... or text/markdown or application/json")
@@ -65,7 +65,7 @@ def _text_file(url: str) -> str:
 class ContentPart(Value):
     """A part of a message's content: text, or an image or a text file in a `data:` URL.
 
-    Fields of other parts are passed over.
+    Fields that belong to other parts are ignored.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -94,29 +94,29 @@ class ContentPart(Value):
 
     @property
     def words(self) -> str:
-        """Return the text of the part, empty for an image."""
+        """Return the text of the part, or "" for an image."""
         return self.text or self.refusal or ""
 
     @property
     def file(self) -> str | None:
-        """Return the text of a file, with its name; None for another part."""
+        """Return the text of a file with its name, or None for another part."""
         return f"File {self.filename or 'without a name'}:\n{self.file_text}" if self.type == "input_file" else None
 
     @property
     def file_text(self) -> str:
-        """Return what a file holds, empty for another part."""
+        """Return the content of a file, or "" for another part."""
         if self.type != "input_file" or self.file_data is None:
             return ""
         return a2b_base64(self.file_data.partition(",")[2].encode("ascii")).decode("utf-8")
 
     @property
     def image(self) -> str | None:
-        """Return the image's URL, None for a text."""
+        """Return the image's URL, or None for a text."""
         return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
 
 
 def _form_of(value: object) -> str:
-    """Return the form of a text or a list, so that a problem is reported of that form alone."""
+    """Return which form a union value has, so that errors are reported for that form only."""
     return "as_text" if isinstance(value, str) else "as_list"
 
 
@@ -128,7 +128,7 @@ Content = Annotated[
 
 
 class InputItem(Value):
-    """An item of an input: a message, a call of a client's tool, or its result. Items of an output may be sent back."""
+    """An item of an input: a message, a call of a client's tool, or its result. Output items may be sent back."""
 
     model_config = ConfigDict(extra="ignore")
     type: Literal["message", "function_call", "function_call_output", "reasoning", "compaction"] = "message"
@@ -149,7 +149,7 @@ class InputItem(Value):
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
         content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
         if any(part.type == "input_file" for parts in content if isinstance(parts, tuple) for part in parts):
-            raise ValueError("has an input_file, which messages of the assistant may not have")
+            raise ValueError("has an input_file, which assistant messages cannot contain")
         return self
 
 
@@ -176,14 +176,14 @@ class FunctionTool(Value):
 
 
 class FunctionChoice(Value):
-    """Choice of one tool of the client's."""
+    """Selection of one of the client's tools."""
 
     type: Literal["function"]
     name: ToolName
 
 
 class AnswerFormat(Value):
-    """Form of the answer: text, JSON, or JSON that fits a schema."""
+    """Format of the answer: text, JSON, or JSON that matches a schema."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     name: ToolName | None = None
@@ -199,7 +199,7 @@ class AnswerFormat(Value):
 
 
 class TextOptions(Value):
-    """Options of the answer's text."""
+    """Options for the text of the answer."""
 
     model_config = ConfigDict(extra="ignore")
     format: AnswerFormat = AnswerFormat()
@@ -213,7 +213,7 @@ class ConversationRef(Value):
 
 
 class ResponseForm(Request):
-    """All that a request says beside its input. `response_options` refuses what cannot hold."""
+    """Every field of a request except its input. `require_options` rejects unsupported values."""
 
     model: Annotated[str, Field(max_length=200)] | None = None
     instructions: Text | None = None
@@ -316,7 +316,7 @@ class AnswerItem(Value):
 
 
 class CallItem(Value):
-    """A call of a tool of the client's."""
+    """A call of one of the client's tools."""
 
     id: str
     type: Literal["function_call"] = "function_call"
@@ -330,11 +330,11 @@ OutputItem = AnswerItem | CallItem
 
 
 _WITH_NULL: Final = ConfigDict(json_schema_extra={"x-with-null": True})
-"""Of bodies whose fields without a value are sent as null, for the API description."""
+"""For bodies in which fields without a value are sent as null; used by the API description."""
 
 
 class UsageDetails(Value):
-    """Details of tokens; none are counted apart."""
+    """Details of token counts; none are counted separately."""
 
     model_config = _WITH_NULL
     cached_tokens: int | None = None
@@ -342,7 +342,7 @@ class UsageDetails(Value):
 
 
 class ResponseUsage(Value):
-    """Tokens of a response."""
+    """Token usage of a response."""
 
     input_tokens: int = 0
     input_tokens_details: UsageDetails = UsageDetails(cached_tokens=0)
@@ -359,7 +359,7 @@ class ResponseProblem(Value):
 
 
 class IncompleteReason(Value):
-    """Why a response is not whole."""
+    """Why a response is incomplete."""
 
     reason: Literal["max_output_tokens", "content_filter"]
 
@@ -407,7 +407,7 @@ class ResponseBody(Value):
 
 
 class ResponseDeleted(Value):
-    """A response that is gone."""
+    """A deleted response."""
 
     id: str
     object: Literal["response"] = "response"
@@ -415,7 +415,7 @@ class ResponseDeleted(Value):
 
 
 class CompactionItem(Value):
-    """A summary that a client sends back; only this server reads it."""
+    """A summary for the client to send back. Only this server can read it."""
 
     id: str
     type: Literal["compaction"] = "compaction"
@@ -423,7 +423,7 @@ class CompactionItem(Value):
 
 
 class CompactedBody(Value):
-    """An input that was summed up."""
+    """A compacted input."""
 
     id: str
     object: Literal["response.compaction"] = "response.compaction"
@@ -482,7 +482,7 @@ class ConversationList(Value):
 
 
 class ConversationDeleted(Value):
-    """A conversation that is gone."""
+    """A deleted conversation."""
 
     id: str
     object: Literal["conversation.deleted"] = "conversation.deleted"
@@ -490,7 +490,7 @@ class ConversationDeleted(Value):
 
 
 class ConversationsDeleted(Value):
-    """All conversations are gone."""
+    """Confirmation that all conversations were deleted."""
 
     object: Literal["list.deleted"] = "list.deleted"
     deleted: bool = True
@@ -504,7 +504,7 @@ class BatchDeletion(Request):
 
 
 class BatchOutcome(Value):
-    """Outcome for one conversation of several."""
+    """Outcome for one of several conversations."""
 
     id: str
     object: Literal["conversation.deleted"] = "conversation.deleted"

@@ -1,4 +1,4 @@
-"""Calls of the agent's routes: what a handler is given, and how it is answered, by a value or by a stream."""
+"""Calls of the agent's routes: what a handler receives, and how its value or stream is sent."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from elytron_core.model import Value
 
 ITEMS_PAGE_MAX: Final = 100
 CHAT_BODY_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of a chat's request, with its images."""
+"""Maximum size of a chat request with its images."""
 BODY_BYTES: Final = 1024 * 1024
-"""Bytes of any other request."""
+"""Maximum size of any other request."""
 
 
 class PageQuery(NamedTuple):
-    """The page of items that a query names."""
+    """The page of items that a query selects."""
 
     limit: int
     after: str | None
@@ -40,13 +40,13 @@ class PageQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentCall(RouteCall):
-    """One call of a route, by a user who was let in."""
+    """One call of a route by an authorised user."""
 
     service: AgentService
     user: UserAgents
 
     def page(self) -> PageQuery:
-        """Return the page of items that the query names. Raises InvalidInput."""
+        """Return the page of items that the query selects. Raises InvalidInput."""
         query = self.request.query_params
         try:
             order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
@@ -55,28 +55,28 @@ class AgentCall(RouteCall):
         return PageQuery(self.number("limit", limits.ITEMS_PAGE, ITEMS_PAGE_MAX), query.get("after"), order)
 
     async def items_page(self, agent: KnownAgent, /) -> ItemList:
-        """Return the page of an agent's items that the query names."""
+        """Return the selected page of an agent's items."""
         return await self.user.items(agent).page(**self.page()._asdict())
 
 
 class AgentStream(NamedTuple):
-    """The events of a route that answers with a stream, or their frames. `write_callback` runs after each event."""
+    """The events of a streaming route, or their frames. `write_callback` runs after each event."""
 
     events: AsyncGenerator[FeedEvent | bytes]
     opening: bytes = b""
     write_callback: Callable[[FeedEvent], Awaitable[None]] | None = None
     silence_s: float | None = None
-    """Silence after which a comment is sent; None: that of a chat."""
+    """Idle time after which a comment is sent; None for that of a chat."""
 
 
 class LaterAnswer(NamedTuple):
-    """An answer that is waited for outside the places of short calls."""
+    """A response that is awaited without occupying a slot for short calls."""
 
     answer: Callable[[], Awaitable[Value | Response]]
 
 
 class StreamHandler(NamedTuple):
-    """A handler that may answer with a stream, or later; what it raises is answered as a problem."""
+    """A handler that may respond with a stream or later. Its errors become problem responses."""
 
     handle: Callable[[AgentCall], Awaitable[AgentStream | LaterAnswer | Response]]
 
@@ -86,7 +86,7 @@ AgentRoute = Route[AgentHandler | StreamHandler]
 
 
 def agent_app(service: AgentService, /) -> Callable[[AgentRoute], AsgiApp]:
-    """Return what makes the application of an agent's route, for `build_surfaces`."""
+    """Return a function that builds the application of an agent's route, for `build_surfaces`."""
 
     async def answer(route: Route[AgentHandler], request: Request) -> Value | Response:
         service.settings.require_on()

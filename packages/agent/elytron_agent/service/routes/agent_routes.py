@@ -38,7 +38,7 @@ _CHAT_EVENTS: Final = (
 
 
 async def _init_agent(call: AgentCall) -> Value:
-    """Make the user's agent, or return the one that there is."""
+    """Create the user's agent, or return the existing one."""
     agent = await call.user.init(await call.body(wire.InitRequest))
     await call.service.look(call.user, agent)
     return await call.user.answer_of(agent, health=call.service.health(agent))
@@ -71,14 +71,14 @@ async def _change_preferences(call: AgentCall) -> Value:
     await call.user.enabled()
     before = await call.user.preferences()
     preferences = await call.user.change_preferences(await call.body(wire.PreferencesChange))
-    # Schedules are due by the time of their user.
+    # The due times of schedules depend on the user's time zone.
     if preferences.timezone != before.timezone:
         await call.service.change_zone(call.user)
     return preferences
 
 
 async def _list_subagents(call: AgentCall) -> Value:
-    """Return the subagents, or those that one of user and agent made."""
+    """Return the subagents, optionally only those created by the user or by the agent."""
     text = call.request.query_params.get("created_by")
     try:
         creator = SubagentCreator(text) if text is not None else None
@@ -102,10 +102,10 @@ async def _delete_subagent(call: AgentCall) -> Value:
 
 
 async def _chat_stream(call: AgentCall) -> AgentStream:
-    """Begin a turn and return its events. The turn goes on if the client leaves."""
+    """Start a turn and return its events. The turn continues if the client leaves."""
     agent = await _agent_of(call)
     request = await call.body(wire.ChatRequest)
-    # Refused here, as long as no stream has begun.
+    # Validate now, while the response can still be an error instead of a stream.
     check_input(AgentSettings(enabled=True), request.words, request.images)
     turn = TurnRequest(request.words, request.images, _run_of(agent, call.idempotency_key), request.store)
     feed = await call.service.turn_service.begin(call.user, agent, turn)
@@ -116,13 +116,13 @@ async def _chat_stream(call: AgentCall) -> AgentStream:
             try:
                 await items.deliver(event.data.message_id, at=clock.now())
             except ElytronError:
-                return  # it was erased meanwhile, or the store does not answer: it counts as not delivered
+                return  # it was erased meanwhile, or the store is unavailable: it counts as not delivered
 
     return AgentStream(feed.read(), write_callback=written)
 
 
 def _run_of(agent: KnownAgent, key: str | None) -> str | None:
-    """Return the name of the run of an idempotency key, None for no key."""
+    """Return the run id for an idempotency key, or None without a key."""
     if key is None:
         return None
     return str(UUID(bytes=hashlib.sha256(f"{agent.id}/{key}".encode()).digest()[:16], version=5))
@@ -153,7 +153,7 @@ async def _drop_reaction(call: AgentCall) -> Value:
 
 
 async def _change_reaction(call: AgentCall, reaction: ItemReaction | None) -> wire.ThreadItem:
-    """Set the reaction to an item, and have the other devices hear of it."""
+    """Set the reaction to an item and notify the user's other devices."""
     agent = await _agent_of(call)
     item = await call.user.items(agent).react(call.part("item_id"), reaction)
     data = wire.AgentEventData(agent_id=agent.id, run_id=item.run_id, item_id=item.id)
@@ -162,7 +162,7 @@ async def _change_reaction(call: AgentCall, reaction: ItemReaction | None) -> wi
 
 
 async def _agent_of(call: AgentCall) -> KnownAgent:
-    """Return the agent that the path names, else the main one."""
+    """Return the agent that the path names, or the main one."""
     return await call.user.agent(call.request.path_params.get("agent_id"))
 
 
@@ -171,12 +171,12 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
     plan = await call.user.removal(agent)
     report = plan.report(dry_run=dry_run)
     if not dry_run:
-        # Runs and schedules end first, for they would write to what is erased.
+        # Runs and schedules end first, because they would write to what is being erased.
         agents = [agent] if agent.subagent is not None else [agent, *await call.user.known_subagents(main=agent)]
         for each in agents:
             await call.service.turn_service.cancel(call.user, each)
         await ScheduleRepository(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
-        # The ends of schedules erase some of the plan already.
+        # Ending the schedules has already erased some of the plan.
         report = (await call.user.delete(agent)).report(earlier=plan)
     return wire.DeletionAnswer(
         deleted=not dry_run,
@@ -188,7 +188,7 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
 
 
 def _thread_routes(path: str, name: str) -> Iterable[AgentRoute]:
-    """Yield the routes of a thread: of the main agent, or of the subagent that the path names."""
+    """Yield the routes of a thread: the main agent's, or that of the subagent in the path."""
     one = f"{path}/items/{{item_id}}"
     item = wire.ThreadItem
     return (
@@ -237,7 +237,7 @@ _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
-    """Return the surface of the page. It is public, and what it shows is not."""
+    """Return the surface of the page. The page itself is public; the data it shows is not."""
     is_open = isinstance(service.admission.authenticator, DevelopmentCallers)
     body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
     headers = {
@@ -259,13 +259,13 @@ def page_surfaces(service: AgentService, /) -> tuple[Surface, ...]:
 
 @cache
 def _usual_page(*, is_open: bool) -> bytes:
-    """Return the page; where the server asks for no key, it is marked so and shows no form for one."""
+    """Return the default page. If the server requires no key, the page is marked and shows no form for one."""
     body = (files("elytron_agent.service.routes") / "chat_page.html").read_bytes()
     return body.replace(b'<html lang="en">', b'<html lang="en" data-access="open">', 1) if is_open else body
 
 
 def page_policy(body: bytes, /) -> str:
-    """Return the policy that lets the page's own scripts and styles run, by their digests, and nothing else."""
+    """Return a content security policy that allows only the page's own scripts and styles, by their digests."""
     allowed = {"script": ["'none'"], "style": ["'none'"]}
     for kind, inner in _INLINE.findall(body):
         digest = base64.b64encode(hashlib.sha256(inner).digest()).decode()

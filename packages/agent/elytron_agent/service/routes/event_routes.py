@@ -1,4 +1,4 @@
-"""Routes for what reaches a user unasked: the event stream, push subscriptions and schedules."""
+"""Routes for what reaches a user unprompted: the event stream, push subscriptions and schedules."""
 
 import asyncio
 import base64
@@ -29,14 +29,14 @@ from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 
 EVENTS_POLL_S: Final = 1.0
-"""Interval in which the channel looks for events of other processes."""
+"""How often the stream looks for events of other processes."""
 EVENTS_LOOK_S: Final = 5.0
-"""Interval in which the channel looks whether a turn broke off."""
+"""How often the stream checks for interrupted turns."""
 EVENTS_RETRY_MS: Final = 2_000
 
 
 async def _agent_usage(call: AgentCall) -> Value:
-    """Return the usage of the last day, by the turns whose ends are in the log."""
+    """Return the usage of the last day, from the turns whose ends are in the log."""
     await call.user.enabled()
     since = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
     _, entries = await call.service.log(call.user).after(0)
@@ -55,7 +55,7 @@ async def _agent_usage(call: AgentCall) -> Value:
 
 
 async def _event_stream(call: AgentCall) -> AgentStream:
-    """Return the events behind `Last-Event-ID`, else those from now on."""
+    """Return the events after `Last-Event-ID`, or those from now on."""
     headers, query = call.request.headers, call.request.query_params
     client_place = event_place(headers.get("last-event-id") or query.get("after"))
     await call.user.enabled()
@@ -66,7 +66,7 @@ async def _event_stream(call: AgentCall) -> AgentStream:
         thread = threads.pop(event.id, None)
         if thread is not None and event.data.message_id is not None:
             user, at = call.user, call.service.context.clock.now()
-            with suppress(ElytronError):  # it was erased meanwhile, or the store does not answer
+            with suppress(ElytronError):  # it was erased meanwhile, or the store is unavailable
                 items = ThreadItems(user.memory, user.records, user.scope, agent=thread)
                 await items.deliver(event.data.message_id, at=at)
 
@@ -82,14 +82,14 @@ async def _event_stream(call: AgentCall) -> AgentStream:
 async def _user_events(
     service: AgentService, user: UserAgents, place: int, threads: dict[str, str]
 ) -> AsyncGenerator[FeedEvent]:
-    """Yield events as they come, with the threads of messages by their ids in `threads`.
+    """Yield events as they occur, and record the threads of messages by their ids in `threads`.
 
-    This process wakes at its own; those of others are looked for.
+    Events of this process arrive immediately; those of others are polled.
     """
     log, loop = service.log(user), asyncio.get_running_loop()
     look_at = loop.time()
     while True:
-        # Taken before the look, so that no commit in between is missed.
+        # Read this before checking, so that no commit in between is missed.
         changed = service.context.commits.next(user.space)
         if loop.time() >= look_at:
             await service.look_at_all(user)
@@ -117,7 +117,7 @@ _PUSH: Final = f"{ROOT}/push"
 
 
 class PushAnswer(Value):
-    """A subscription. A new webhook's `key` opens its previews, and `secret` proves who sent them."""
+    """A subscription. A new webhook's `key` decrypts its previews, and `secret` verifies who sent them."""
 
     id: str
     object: Literal["agent.push"] = "agent.push"
@@ -143,7 +143,7 @@ class PushKeyAnswer(Value):
 
 
 class PushDeleted(Value):
-    """A subscription that is gone."""
+    """A deleted subscription."""
 
     id: str
     object: Literal["agent.push.deleted"] = "agent.push.deleted"
@@ -192,7 +192,7 @@ _SCHEDULE: Final = f"{_SCHEDULES}/{{schedule_id}}"
 
 
 class ScheduleAnswer(Value):
-    """A schedule, with its latest runs and how many of them ended in which way."""
+    """A schedule with its latest runs and the number of runs by outcome."""
 
     id: str
     object: Literal["agent.schedule"] = "agent.schedule"
@@ -201,7 +201,7 @@ class ScheduleAnswer(Value):
     task: str
     rule: ScheduleRule
     timezone: str | None = None
-    """Zone of its own; without one, it follows the user's."""
+    """The schedule's own time zone; without one, it follows the user's."""
     created_by: str
     created_at: Instant
     state: ScheduleState
@@ -214,14 +214,14 @@ class ScheduleAnswer(Value):
 
 
 class ScheduleList(Value):
-    """The schedules, those that are due next first."""
+    """The schedules, the next due first."""
 
     object: Literal["list"] = "list"
     data: tuple[ScheduleAnswer, ...]
 
 
 class ScheduleDeleted(Value):
-    """A schedule that is gone."""
+    """A deleted schedule."""
 
     id: str
     object: Literal["agent.schedule.deleted"] = "agent.schedule.deleted"

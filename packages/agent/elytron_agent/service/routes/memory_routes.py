@@ -51,7 +51,7 @@ async def _put_block(call: AgentCall) -> Response:
     try:
         block = await repository.change(label, **dict(request), expected_version=expected)
     except NotFound:
-        # A demanded version is that of a block that is there.
+        # An expected version can only be that of an existing block.
         if call.request.headers.get("if-match") is not None:
             raise PreconditionFailed from None
         fields = {name: value for name, value in request if value is not None}
@@ -64,7 +64,7 @@ def _block_response(block: MemoryBlock) -> Response:
 
 
 def _expected_version(call: AgentCall) -> int | None:
-    """Return the version that a change demands. Raises PreconditionFailed for one that no block can have."""
+    """Return the version that a change expects. Raises PreconditionFailed for one that no block can have."""
     text = call.request.headers.get("if-match")
     if text is None or text.strip() == "*":
         return None
@@ -81,7 +81,7 @@ async def _insert_archival(call: AgentCall) -> Value:
 
 
 async def _delete_archival(call: AgentCall) -> Value:
-    """Erase an archival memory; an id of another memory is none."""
+    """Erase an archival memory. The id of any other memory is rejected."""
     await call.user.enabled()
     memory, memory_id = call.user.memory, call.part("id")
     try:
@@ -97,14 +97,14 @@ async def _delete_archival(call: AgentCall) -> Value:
 async def _search_memory(call: AgentCall) -> Value:
     main = await call.user.enabled()
     request = await call.body(wire.AgentSearchRequest)
-    # Only archival memory has tags.
+    # Only archival memories have tags.
     sources = (SearchSource.ARCHIVAL,) if request.tags else request.sources
     thread = None
     if request.conversation_id is not None:
         thread = (await _thread_of(call, main, request.conversation_id)).name
     memory = call.user.memory
     candidates: list[SearchHit] = []
-    # Archival memory is of no thread.
+    # Archival memories do not belong to a thread.
     if SearchSource.ARCHIVAL in sources and thread is None:
         hits = await ArchivalMemory(memory).search(request.query, top_k=request.top_k, tags=request.tags)
         candidates += _found_memories(hits, SearchSource.ARCHIVAL)
@@ -133,9 +133,9 @@ async def _list_thread_items(call: AgentCall) -> Value:
 
 
 async def _delete_thread(call: AgentCall) -> Value:
-    """Erase what was said in a thread; its agent stays."""
+    """Erase the content of a thread. Its agent remains."""
     agent = await _named_thread(call)
-    # Ended first, for a turn under way would write to what is erased.
+    # Cancel its turns first, because an active one would write to what is being erased.
     await call.service.turn_service.cancel(call.user, agent)
     memory_count = await call.user.clear(agent)
     return wire.ThreadDeleted(id=agent.id, memories=memory_count)

@@ -1,4 +1,4 @@
-"""Routes for responses and conversations: create, follow, retrieve and end them, list items, and compact inputs."""
+"""Routes for responses and conversations: create, follow, retrieve and cancel them, list items, and compact inputs."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ _RESPONSE: Final = f"{_RESPONSES}/{{response_id}}"
 
 
 def body_response(value: Value, /) -> Response:
-    """Return a value as the answer, also its fields without a value."""
+    """Return a value as a response, including fields without a value."""
     return Response(value.model_dump_json(by_alias=True), media_type="application/json")
 
 
 async def _create_response(call: AgentCall) -> AgentStream | LaterAnswer:
-    """Begin a response. Its turn goes on if the client leaves."""
+    """Start a response. Its turn continues if the client leaves."""
     require_responses(call)
     request = await call.body(wire.ResponseRequest)
     responses, repository = call.service.responses, ResponseRepository(call.user)
@@ -62,7 +62,7 @@ async def _create_response(call: AgentCall) -> AgentStream | LaterAnswer:
 
 
 async def _get_response(call: AgentCall) -> AgentStream | Response:
-    """Return a response, or the events of one that this process runs or ran."""
+    """Return a response, or its events if it runs or ran in this process."""
     require_responses(call)
     await call.user.answering()
     responses, repository = call.service.responses, ResponseRepository(call.user)
@@ -81,16 +81,16 @@ async def _get_response(call: AgentCall) -> AgentStream | Response:
 
 async def _delete_response(call: AgentCall) -> Value:
     response = await _named_response(call)
-    # Ended first, for a turn under way would write to what is erased.
+    # Cancel its turn first, because an active one would write to what is being erased.
     await call.service.responses.cancel(call.user, response)
     repository = ResponseRepository(call.user)
-    # Read again, since its end has changed it.
+    # Read it again, because ending it has changed it.
     await repository.erase(await repository.read(response.document.id))
     return wire.ResponseDeleted(id=response.document.id)
 
 
 async def _cancel_response(call: AgentCall) -> Response:
-    """End a response in the background; one that is over stays as it is."""
+    """Cancel a background response. A finished one stays as it is."""
     response = await _named_response(call)
     if not response.document.form.background:
         raise InvalidInput(field="response_id", problem="is not a background response: close its request instead")
@@ -110,7 +110,7 @@ async def _compact_input(call: AgentCall) -> Response:
 
 
 def require_responses(call: AgentCall, /) -> None:
-    """Raise AgentDisabled if the operator has responses off."""
+    """Raise AgentDisabled if the operator switched off responses."""
     call.service.settings.require_on(AgentPart.RESPONSES)
 
 
@@ -121,7 +121,7 @@ async def _named_response(call: AgentCall) -> KnownResponse:
 
 
 def _response_of(call: AgentCall) -> str | None:
-    """Return the id of the response of an idempotency key, None for no key."""
+    """Return the response id for an idempotency key, or None without a key."""
     key = call.idempotency_key
     if key is None:
         return None
@@ -138,7 +138,7 @@ async def _known_of(call: AgentCall, repository: ResponseRepository, response: s
 
 
 async def _whole_response(call: AgentCall, opened: OpenResponse) -> wire.ResponseBody:
-    """Return a response when it is over. Raises Overloaded if its turn was ended with this server."""
+    """Wait for a response and return it. Raises Overloaded if its turn was interrupted by a shutdown."""
     async for _ in opened.feed.read():
         pass
     if opened.stream.body is not None:
@@ -156,7 +156,7 @@ _ITEM: Final = f"{_ITEMS}/{{item_id}}"
 
 
 async def _create_conversation(call: AgentCall) -> Response:
-    """Begin a conversation, perhaps with items."""
+    """Create a conversation, optionally with items."""
     repository = await _conversation_repository(call)
     request = await call.body(wire.ConversationRequest)
     conversation = await repository.create(request.metadata or {})
@@ -190,14 +190,14 @@ async def _delete_conversation(call: AgentCall) -> Value:
 
 
 async def _delete_conversations(call: AgentCall) -> Value:
-    """Erase all conversations; threads of agents stay."""
+    """Erase all conversations. The threads of agents remain."""
     repository = await _conversation_repository(call)
     outcomes = await repository.delete_each([each.id for each in await repository.list()])
     return wire.ConversationsDeleted(count=len(outcomes))
 
 
 async def _delete_several(call: AgentCall) -> Value:
-    """Erase several conversations, and say of each whether it was there."""
+    """Erase several conversations, and report for each whether it existed."""
     repository = await _conversation_repository(call)
     request = await call.body(wire.BatchDeletion)
     return wire.BatchDeleted(data=await repository.delete_each(request.ids))
@@ -226,7 +226,7 @@ async def _get_item(call: AgentCall) -> Response:
 
 
 async def _delete_item(call: AgentCall) -> Response:
-    """Erase the turn of an item, and return the conversation."""
+    """Erase the turn of an item and return the conversation."""
     repository = await _conversation_repository(call)
     return body_response(await repository.delete_item(call.part("conversation_id"), call.part("item_id")))
 

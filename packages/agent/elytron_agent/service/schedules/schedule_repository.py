@@ -1,10 +1,10 @@
-"""The repository of schedules: what agents will do later, the rules for their times, and the job of the next time.
+"""The repository of schedules: tasks for later, the rules for their times, and the job for the next time.
 
-A rule names local times in a zone. A time skipped by the zone is due at the end of the gap; a time that occurs twice is
-due only the first time. Coinciding times of one rule are due once.
+A rule names local times in a time zone. A time that the zone skips is due at the end of the gap; a time that occurs
+twice is due only the first time. Coinciding times of one rule are due once.
 
-The words of a schedule that a turn created are a document of that turn. Erasing the message removes them, and a
-schedule without its words has ended.
+The text of a schedule that a turn created is stored as a document of that turn. Erasing the message removes it, and a
+schedule without its text has ended.
 """
 
 import hashlib
@@ -35,11 +35,11 @@ from elytron_turn.context import time_zone
 
 INTERVAL_MIN_S: Final = 60
 SCHEDULE_MAX_MS: Final = 10 * 366 * 24 * 3_600_000
-"""Time within which a schedule is due first."""
+"""Latest first due time of a new schedule, from now."""
 SCHEDULES_OVER: Final = 100
-"""Schedules that are over, and are still shown."""
+"""Number of finished schedules that are still listed."""
 SCHEDULE_RUNS: Final = 20
-"""Last runs of a schedule that are shown."""
+"""Number of a schedule's latest runs that are listed."""
 
 
 _MS: Final = 1_000
@@ -80,7 +80,7 @@ def _one_moment(text: str) -> str:
         year = datetime.fromisoformat(text).year
     except ValueError:
         year = 0
-    # At both ends of the calendar, a time has no moment in some zones.
+    # At both ends of the calendar, a local time may have no valid instant in some zones.
     if not MINYEAR < year < MAXYEAR:
         problem = "must be a date and time such as 2027-05-04T09:00, or with an offset 2027-05-04T09:00+02:00"
         raise InvalidInput(field="at", problem=problem)
@@ -96,14 +96,14 @@ ClockTime = Annotated[str, Field(max_length=5), AfterValidator(_clock_time)]
 
 
 class OneOffRule(Request):
-    """Once, at a time as clocks show it, or at one with an offset."""
+    """Once, at a local time or at a time with an offset."""
 
     type: Literal["one_off"] = "one_off"
     at: Annotated[str, Field(max_length=40), AfterValidator(_one_moment)]
 
 
 class IntervalRule(Request):
-    """At an interval of seconds, counted from its making."""
+    """At an interval of seconds, counted from its creation."""
 
     type: Literal["interval"] = "interval"
     seconds: Annotated[int, Field(ge=INTERVAL_MIN_S, le=limits.INTERVAL_MAX_S)]
@@ -135,14 +135,14 @@ ScheduleRule = Annotated[OneOffRule | IntervalRule | DailyRule | WeeklyRule | Cr
 
 
 def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Instant) -> Instant | None:
-    """Return the first moment behind `after` at which a rule is due; None if there is none. Raises InvalidInput."""
+    """Return the first due time of a rule after `after`, or None if there is none. Raises InvalidInput."""
     if isinstance(rule, IntervalRule):
         period = rule.seconds * _MS
         count = max(1, (after - made_at) // period + 1)
         return Instant(made_at + count * period)
     place = time_zone(zone)
     for local in _local_times(rule, as_datetime(after).astimezone(place).replace(tzinfo=None)):
-        # Around a change of the zone's offset, clock times may come out before `after` again.
+        # Around a change of the zone's offset, local times may again map to before `after`.
         due_at = instant_in(local, place)
         if due_at > after:
             return due_at
@@ -150,13 +150,13 @@ def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Inst
 
 
 def instant_in(local: datetime, zone: tzinfo, /) -> Instant:
-    """Return the moment of a time as clocks show it in a zone; one with an offset of its own is that moment."""
+    """Return the instant of a local time in a zone. A time with its own offset is converted as it is."""
     if local.tzinfo is not None:
         return _utc_instant(local)
     first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if first.astimezone(zone).replace(tzinfo=None) == local:
         return _utc_instant(first)
-    # The zone skips this time. Of both offsets around the gap, one gives a moment before it, one behind it.
+    # The zone skips this time. Its offsets on both sides of the gap give one instant before and one after it.
     second = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     before, behind = sorted((first, second))
     offset = before.astimezone(zone).utcoffset()
@@ -170,18 +170,18 @@ def instant_in(local: datetime, zone: tzinfo, /) -> Instant:
 
 
 def require_rule(rule: ScheduleRule, now: Instant, /, *, zone: str) -> Instant:
-    """Return when a new rule is first due. Raises InvalidInput for one that is never due, or only in ten years."""
+    """Return the first due time of a new rule. Raises InvalidInput if it is never due, or not within ten years."""
     due_at = due_after(rule, now, zone=zone, made_at=now)
     if due_at is None:
         problem = "is in the past" if isinstance(rule, OneOffRule) else "is never due"
         raise InvalidInput(field="rule", problem=problem)
     if due_at > now + SCHEDULE_MAX_MS:
-        raise InvalidInput(field="rule", problem="is first due in more than ten years")
+        raise InvalidInput(field="rule", problem="is not due within the next ten years")
     return due_at
 
 
 def _local_times(rule: OneOffRule | DailyRule | WeeklyRule | CronRule, begin: datetime) -> Iterator[datetime]:
-    """Yield the times of a rule as clocks show them, from `begin` on."""
+    """Yield the local times of a rule from `begin` on."""
     match rule:
         case OneOffRule():
             yield datetime.fromisoformat(rule.at)
@@ -195,7 +195,7 @@ def _local_times(rule: OneOffRule | DailyRule | WeeklyRule | CronRule, begin: da
 
 def _times_of_days(first: date, days: frozenset[int], at: str) -> Iterator[datetime]:
     moment = time.fromisoformat(at)
-    # Two weeks hold each day of the week twice, so also one behind a day that a zone skips or repeats.
+    # Two weeks contain each weekday twice, so there is also one after a day that a zone skips or repeats.
     for number in range(15):
         day = first + timedelta(days=number)
         if day.weekday() in days:
@@ -203,7 +203,7 @@ def _times_of_days(first: date, days: frozenset[int], at: str) -> Iterator[datet
 
 
 def _cron_times(line: str, begin: datetime) -> Iterator[datetime]:
-    """Return the times of a cron line behind `begin`. Raises InvalidInput for a line that is none."""
+    """Yield the times of a cron line after `begin`. Raises InvalidInput for an invalid line."""
     try:
         from cronsim import CronSim, CronSimError
     except ImportError:
@@ -221,7 +221,7 @@ def _utc_instant(moment: datetime) -> Instant:
 
 
 KIND: Final = "agent_schedule"
-"""Kind of the jobs of schedules that are due."""
+"""Kind of the jobs that run due schedules."""
 TERMS: Final = JobTerms(lease_ms=limits.SCHEDULE_LEASE_MS, wait_max_ms=limits.SCHEDULE_WAIT_MAX_MS)
 _WORDS: Final = f"{MARK}schedule."
 _OWN: Final = (AGENTS, MAIN, "schedule_words")
@@ -235,9 +235,9 @@ class ScheduleRequest(Request):
     """Instruction for the agent at that time."""
     rule: ScheduleRule
     timezone: Zone | None = None
-    """Zone of the rule's times; without one, the user's, also after a change of it."""
+    """Time zone of the rule; by default the user's current one, even if it changes later."""
     agent_id: str | None = None
-    """Agent that does it; without one, the main agent."""
+    """Agent that performs the task; by default the main agent."""
 
 
 class ScheduleState(StrEnum):
@@ -248,16 +248,16 @@ class ScheduleState(StrEnum):
 
 
 class RunState(StrEnum):
-    """State of one run of a schedule. Each ends as one of the last three."""
+    """State of one run of a schedule. The last three are final."""
 
     PENDING = "pending"
     RUNNING = "running"
     RETRY = "retry"
-    """The latest attempt failed, and there is another one."""
+    """The latest attempt failed, and another one follows."""
     COMPLETED = "completed"
     FAILED = "failed"
     EXPIRED = "expired"
-    """It was not begun in time: no server ran then, or the user's agent was off."""
+    """It did not start in time, because no server was running or the user's agent was off."""
 
 
 class ScheduleRun(Value):
@@ -272,7 +272,7 @@ class ScheduleRun(Value):
 
 
 class StoredSchedule(Value):
-    """A schedule as it is stored, without its words."""
+    """A stored schedule without its text."""
 
     id: str
     agent_id: str
@@ -282,32 +282,32 @@ class StoredSchedule(Value):
     made_at: Instant
     created_by: str = "user"
     source_run: str | None = None
-    """Turn in which the agent made it."""
+    """Turn in which the agent created it."""
     state: ScheduleState = ScheduleState.ACTIVE
     next_due: Instant | None = None
     current: ScheduleRun | None = None
-    """The run that is under way, or waits for another attempt."""
+    """The run that is active or waits for another attempt."""
     runs: Annotated[tuple[ScheduleRun, ...], Field(max_length=SCHEDULE_RUNS)] = ()
     completed: int = 0
     failed: int = 0
     expired: int = 0
 
     def ended(self, run: ScheduleRun, /) -> "StoredSchedule":
-        """Return the schedule with a run that is over."""
+        """Return the schedule with a finished run added."""
         counted = {run.state.value: getattr(self, run.state.value) + 1}
         runs = (*self.runs, run)[-SCHEDULE_RUNS:]
         return self.model_copy(update={**counted, "runs": runs, "current": None})
 
 
 class ScheduleWords(Value):
-    """The words of a schedule."""
+    """The text of a schedule."""
 
     name: str = ""
     task: str
 
 
 class KnownSchedule(Value):
-    """A schedule with its words and its version."""
+    """A schedule with its text and its version."""
 
     stored: StoredSchedule
     words: ScheduleWords
@@ -324,7 +324,7 @@ class ScheduleRepository:
     async def create(
         self, request: ScheduleRequest, agent: KnownAgent, /, *, source_run: str | None = None
     ) -> KnownSchedule:
-        """Store a schedule with the job of its first time. Raises InvalidInput, LimitExceeded."""
+        """Store a schedule with the job for its first time. Raises InvalidInput, LimitExceeded."""
         now = self._context.clock.now()
         zone = request.timezone or (await self._user.preferences()).timezone
         due_at = require_rule(request.rule, now, zone=zone)
@@ -340,7 +340,7 @@ class ScheduleRepository:
             next_due=due_at,
         )
         words = ScheduleWords(name=request.name, task=request.task)
-        # The job first: one that finds no schedule does nothing, and a schedule without a job would never be due.
+        # Store the job first: a job without a schedule does nothing, but a schedule without a job would never be due.
         await self._put_job(schedule)
         drafts = (
             RecordDraft(
@@ -355,12 +355,12 @@ class ScheduleRepository:
         return KnownSchedule(stored=schedule, words=words, version=1)
 
     async def list(self) -> Sequence[KnownSchedule]:
-        """Return the schedules, those that are due next first, then those that are over."""
+        """Return the schedules: active ones by their next time, then finished ones."""
         stored_schedules = [
             (StoredSchedule.model_validate(each.value), each.version)
             async for each in self._user.records.below(_schedule_namespace())
         ]
-        # Those of the user are read at once, those of turns each with its turn.
+        # The user's own are read in one scan, those created by turns each with its turn.
         own = {each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)}
         schedules: list[KnownSchedule] = []
         for stored, version in stored_schedules:
@@ -372,7 +372,7 @@ class ScheduleRepository:
         )
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
-        """Return a schedule. Raises NotFound, also for one whose words were erased."""
+        """Return a schedule. Raises NotFound, also if its text was erased."""
         record = await self._user.records.get(_schedule_namespace(), schedule_id) if _is_name(schedule_id) else None
         if record is not None:
             stored = StoredSchedule.model_validate(record.value)
@@ -382,21 +382,21 @@ class ScheduleRepository:
         raise NotFound(what="schedule", name=schedule_id)
 
     async def cancel(self, schedule_id: str, /) -> KnownSchedule:
-        """Remove a schedule with its words; a run of it that is under way goes on. Raises NotFound."""
+        """Remove a schedule with its text. A run that is active continues. Raises NotFound."""
         schedule = await self.read(schedule_id)
         await self._cancel_job(schedule.stored)
         await self._erase(schedule.stored)
         return schedule
 
     async def cancel_all(self, *, thread: str | None = None) -> None:
-        """Remove the schedules of a thread; None: all."""
+        """Remove the schedules of a thread, or all for None."""
         for schedule in await self.list():
             if thread is None or schedule.stored.thread == thread:
                 await self._cancel_job(schedule.stored)
                 await self._erase(schedule.stored)
 
     async def change(self, schedule_id: str, change: Callable[[StoredSchedule], StoredSchedule], /) -> StoredSchedule:
-        """Store what `change` makes of a schedule, with the job of the time that it is due then. Raises NotFound."""
+        """Apply `change` to a schedule and store it, with a job for its next time. Raises NotFound."""
         while True:
             record = await self._user.records.get(_schedule_namespace(), schedule_id)
             if record is None:
@@ -405,7 +405,7 @@ class ScheduleRepository:
             new_schedule = change(before)
             if new_schedule == before:
                 return new_schedule
-            # The job first, as when the schedule was made.
+            # Store the job first, as when the schedule was created.
             if new_schedule.next_due is not None and new_schedule.next_due != before.next_due:
                 await self._put_job(new_schedule)
             try:
@@ -421,12 +421,12 @@ class ScheduleRepository:
             return new_schedule
 
     async def advance(self, schedule_id: str, run: ScheduleRun, /) -> StoredSchedule:
-        """Store the end of a run, and when the schedule is due next: not before now, however late this run was."""
+        """Store the end of a run and the next due time, which is never in the past even if this run was late."""
         zone = (await self._user.preferences()).timezone
         now = self._context.clock.now()
 
         def ended(stored: StoredSchedule) -> StoredSchedule:
-            # A repeat of the call finds that the schedule has gone on.
+            # If the call is repeated, the schedule has already advanced.
             if stored.next_due != run.due_at:
                 return stored
             due_at = due_after(stored.rule, max(now, run.due_at), zone=stored.timezone or zone, made_at=stored.made_at)
@@ -439,7 +439,7 @@ class ScheduleRepository:
         return schedule
 
     async def follow_zone(self) -> None:
-        """Have the schedules that follow the user's zone be due by the zone that it is now."""
+        """Recompute the due times of schedules that follow the user's time zone."""
         zone, now = (await self._user.preferences()).timezone, self._context.clock.now()
         for schedule in await self.list():
             stored = schedule.stored
@@ -449,14 +449,14 @@ class ScheduleRepository:
                     await self.change(
                         stored.id, lambda each, due_at=due_at: each.model_copy(update={"next_due": due_at})
                     )
-                    # The old job last: if it is left over, it finds the schedule due at another time and does
+                    # Cancel the old job last. If it remains, it finds the schedule due at another time and does
                     # nothing.
                     await self._cancel_job(stored)
 
     async def repair(self) -> Sequence[StoredSchedule]:
-        """Give each active schedule its job again: a process may have died before it did.
+        """Recreate missing jobs of active schedules, which a crash may have prevented.
 
-        Return the schedules whose jobs are over, which are to be given up.
+        Returns the schedules whose jobs have ended, which must be given up.
         """
         over: list[StoredSchedule] = []
         for schedule in await self.list():
@@ -471,14 +471,14 @@ class ScheduleRepository:
         return over
 
     async def stored(self, schedule_id: str, /) -> StoredSchedule:
-        """Return a schedule as it is stored, also one whose words were erased. Raises NotFound."""
+        """Return a stored schedule, even if its text was erased. Raises NotFound."""
         record = await self._user.records.get(_schedule_namespace(), schedule_id)
         if record is None:
             raise NotFound(what="schedule", name=schedule_id)
         return StoredSchedule.model_validate(record.value)
 
     async def give_up(self, stored: StoredSchedule, due_at: Instant, /, *, is_done: bool) -> None:
-        """Store how a run ended of which there is no further attempt: completed if its turn is, else failed."""
+        """Store the outcome of a run without further attempts: completed if `is_done`, else failed."""
         current_run = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
         outcome: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
         if not is_done:
@@ -496,7 +496,7 @@ class ScheduleRepository:
             raise self._full()
 
     async def _cancel_job(self, stored: StoredSchedule) -> None:
-        """End the job of the time at which a schedule is due next, if it was not taken yet."""
+        """Cancel the job for a schedule's next time, unless a worker has taken it."""
         if stored.next_due is None:
             return
         job = await find_job(self._context, self._user.space, KIND, job_name(stored.id, stored.next_due))
@@ -507,7 +507,7 @@ class ScheduleRepository:
                 self._user.space,
                 job.id,
                 lambda each: (
-                    # Asked again inside the change, since a worker may have taken the job meanwhile.
+                    # Check again inside the change, because a worker may have taken the job meanwhile.
                     job_states.cancel_job(each, at=now) if each.state.is_active and each.lease is None else None
                 ),
             )
@@ -529,14 +529,14 @@ class ScheduleRepository:
         await self._user.records.erase(each for each in records if each is not None)
 
     async def _drop_oldest(self) -> None:
-        """Erase the oldest of those that are over, if there are too many of them."""
+        """Erase the oldest finished schedules if there are too many."""
         count = len([each async for each in self._user.records.below(_schedule_namespace())])
         if count <= SCHEDULES_OVER:
             return
         over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
         if len(over) > SCHEDULES_OVER:
             oldest = sorted(over, key=lambda each: each.runs[-1].due_at if each.runs else each.made_at)
-            # Half of them at once, so that not each end of a run erases something.
+            # Erase half of them in one step, so that not every end of a run erases one.
             await self._erase(*oldest[: len(over) // 2])
 
     def _full(self) -> LimitExceeded:
@@ -547,18 +547,18 @@ class ScheduleRepository:
 
 
 def job_name(schedule_id: str, due_at: Instant, /) -> str:
-    """Return the name of the job for one time of a schedule: there is one job for each."""
+    """Return the name of the job for one due time of a schedule, which has only one."""
     return f"{schedule_id}/{due_at}"
 
 
 def run_name(schedule_id: str, due_at: Instant, attempt: int, /) -> str:
-    """Return the name of the agent's run for an attempt at one time of a schedule: there is one run for each."""
+    """Return the id of the run for one attempt at a due time, which has only one."""
     digest = hashlib.sha256(f"{schedule_id}/{due_at}/{attempt}".encode()).digest()
     return str(UUID(bytes=digest[:16], version=5))
 
 
 def _own_id(source_run: str, request: ScheduleRequest) -> str:
-    """Return the id of a schedule that a turn makes: the same call of the tool makes the same one."""
+    """Return the id of a schedule created by a turn. Repeating the tool call gives the same id."""
     digest = hashlib.sha256(f"{source_run}/{request.model_dump_json()}".encode()).digest()
     return str(UUID(bytes=digest[:16], version=5))
 

@@ -51,27 +51,27 @@ from elytron_turn.context import local_time
 
 SCHEDULE_BEAT_S: Final = 30.0
 SCHEDULE_STALE_MS: Final = 15 * 60_000
-"""A schedule that was not begun so long after it was due has expired."""
+"""Age of a due time after which a schedule that was not started has expired."""
 SCHEDULE_OFF_MS: Final = 60_000
-"""So long a due schedule waits before it is looked at again whether its user's agent is on."""
+"""How often a due schedule checks whether its user's agent is on again."""
 
 
 logger = logging.getLogger(__name__)
 _AGAIN: Final = frozenset({StopReason.FAILED.value, "thread_busy", "overloaded", "store_unavailable", "store_busy"})
-"""Codes of turns that another attempt may help."""
+"""Error codes of turns for which another attempt may succeed."""
 _SWEEP_EVERY: Final = 12
-"""Rounds after which all spaces are searched for schedules that another process made."""
+"""Number of polling rounds between searches of all spaces for schedules created by other processes."""
 
 
 class DueTime(NamedTuple):
-    """One time of a schedule."""
+    """One due time of a schedule."""
 
     schedule: str
     at: Instant
 
 
 class DueRun(NamedTuple):
-    """A time of a schedule that is to be run now."""
+    """A due time that is to be run now."""
 
     user: UserAgents
     agent: KnownAgent
@@ -81,7 +81,7 @@ class DueRun(NamedTuple):
 
 
 class ScheduleRunner:
-    """Does the jobs of schedules: each is one time of one schedule."""
+    """Run the jobs of schedules, each for one due time of one schedule."""
 
     def __init__(self, context: OperationContext, settings: ServiceSettings, turn_service: TurnService, /) -> None:
         self._context = context
@@ -89,7 +89,7 @@ class ScheduleRunner:
         self._turn_service = turn_service
 
     async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
-        """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
+        """Run a due schedule and keep its lease. Raises JobBlocked while the agent is off, ElytronError on failure."""
         due_time = due_time_of(payload)
         user = self._user(scope.space)
         repository = ScheduleRepository(user)
@@ -99,11 +99,11 @@ class ScheduleRunner:
         except AgentDisabled:
             raise JobBlocked(Instant(self._context.clock.now() + SCHEDULE_OFF_MS), "agent_disabled") from None
         except NotFound:
-            return  # it was cancelled, or its words or its agent were erased
+            return  # it was cancelled, or its text or its agent was erased
         if schedule.stored.next_due != due_time.at:
-            return  # it is due at another time by now
+            return  # it is now due at another time
         now = self._context.clock.now()
-        # A time in a locked space has waited for its user, and is late only from then on.
+        # In a locked space, lateness is counted from the moment the user opened the space.
         due_since = max(due_time.at, self._context.secrets.opened_at(scope.space))
         if schedule.stored.current is None and now > due_since + SCHEDULE_STALE_MS:
             await repository.advance(
@@ -113,11 +113,11 @@ class ScheduleRunner:
         await self._attempt(DueRun(user, agent, repository, schedule, due_time), beat)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
-        """Store how a time of a schedule ended whose job failed, or was taken too often and never ended."""
+        """Store the outcome of a due time whose job failed, or was taken too often without ending."""
         await self._give_up(space, due_time_of(payload))
 
     async def repair(self, space: SpaceId, /) -> None:
-        """Give the schedules of a space the jobs that they lack."""
+        """Recreate missing jobs of a space's schedules."""
         for stored in await ScheduleRepository(self._user(space)).repair():
             if stored.next_due is not None:
                 await self._give_up(space, DueTime(stored.id, stored.next_due))
@@ -131,9 +131,9 @@ class ScheduleRunner:
                 await repository.give_up(stored, due_time.at, is_done=await self._is_done(user, stored))
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
-        """Return whether the turn of the last attempt gave an answer: its job may have ended before it.
+        """Return whether the turn of the last attempt gave an answer, which may have happened after its job ended.
 
-        What has no end then gets none: its turn is cancelled, so that the schedule cannot be both failed and done.
+        An unfinished turn is cancelled, so that a schedule cannot be both failed and completed.
         """
         run = stored.current
         if run is None or run.state is not RunState.RUNNING or run.run_id is None:
@@ -151,7 +151,7 @@ class ScheduleRunner:
         text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
 
         async def is_wanted() -> bool:
-            # Another process may have given it up while it waited for its thread.
+            # Another process may have given up this run while it waited for its thread.
             try:
                 current = (await repository.stored(due_time.schedule)).current
             except NotFound:
@@ -163,7 +163,7 @@ class ScheduleRunner:
         is_done = end is not None and end.kind is AgentEventKind.DONE
         if not is_done and (record := await work.user.run_record(work.agent, request.run or "")) is not None:
             if record.end is None:
-                # This process lost the thread: another one goes on with the run, whose end the next attempt finds.
+                # This process lost the thread. Another one continues the run, and the next attempt finds its end.
                 raise ModelUnavailable("another process runs the turn of a schedule: its end will be checked again")
             is_done = record.end.reason in ANSWERS
         at = self._context.clock.now()
@@ -184,7 +184,7 @@ class ScheduleRunner:
 
     @staticmethod
     async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
-        """Return the last event of a turn; the lease is renewed meanwhile."""
+        """Return the last event of a turn, renewing the lease meanwhile."""
         last: FeedEvent | None = None
         async with aclosing(events):
             coming = asyncio.ensure_future(anext(events))
@@ -208,13 +208,13 @@ class ScheduleRunner:
 
 
 def due_time_of(payload: str, /) -> DueTime:
-    """Return the time of a schedule that a job is for."""
+    """Return the due time that a job is for."""
     fields = json.loads(payload)
     return DueTime(str(fields["schedule"]), Instant(int(fields["due"])))
 
 
 def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
-    """Return a schedule with the run of its time under way: the same one, if it broke off in the middle."""
+    """Return a schedule with the run of its due time started, or the same run if it was interrupted."""
     current = stored.current
     if current is not None and current.state is RunState.RUNNING:
         return stored
@@ -229,7 +229,7 @@ def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
 
 
 class ScheduleArguments(ToolArguments):
-    """Arguments of `schedule_task`: one of `at`, `time`, `every_minutes` and `cron`."""
+    """Arguments of `schedule_task`: exactly one of `at`, `time`, `every_minutes` and `cron`."""
 
     task: Annotated[
         str,
@@ -245,7 +245,7 @@ class ScheduleArguments(ToolArguments):
 
     @property
     def rule(self) -> ScheduleRule:
-        """Return the rule. Raises InvalidInput unless there is one."""
+        """Return the rule. Raises InvalidInput unless exactly one is given."""
         if sum(choice is not None for choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
             raise InvalidInput(field="at", problem="or time, every_minutes, cron: set one of them")
         if self.at is not None:
@@ -269,7 +269,7 @@ class CancelArguments(ToolArguments):
 
 
 def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
-    """Return the tools of an agent over the schedules of its user; with a memory of its own, over its own schedules."""
+    """Return an agent's tools for its user's schedules. An agent with its own memory sees only its own schedules."""
     repository = ScheduleRepository(user)
     is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
@@ -307,7 +307,7 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
 
 
 async def _schedule_refusal(user: UserAgents, agent: KnownAgent, run: str, task: str) -> str | None:
-    """Return why a turn may not make this schedule, None if it may."""
+    """Return why a turn may not create this schedule, or None if it may."""
     record = await user.run_record(agent, run)
     if record is None:
         return "This turn is not stored, so it cannot create a schedule."
@@ -331,7 +331,7 @@ def _text_analyser() -> TextAnalyser:
 
 
 async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[RunRecord]:
-    """Return the last two turns before one, if the user began them."""
+    """Return the last two earlier turns that the user started."""
     records: list[RunRecord] = []
     for earlier in reversed(await user.window(agent)):
         record = await user.run_record(agent, earlier) if earlier != run else None
