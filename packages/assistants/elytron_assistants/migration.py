@@ -25,7 +25,7 @@ CHANNELS: Final = frozenset({"claude-code"})
 """Channels in which hooks stored turns of several projects."""
 BATCH_TURNS: Final = 100
 NO_FOLDER: Final = "no transcript names its folder"
-FOLDER_GONE: Final = "its folder is gone"
+FOLDER_GONE: Final = "its folder no longer exists"
 
 
 class SplitPart(Value):

@@ -56,7 +56,7 @@ class RepositoryRegistry(Value):
         if not spaces:
             raise NotFound(what="project", name=name, way_out="`elytron repo list` shows them")
         if len(spaces) > 1:
-            raise InvalidInput(field="PROJECT", problem=f"is the label of several projects: name {' or '.join(spaces)}")
+            raise InvalidInput(field="PROJECT", problem=f"is the label of several projects: pass {' or '.join(spaces)}")
         return spaces[0]
 
     def changed(

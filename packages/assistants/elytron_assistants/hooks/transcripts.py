@@ -126,4 +126,4 @@ def _last_words(session: AssistantSession) -> tuple[str, str]:
 
 
 def _transcript_error() -> InvalidInput:
-    return InvalidInput(field="transcript_path", problem="names no transcript that can be read; nothing was stored")
+    return InvalidInput(field="transcript_path", problem="does not name a readable transcript; nothing was stored")

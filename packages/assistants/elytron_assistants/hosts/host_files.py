@@ -44,8 +44,8 @@ from elytron_store.private_files import replace_file
 
 SKILL: Final = "elytron-memory"
 _COMMAND: Final = "elytron.md"
-_FOREIGN: Final = "is in `installed.json`, but is no file that `elytron install` writes: take it out of there yourself"
-_TAMPERED: Final = "would become something else than it was by `installed.json`: remove the entries of Elytron yourself"
+_FOREIGN: Final = "is listed in `installed.json`, but `elytron install` writes no such file: remove it from that list"
+_TAMPERED: Final = "cannot be restored, because `installed.json` does not match it: remove Elytron's entries by hand"
 _SETTINGS_BYTES: Final = 64 * 1024 * 1024
 _OPEN_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _BYTE_MARK: Final = "\ufeff"
@@ -239,7 +239,9 @@ def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None =
         fresh = _written_record(goal.path, before, record)
         if goal.text is not None:
             is_new = before is None or fresh is not None
-            problem = "was not written by `elytron install`: move it away" if before != goal.text and not is_new else ""
+            problem = (
+                "was not written by `elytron install`: move it elsewhere" if before != goal.text and not is_new else ""
+            )
             return FilePlan(
                 goal.host, goal.path, before, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
             )
@@ -256,7 +258,7 @@ def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None =
 
 def _require_inside(path: Path, project: Path | None) -> None:
     if project is not None and not path.resolve().is_relative_to(project.resolve()):
-        raise UnreadableFile(name=str(path), problem="is a link out of the project: remove the link")
+        raise UnreadableFile(name=str(path), problem="is a link that leads out of the project: remove it")
 
 
 def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePlan:
@@ -274,7 +276,7 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
             if not _is_text(path) and not _is_restored(after, before, path):
                 return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _TAMPERED))
         elif _is_text(path):
-            problem = "was changed by hand: remove it yourself" if earlier is not None else ""
+            problem = "was changed by hand: delete it by hand, too" if earlier is not None else ""
             return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
         else:
             after = remove_own(before, _style_of(path), path.name)
@@ -327,7 +329,7 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
     On StoreUnavailable or UnreadableFile, file and record are restored.
     """
     if read_settings(plan.path) != plan.before:
-        raise StoreUnavailable(f"'{plan.path}' was changed meanwhile: run the command again")
+        raise StoreUnavailable(f"'{plan.path}' was changed in the meantime: run the command again")
     key, earlier = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
     missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
@@ -390,13 +392,13 @@ def read_settings(path: Path, /) -> str | None:
         # Opening a named pipe would block.
         with open(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - opened by descriptor
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnreadableFile(name=path.name, problem="is not a regular file: move it away")
+                raise UnreadableFile(name=path.name, problem="is not a regular file: move it elsewhere")
             data = file.read(_SETTINGS_BYTES + 1)
     except FileNotFoundError:
         link = next((place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None)
         if link is None:
             return None
-        problem = f"is a link to '{link.readlink()}', which does not exist: create that or remove the link"
+        problem = f"is a link to '{link.readlink()}', which does not exist: create it or remove the link"
         raise UnreadableFile(name=str(link), problem=problem) from None
     except OSError as error:
         raise UnreadableFile.unopened(path.name, error) from error

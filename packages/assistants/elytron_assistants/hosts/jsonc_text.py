@@ -42,7 +42,7 @@ class _JsoncReader:
         node = self._value(0)
         self._skip()
         if self._at != len(self._text):
-            raise self._error("continues after its end")
+            raise self._error("has text after its last bracket")
         return node
 
     def _error(self, problem: str) -> UnreadableFile:
@@ -89,7 +89,7 @@ class _JsoncReader:
             self._at += 1
             char = self._skip()
         elif char not in {closing, ""} and not is_first:
-            raise self._error("lacks a comma")
+            raise self._error("is missing a comma")
         if char == closing:
             self._at += 1
             return False
@@ -102,11 +102,11 @@ class _JsoncReader:
             place = self._at
             key = self._scalar(self._skip() or " ")
             if not isinstance(key, str):
-                raise self._error("has a name without quotes")
+                raise self._error("has a key without quotes")
             if key in members:
-                raise self._error(f"has {key!r} twice")
+                raise self._error(f"has the key {key!r} twice")
             if self._skip() != ":":
-                raise self._error("lacks a colon")
+                raise self._error("is missing a colon")
             self._at += 1
             members[key] = (place, self._value(depth + 1))
         return TextNode(start, self._at, {key: node.value for key, (_, node) in members.items()}, members)
@@ -181,7 +181,7 @@ def node_at(node: TextNode, path: Sequence[str | int], /) -> TextNode | None:
 def _type_error(text: str, node: TextNode, path: Sequence[str], kind: str, name: str) -> UnreadableFile:
     line = text.count("\n", 0, node.start) + 1
     return UnreadableFile(
-        name=name, problem=f"has `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
+        name=name, problem=f"has a `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
     )
 
 

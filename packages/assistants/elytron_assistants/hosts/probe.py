@@ -37,7 +37,7 @@ _INITIALIZE: Final = {
     },
 }
 
-_OTHER_PROGRAM: Final = "is not the program that checks, and was not tried: run `elytron install` again"
+_OTHER_PROGRAM: Final = "is not this installation's program and was not run: run `elytron install` again"
 
 
 class WiringCheck(Value):
@@ -79,7 +79,7 @@ def check_wiring(record: WiringRecord, environment: Mapping[str, str], /, *, pro
 
 def _file_problem(text: str | None, entry: FileRecord) -> str:
     if text is None:
-        return "is gone: run `elytron install` again"
+        return "no longer exists: run `elytron install` again"
     return "" if is_unchanged(text, entry) else "was changed since `elytron install`"
 
 
@@ -150,11 +150,11 @@ def _run_problem(
             words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"the command did not end: {type(error).__name__}", b""
+        return f"the command did not finish: {type(error).__name__}", b""
     last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
     if last.startswith(_FAILURE):
         return last.removeprefix(_FAILURE), run.stdout
-    return f"the command ended with code {run.returncode}: {last}" if run.returncode else "", run.stdout
+    return f"the command exited with code {run.returncode}: {last}" if run.returncode else "", run.stdout
 
 
 def _address_problem(address: str) -> str:

@@ -224,7 +224,7 @@ def _with_table(text: str, entry: SettingsEntry, name: str) -> str:
     before = read_table(text, name)
     merged = _merged_table(before, entry)
     if merged is None or _parsed_table(after) != merged:
-        problem = f"has `{entry.path[0]}` in a form that takes no table: add it there by hand"
+        problem = f"has `{entry.path[0]}` in a form that cannot be extended: add the entry by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, entry.path[0]))
     return after
 
@@ -264,7 +264,7 @@ def _without_table(text: str, path: tuple[str, str], name: str) -> str:
     expected = {key: value for key, value in settings.items() if key != outer} | ({outer: others} if others else {})
     remainder = _parsed_table(after)
     if remainder is None or {key: value for key, value in remainder.items() if (key, value) != (outer, {})} != expected:
-        problem = f"has `{outer}.{inner}` in a form that cannot be removed: remove it by hand"
+        problem = f"has `{outer}.{inner}` in a form that cannot be removed automatically: remove it by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner))
     return after
 
