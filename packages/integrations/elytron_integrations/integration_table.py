@@ -108,7 +108,7 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         tested_range=">=0.2.189,<0.3",
         module="elytron_integrations.claude_agent",
         page="how-to/frameworks/claude-agent.md",
-        provides="a session store, of whose sessions the words can be recalled",
+        provides="a session store whose sessions can be recalled",
         conformance="claude_agent",
     ),
     FrameworkIntegration(
@@ -161,8 +161,8 @@ def require_framework(module: str, /) -> None:
         raise MissingExtra(extra=row.extra, purpose=row.name)
     if not row.is_tested(release):
         warnings.warn(
-            f"{row.name} of Elytron was tested with {row.distribution} {row.tested_range}, and {release} is installed."
-            " It may fail: run `elytron integrations` for the table.",
+            f"Elytron's adapter for {row.name} was tested with {row.distribution} {row.tested_range}, but {release} is"
+            " installed and may not work. Run `elytron integrations` to list the tested versions.",
             stacklevel=2,
         )
 

@@ -86,4 +86,4 @@ def spoken_message(role: EvidenceRole, text: str, /, *, speaker: str | None = No
 
 def _log_failure(error: Exception) -> None:
     key = error.key if isinstance(error, ElytronError) else type(error).__name__
-    logger.warning("the run goes on without memory: %s", key)
+    logger.warning("memory failed, the run continues without it: %s", key)

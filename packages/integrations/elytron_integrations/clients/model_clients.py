@@ -61,7 +61,7 @@ def wrap(
     """
     own: Any = getattr(client, "_client", None)
     if own is None or not hasattr(client, "copy"):
-        raise Unsupported("wrap takes a client of the package openai or anthropic, such as openai.OpenAI()")
+        raise Unsupported("wrap requires a client from the package openai or anthropic, such as openai.OpenAI()")
     scope = calls.scope_of(memory.scope, user_id=space, conversation=conversation)
     if scope is None:
         raise ScopeMissing(operation="wrap", way_out="pass space=, or open the memory with space=")
@@ -72,7 +72,7 @@ def wrap(
         sender = BlockingSender(own, ClientTurns(memory.runtime, scope, max_chars=max_chars), memory.run)
     elif not is_async:
         raise Unsupported(
-            "a client of blocking calls needs a blocking memory: `with elytron.open(...)`, or its .sync()"
+            "a blocking client needs a blocking memory: `with elytron.open(...)`, or `elytron.open(...).sync()`"
         )
     else:
         sender = AsyncSender(own, ClientTurns(memory, scope, max_chars=max_chars))
@@ -191,7 +191,9 @@ class ClientTurns:
     def note_failure(self, error: Exception, /) -> None:
         """Log a memory failure: the first as a warning, later ones at debug level."""
         key = error.key if isinstance(error, ElytronError) else type(error).__name__
-        logger.log(logging.DEBUG if self._has_failed else logging.WARNING, "calls go on without memory: %s", key)
+        logger.log(
+            logging.DEBUG if self._has_failed else logging.WARNING, "memory failed, calls continue without it: %s", key
+        )
         self._has_failed = True
 
     async def _context(self, prompt: CallPrompt, thread: str | None) -> TurnContext:
@@ -323,7 +325,7 @@ def _http_client(own: Any, sender: BlockingSender | AsyncSender, /, *, is_async:
     modules = {base.__module__.partition(".")[0] for base in type(own).__mro__}
     library_name = next((name for name in _LIBRARIES if name in modules), None)
     if library_name is None:
-        raise Unsupported(f"wrap takes clients that send by {' or '.join(_LIBRARIES)}, and this one does not")
+        raise Unsupported(f"wrap supports clients that use {' or '.join(_LIBRARIES)}; this one does not")
     library: Any = import_module(library_name)
     kind: Any = library.AsyncClient if is_async else library.Client
 

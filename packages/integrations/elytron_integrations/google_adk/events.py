@@ -29,7 +29,7 @@ def caller_memory(memory: MemoryFace, user_id: str | None, /, *, operation: str)
     if not user_id:
         raise ScopeMissing(operation=operation, way_out="pass the user_id")
     if user_id == APPS_SPACE:
-        raise InvalidInput(field="user_id", problem="is the name of what belongs to no user: choose another")
+        raise InvalidInput(field="user_id", problem="is a reserved name: choose another")
     return memory_of_caller(memory, user_id)
 
 

@@ -99,7 +99,7 @@ class ElytronMemoryService(BaseMemoryService):
         """
         memory = caller_memory(self._memory, user_id, operation="delete_memory")
         if not memory_id:
-            problem = "is missing: without it, all memories of the user would go. Name one, or erase the user's space"
+            problem = "is missing and would erase all of the user's memories: pass an id, or erase the user's space"
             raise InvalidInput(field="memory_id", problem=problem)
         hit = await memory.get(memory_id)
         if hit.channel != channel_of(app_name) or hit.conversation is None:
@@ -126,13 +126,13 @@ def _deletion_names(app_name: str, ids: Iterable[str]) -> list[RecordName]:
 
 def _require_no_metadata(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
-        raise Unsupported("custom_metadata has no effect here: set it on the memories or events themselves")
+        raise Unsupported("custom_metadata is not supported here: set it on the memories or events")
 
 
 def _entry_item(entry: MemoryEntry) -> ConversationItem:
     text = content_text(entry.content)
     if not text:
-        raise InvalidInput(field="memories", problem="contain one without text: a memory needs words")
+        raise InvalidInput(field="memories", problem="contain a memory without words")
     role = EvidenceRole.ASSISTANT if entry.content.role == "model" else EvidenceRole.USER
     value = entry.model_dump(mode="json", by_alias=True)
     speaker = host_name(entry.author) if entry.author and entry.author != "user" else None

@@ -97,7 +97,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         thread, namespace = _place_of(config)
         checkpoint_id = get_checkpoint_id(config)
         if checkpoint_id is None:
-            raise InvalidInput(field="config", problem="names no checkpoint_id, which the writes belong to")
+            raise InvalidInput(field="config", problem="has no checkpoint_id for the writes")
         stored_writes = [
             StoredWrite(
                 task=task_id,

@@ -150,7 +150,7 @@ def _item_fields(record: RecordItem) -> dict[str, Any]:
 def _require_no_refresh(record: RecordItem, *, refreshes: bool) -> None:
     """Raise Unsupported if a read should extend the TTL of a record."""
     if refreshes and record.expires_at is not None:
-        raise Unsupported("reading does not extend a time to live here: pass refresh_ttl=False, or put the value again")
+        raise Unsupported("reading does not extend a TTL: pass refresh_ttl=False, or put the value again")
 
 
 def _search_text(value: Mapping[str, Any], index: Literal[False] | list[str] | None) -> str:
@@ -198,7 +198,7 @@ def _filter_conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[
 
 def _compared_value(value: object, field: str) -> object:
     if not isinstance(value, str | int | float):
-        raise InvalidInput(field=f"filter.{field}", problem="can be compared with texts, numbers and booleans only")
+        raise InvalidInput(field=f"filter.{field}", problem="can only be compared with strings, numbers and booleans")
     return value
 
 

@@ -160,7 +160,9 @@ class AsyncMemory:
         """Replace a memory's text. The earlier text stays in its history. Raises NotFound."""
         content = text if text is not None else data
         if metadata is not None or content is None:
-            raise InvalidInput(field="update()", problem="takes a text; for other metadata, delete and add the memory")
+            raise InvalidInput(
+                field="update()", problem="takes a text; to change metadata, delete the memory and add it again"
+            )
         space, versions = await self._versions(memory_id, must_exist=True)
         await (await self.open_face()).correct(versions[-1].id, content, user_id=space)
         return {"message": "Memory updated successfully!"}
@@ -295,12 +297,12 @@ def _store_opening(config: object) -> Awaitable[MemoryFace]:
         del settings["vector_store"]
         options |= plain_settings(store.get("config"), what="vector_store.config")
     if without_effect := sorted(settings.keys() - {"version"}):
-        warnings.warn(f"settings of mem0 without effect here: {', '.join(without_effect)}", stacklevel=4)
+        warnings.warn(f"these mem0 settings have no effect: {', '.join(without_effect)}", stacklevel=4)
     return open_memory(options.pop("path", _STORE), **options)
 
 
 def _bounded_count(limit: int | None, top_k: int | None, *, default: int) -> int:
     """Return the requested number of memories, given under either name."""
     if None not in {limit, top_k} and limit != top_k:
-        raise InvalidInput(field="top_k", problem="and limit name different numbers")
+        raise InvalidInput(field="top_k", problem="and limit are different numbers: pass only one of them")
     return next((count for count in (limit, top_k) if count is not None), default)

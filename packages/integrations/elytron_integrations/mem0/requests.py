@@ -69,7 +69,7 @@ def plain_settings(settings: object, /, *, what: str) -> dict[str, Any]:
     dump = getattr(settings, "model_dump", None)
     fields: object = dump() if callable(dump) else settings or {}
     if not isinstance(fields, Mapping):
-        raise InvalidInput(field=what, problem="must be a mapping or mem0's own model of them")
+        raise InvalidInput(field=what, problem="must be a mapping or one of mem0's models")
     return {name: value for name, value in cast("Mapping[str, Any]", fields).items() if value is not None}
 
 
@@ -100,11 +100,11 @@ def scope_of_call(call: str, owner: str | None, filters: Mapping[str, Any] | Non
     if "" in {user, *narrowed.agents, *narrowed.conversations}:
         raise InvalidInput(field=f"an id of {call}()", problem="is empty")
     if user is None and owner is None and not (narrowed.agents or narrowed.conversations):
-        raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, also in filters")
+        raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, as an argument or in filters")
     if owner is not None and user not in {None, owner}:
         raise InvalidInput(field="user_id", problem="is not the user that this memory was opened for")
     if user == SHARED_SPACE:
-        raise InvalidInput(field="user_id", problem="is the name of what belongs to no user: choose another")
+        raise InvalidInput(field="user_id", problem="is a reserved name: choose another")
     return Mem0Scope(user or owner or SHARED_SPACE, narrowed)
 
 
@@ -136,7 +136,7 @@ def draft_messages(
     write = calls.transcript_of(messages, at=timestamp, metadata=fields)
     turns = [turn for turn in write.turns if turn.messages[0].role is not EvidenceRole.SYSTEM]
     if not turns:
-        raise InvalidInput(field="messages", problem="contain nothing that a user or an assistant says")
+        raise InvalidInput(field="messages", problem="contain no message from a user or an assistant")
     digests = [_turn_digest(turn, scope) for turn in turns]
     # Equal messages within one call were said that many times.
     names = [f"mem0-{digest}-{digests[:place].count(digest)}" for place, digest in enumerate(digests)]
@@ -160,12 +160,12 @@ def _stored_metadata(metadata: Mapping[str, Any] | None, scope: Scope) -> dict[s
     """
     fields = dict(metadata or {})
     if names := sorted(_IDS & fields.keys()):
-        raise InvalidInput(field=f"metadata.{names[0]}", problem="is the name of an id: pass it as one")
+        raise InvalidInput(field=f"metadata.{names[0]}", problem="is reserved for an id: pass it as an argument")
     nested = {name: fields.pop(name) for name, value in [*fields.items()] if isinstance(value, dict | list | tuple)}
     try:
         fields |= {_NESTED: json.dumps(nested, allow_nan=False)} if nested else {}
     except (TypeError, ValueError):
-        raise InvalidInput(field="metadata", problem="holds a value that JSON cannot hold") from None
+        raise InvalidInput(field="metadata", problem="contains a value that JSON cannot represent") from None
     return fields | ({_AGENT: scope.agent} if scope.agent is not None else {})
 
 

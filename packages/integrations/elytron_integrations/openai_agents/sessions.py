@@ -191,7 +191,7 @@ def _item_body(item: TResponseInputItem) -> str:
     try:
         return json.dumps(item, allow_nan=False, default=lambda part: part.model_dump(mode="json"))
     except (AttributeError, TypeError, ValueError, RecursionError):
-        raise InvalidInput(field="items", problem="contain a value that JSON cannot hold") from None
+        raise InvalidInput(field="items", problem="contain a value that JSON cannot represent") from None
 
 
 def _message_of(item: object) -> Message | None:
