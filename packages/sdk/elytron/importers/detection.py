@@ -309,7 +309,7 @@ def _database_transcript(path: Path, *, name: str, place: str, size: int) -> Fou
         if row.matches(database):
             read = _reader_of(database, row, name=name, size=size)
             return FoundTranscript(read, name, place, row.format, size)
-    raise _NoTranscript(name=name, problem="is a SQLite file without a table that is known here")
+    raise _NoTranscript(name=name, problem="is a SQLite file without a supported table")
 
 
 class _NoTranscript(UnreadableFile):

@@ -192,7 +192,8 @@ def format_pages() -> dict[TranscriptFormat, FormatPage]:
 
 def supported_formats() -> str:
     """Return a sentence fragment that lists the supported formats."""
-    return f"supported are {', '.join(page.name for page in format_pages().values())}; or a folder or ZIP file of these"
+    names = ", ".join(page.name for page in format_pages().values())
+    return f"supported formats are {names}, and folders or ZIP files of these"
 
 
 def prose_format(name: str, /) -> TranscriptFormat | None:

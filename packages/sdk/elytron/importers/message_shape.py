@@ -166,7 +166,7 @@ def optional_name(value: Json, /, *, what: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise InvalidInput(field=what, problem="is not a text")
+        raise InvalidInput(field=what, problem="is not a string")
     require_name(value, field=what, limit=limits.NAME_CHARS)
     return value
 
@@ -200,7 +200,7 @@ def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | Non
     if value is None or isinstance(value, str):
         return instant(value, field=what) if value is not None else None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field=what, problem="must be a text or a number")
+        raise InvalidInput(field=what, problem="must be a string or a number")
     if abs(value) < SECONDS_BELOW:
         return instant(round(value * 1000), field=what)
     units = (unit for unit in (1, 1_000, 1_000_000) if abs(value) < SECONDS_BELOW * 1000 * unit)
@@ -219,7 +219,7 @@ def content_text(content: Json, /, *, what: str = "content") -> str:
         case list():
             return "\n".join(words for part in content if (words := _part_text(part, what=what)))
         case _:
-            raise InvalidInput(field=what, problem="must be a text or a list of parts")
+            raise InvalidInput(field=what, problem="must be a string or a list of parts")
 
 
 def _part_text(part: Json, *, what: str) -> str:
@@ -236,7 +236,7 @@ def _part_text(part: Json, *, what: str) -> str:
                 raise InvalidInput(field=what, problem="has a text part without text")
             return words
         case _:
-            raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
+            raise InvalidInput(field=what, problem="has a part that is neither a string nor an object")
 
 
 def spoken_turn(message: dict[str, Json], /) -> TurnDraft | None:

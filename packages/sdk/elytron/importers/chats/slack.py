@@ -104,7 +104,7 @@ def _slack_message(value: Json, channel: str, names: dict[str, str]) -> TurnDraf
     stamp = message.get("ts")
     seconds = float(stamp) if isinstance(stamp, str) and re.fullmatch(r"\d{1,12}(\.\d{1,9})?", stamp) else None
     if seconds is None:
-        raise InvalidInput(field="ts", problem="is not a timestamp of Slack")
+        raise InvalidInput(field="ts", problem="is not a Slack timestamp")
     user, is_bot = message.get("user"), bool(message.get("bot_id"))
     speaker = names.get(user) if isinstance(user, str) else None
     speaker = speaker or message_shape.optional_title(message.get("username")) or message_shape.optional_title(user)

@@ -68,7 +68,7 @@ def _require_version(manifest: Json, *, name: str) -> None:
     version = str(manifest.get("cogx_version")) if isinstance(manifest, dict) else ""
     major = version.partition(".")[0]
     if not major.isdecimal() or int(major[:9]) > int(VERSION.partition(".")[0]):
-        raise UnreadableFile(name=name, problem=f"is COGX of a version that is not supported; supported is {VERSION}")
+        raise UnreadableFile(name=name, problem=f"has an unsupported COGX version; the supported version is {VERSION}")
 
 
 def read_record_line(record: dict[str, Json], home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:

@@ -42,7 +42,7 @@ def read_object(data: bytes, name: tuple[str, str], /) -> dict[str, Json]:
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise InvalidInput(field="pickle", problem="is damaged") from None
     if not isinstance(value, _PickledObject) or value.name != name:
-        raise InvalidInput(field="pickle", problem=f"holds no {name[1]}")
+        raise InvalidInput(field="pickle", problem=f"contains no {name[1]}")
     fields = value.state.get("__dict__", value.state)
     return {key: _plain_value(each) for key, each in fields.items() if isinstance(key, str)}
 
@@ -123,7 +123,7 @@ class _PickleReader:
                 state = stack.pop()
                 stack[-1].state.update(state)
             case _:
-                raise InvalidInput(field="pickle", problem=f"has the instruction {name}, which is not run")
+                raise InvalidInput(field="pickle", problem=f"contains the unsupported instruction {name}")
 
     def _after_mark(self) -> list[Any]:
         """Remove the values since the last mark from the stack, together with the mark, and return them."""

@@ -102,7 +102,9 @@ def read_hindsight(bundle: FileBundle, home: ConversationKey, place: ReaderPlace
         manifest = message_shape.object_members(member.json(), what="manifest")
         version = manifest.get("schema_version")
         if version != _SCHEMA:
-            raise UnreadableFile(name=bundle.name, problem=f"has a Hindsight schema other than {_SCHEMA}")
+            raise UnreadableFile(
+                name=bundle.name, problem=f"has an unsupported Hindsight schema; the supported schema is {_SCHEMA}"
+            )
     files = bundle.ending(".json")
     for number, member in enumerate(files):
         place.now(member.name, number / len(files))
