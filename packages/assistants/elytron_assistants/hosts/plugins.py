@@ -31,8 +31,8 @@ _REGISTRY_NAME: Final = "io.github.elytron/elytron"
 _REGISTRY_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _READ_ME: Final = """# Elytron in coding assistants
 
-Plugins and extensions, all of one version and all written from one table: do not edit them by hand. Each needs the
-program `elytron` with the extra `mcp` on the search path. `elytron install` does the same without a plugin.
+Plugins and extensions, all with the same version and generated from one table: do not edit them by hand. Each requires
+the program `elytron` with the extra `mcp` on the search path. `elytron install` does the same without a plugin.
 
 | folder | for |
 |---|---|
