@@ -231,7 +231,11 @@ def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
 
 
 def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None = None) -> FilePlan:
-    """Plan the change to a file. A file outside `project` or with invalid settings gives a plan with an error."""
+    """Plan the change to a file.
+
+    A file outside `project` or with invalid settings results in a plan with an error, which names the line of invalid
+    settings.
+    """
     before: str | None = None
     try:
         _require_inside(goal.path, project)

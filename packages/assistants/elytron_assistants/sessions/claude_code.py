@@ -32,7 +32,7 @@ END_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PathEntry:
-    """What is stored of an entry, and its place in the tree. `follows` is the predecessor's number, None for a root."""
+    """What is read of an entry, and its place in the tree. `follows` is the predecessor's number, None for a root."""
 
     offset: int
     follows: int | None
@@ -128,7 +128,7 @@ def read_tree(
 
 
 def _path_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> PathEntry:
-    """Reduce an entry to what is stored, without tool output."""
+    """Return what is read of an entry, which includes no tool output."""
     message, queued = value.part("message"), value.part("attachment")
     parts = message.parts("content")
     is_queued = queued.text("type") == "queued_command" and queued.text("commandMode") in {"", "prompt"}

@@ -104,7 +104,7 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
 
 
 def _slim_message(message: ForeignObject) -> ForeignObject:
-    """Reduce a message to what is stored. Tool output keeps only the parts that can contain the exit code."""
+    """Reduce a message to what is read. Of tool output, only the parts that can contain the exit code remain."""
     calls: list[Json] = []
     for call in message.parts("toolCalls"):
         responses = (part.part("functionResponse").part("response") for part in call.parts("result"))

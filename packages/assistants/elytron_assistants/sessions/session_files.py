@@ -41,7 +41,7 @@ class SessionPosition(Value):
     size: int
     changed: int
     rules: int = 0
-    """Version of the rules for program text, which is dropped."""
+    """Version of the rules that decide which program text is dropped."""
     offset: int = 0
     digest: str = ""
     """Digest of the bytes just before `offset`."""

@@ -65,7 +65,7 @@ def note_drafts(file: MemoryFile, notes: Sequence[MemoryNote], /, *, at: Instant
 
 
 def note_conversation(file: MemoryFile, /) -> str:
-    """Return the conversation name for a memory file's notes: its path, shortened to the end if too long."""
+    """Return the conversation of a memory file's notes: its path, truncated at the front if it is too long."""
     return optional_title(without_home(str(file.path))[-limits.NAME_CHARS :]) or _joined_digest(str(file.path))
 
 

@@ -145,8 +145,7 @@ class ClientTurns:
         thread = open_turn.thread if open_turn is not None else self._threads.use(start)
         context = await self._context(prompt, thread) if not prompt.is_task else TurnContext()
         turn = open_turn
-        # The same memories must produce the same bytes, because the provider has cached them and everything before
-        # them.
+        # The same memories must produce the same bytes, because the provider has cached everything up to them.
         if turn is None or turn.selected != context.selected:
             turn_id = turn.id if turn is not None else uuid4().hex
             turn = ClientTurn(thread or uuid4().hex, turn_id, context.block, context.selected)

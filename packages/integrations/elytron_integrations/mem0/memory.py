@@ -57,7 +57,7 @@ class AsyncMemory:
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any], *, user_id: str | None = None) -> Self:
-        """Return a memory on the store in `vector_store`, whose provider must be "elytron".
+        """Return a memory on the store in `vector_store`, if its provider is "elytron".
 
         Its config takes `path` and the options of `elytron.open`.
         """

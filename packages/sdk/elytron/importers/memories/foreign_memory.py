@@ -1,4 +1,4 @@
-"""Another system's memory as evidence: below what users said, under that system's id, and never a quotation."""
+"""Another system's memory as evidence: ranked below users' words, under that system's id, never as a quotation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
