@@ -1,5 +1,5 @@
-// Written by `elytron install`: recalls at each prompt and stores each turn through the installed program.
-// It never blocks: an answer that takes longer than WAIT_MS is left out, and a failure changes nothing.
+// Written by `elytron install`. Recalls at each prompt and stores each turn through the installed program.
+// It never blocks: answers that take longer than WAIT_MS are dropped, and failures have no effect.
 import { spawn } from "node:child_process"
 
 const COMMANDS = {
@@ -62,7 +62,7 @@ function blockOf(output) {
   }
 }
 
-// Resolves to the block that a command prints, or to "" after WAIT_MS. Commands that store are not ended then.
+// Resolves to the block that a command prints, or to "" after WAIT_MS. Commands that store may run longer.
 function run(verb, event) {
   return new Promise((resolve) => {
     const [program, ...words] = COMMANDS[verb]
@@ -94,11 +94,11 @@ const wordsOf = (parts) =>
 export const ElytronMemory = async ({ client, directory }) => {
   const blocks = new Map() // by message
   const digests = new Map() // by session, as promises
-  const compacted = new Set() // sessions whose context began anew
+  const compacted = new Set() // sessions whose context was compacted
   const children = new Map() // by session, as promises
   const eventOf = (sessionID, more) => ({ session_id: sessionID, cwd: directory, ...more })
 
-  // Sessions of subagents look like others, but nobody types there.
+  // Subagents' sessions look like any other session, but nobody types in them.
   function isChild(sessionID) {
     if (!children.has(sessionID)) {
       const answer = client.session.get({ path: { id: sessionID } })
@@ -139,7 +139,7 @@ export const ElytronMemory = async ({ client, directory }) => {
         if (block && part && !part.text.includes(block)) part.text += `\n\n${block}`
       }
     },
-    // Into the first message: some servers refuse a second one of the system.
+    // Appended to the first message, because some servers reject a second system message.
     "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
       if (!sessionID || (await isChild(sessionID))) return
       const source = compacted.has(sessionID) ? "compact" : "startup"
@@ -163,7 +163,7 @@ export const ElytronMemory = async ({ client, directory }) => {
       }
     },
   }
-  // Whatever goes wrong here must not stop a prompt.
+  // No failure here may stop a prompt.
   const harmless = (hook) => async (input, output) => hook(input, output).catch(() => {})
   return Object.fromEntries(Object.entries(hooks).map(([name, hook]) => [name, harmless(hook)]))
 }

@@ -66,16 +66,16 @@ def test_a_wiring_that_answers_works(tmp_path: Path, host: HostName) -> None:
 def test_a_command_that_fails_is_named_with_its_last_word(tmp_path: Path) -> None:
     program = program_at(tmp_path / "bin", 'sys.exit("no such option")')
     checks = problems(wired(tmp_path, HostName.CURSOR, program), program)
-    assert checks["hooks.json", "hook"] == "the command ended with code 1: no such option"
-    assert checks["mcp.json", "tools"] == "the command ended with code 1: no such option"
+    assert checks["hooks.json", "hook"] == "the command exited with code 1: no such option"
+    assert checks["mcp.json", "tools"] == "the command exited with code 1: no such option"
 
 
 def test_a_command_of_another_program_is_not_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     record = wired(tmp_path, HostName.CURSOR, program_at(tmp_path / "bin", f"open({str(mark)!r}, 'w')"))
     checks = problems(record, program_at(tmp_path / "own", ANSWER))
-    assert checks["hooks.json", "hook"].endswith("was not tried: run `elytron install` again")
-    assert checks["mcp.json", "tools"].endswith("was not tried: run `elytron install` again")
+    assert checks["hooks.json", "hook"].endswith("was not run: run `elytron install` again")
+    assert checks["mcp.json", "tools"].endswith("was not run: run `elytron install` again")
     assert not mark.exists()
 
 
@@ -94,7 +94,7 @@ def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     hooks = tmp_path / ".cursor" / "hooks.json"
     hooks.write_text(json.dumps(json.loads(hooks.read_text("utf-8"))), "utf-8")
     assert problems(record, str(tmp_path / "elytron")) == {
-        ("mcp.json", "file"): "is gone: run `elytron install` again",
+        ("mcp.json", "file"): "no longer exists: run `elytron install` again",
         ("hooks.json", "file"): "was changed since `elytron install`",
         ("hooks.json", "hook"): f"{tmp_path}/elytron does not exist: run `elytron install` again",
     }

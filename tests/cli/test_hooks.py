@@ -93,7 +93,7 @@ def test_without_anything_to_say_nothing_is_printed_or_made(elytron: CommandLine
 @pytest.mark.parametrize("path", ["session.jsonl", "a\0b"])
 def test_a_transcript_that_cannot_be_read_is_told(elytron: CommandLine, path: str) -> None:
     result = elytron("hooks", "keep", standard_input=event(elytron, "Stop", transcript_path=path))
-    assert "transcript_path names no transcript that can be read" in result.stderr
+    assert "transcript_path does not name a readable transcript" in result.stderr
     assert "transcript_path" in json.loads(result.stdout)["systemMessage"]
 
 

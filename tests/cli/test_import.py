@@ -104,7 +104,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "something else in JSON": (b'[{"s3cret": 1}]', "not a supported transcript"),
     "nothing": (b"", "is empty"),
     "only empty messages": (lines(GOOD | {"content": " "}), "contains no messages"),
-    "prose": (b"s3cret diary", "not a supported transcript; supported are JSON Lines"),
+    "prose": (b"s3cret diary", "not a supported transcript; supported formats are JSON Lines"),
     "a gzip": (b"\x1f\x8bs3cret", "is compressed"),
     "a broken archive": (b"PK\x03\x04s3cret", "archive"),
 }

@@ -179,7 +179,7 @@ def test_broken_settings_stay_and_are_named_by_their_line(machine: Machine) -> N
     report = machine.elytron.json("install", "--yes", "--only", "cursor", expect=1)
     outcomes = {Path(each["file"]).name: (each["outcome"], each.get("problem", "")) for each in report["files"]}
     assert outcomes["mcp.json"] == ("change", "")
-    assert outcomes["hooks.json"] == ("refused", "file 'hooks.json', line 3 lacks a comma: fix the file first")
+    assert outcomes["hooks.json"] == ("refused", "file 'hooks.json', line 3 is missing a comma: fix the file first")
     assert broken.read_text("utf-8") == '{\n  "version": 1\n  "hooks": {}\n}\n'
 
 
@@ -304,7 +304,7 @@ def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
     assert not (machine.elytron.folder / "m.db").exists()
     (machine.home / ".cursor" / "mcp.json").unlink()
     shown = " ".join(machine.elytron("doctor", "--no-json").stdout.split())
-    assert "mcp.json: is gone: run `elytron install` again" in shown
+    assert "mcp.json: no longer exists: run `elytron install` again" in shown
 
 
 def test_the_slash_command_has_the_memory_of_the_hooks(machine: Machine) -> None:
@@ -421,5 +421,5 @@ def test_a_link_of_a_project_leads_to_no_file_outside(
     (machine.shop / ".claude").mkdir()
     (machine.shop / ".claude" / "settings.local.json").symlink_to(outside)
     report = machine.elytron.json("install", "--project", "--only", "claude-code", "--yes", expect=1)
-    assert "is a link out of the project" in str(report["files"])
+    assert "is a link that leads out of the project" in str(report["files"])
     assert outside.read_text("utf-8") == "{}"

@@ -414,7 +414,7 @@ def test_sessions_of_a_shared_space_move_to_their_projects(sessions: Sessions, s
     planned = elytron.json(*migrate, "--dry-run")
     assert {(part["label"], part["turns"]) for part in planned["moved"]} == {("shop", 2), ("bank", 2)}
     assert {part["label"]: part["reason"] for part in planned["left"]} == {
-        "gone": "its folder is gone",
+        "gone": "its folder no longer exists",
         "club": "no transcript names its folder",
     }
     assert len(elytron.json("list")["items"]) == 9

@@ -49,7 +49,7 @@ def test_an_adapter_without_its_framework_names_the_extra(monkeypatch: pytest.Mo
 
 def test_a_version_outside_the_tested_range_is_warned_of_with_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integration_table, "INTEGRATIONS", (replace(ROW, tested_range=">=1.0,<1.1"),))
-    with pytest.warns(UserWarning, match=r"tested with pytest >=1\.0,<1\.1, and .* is installed"):
+    with pytest.warns(UserWarning, match=r"tested with pytest >=1\.0,<1\.1, but .* is installed"):
         require_framework(ROW.module)
 
 

@@ -47,7 +47,7 @@ def test_raw_messages_are_stored_without_those_of_the_system(memory: Memory) -> 
 
 
 def test_messages_of_the_system_alone_are_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidInput, match="nothing that a user or an assistant says"):
+    with pytest.raises(InvalidInput, match="no message from a user or an assistant"):
         memory.add(MESSAGES[:1], user_id="ada")
 
 
@@ -228,7 +228,7 @@ def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
     assert texts_of(memory.search("units", agent_id="cook")) == ["Answer in metric units."]
     assert memory.get_all(agent_id="driver") == memory.get_all(user_id="ada") == {"results": []}
     assert "user_id" not in (memory.get(memory_id) or {})
-    with pytest.raises(InvalidInput, match="belongs to no user"):
+    with pytest.raises(InvalidInput, match="is a reserved name"):
         memory.get_all(user_id="mem0-shared")
 
 
@@ -237,8 +237,8 @@ def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
     [
         ("add", {"memory_type": "procedural_memory"}, "memory_type of add"),
         ("add", {"expiration_date": "2027-01-01"}, "expiration_date of add"),
-        ("add", {"metadata": {"user_id": "grace"}}, "is the name of an id"),
-        ("add", {"metadata": {"at": {"x": object()}}}, "JSON cannot hold"),
+        ("add", {"metadata": {"user_id": "grace"}}, "is reserved for an id"),
+        ("add", {"metadata": {"at": {"x": object()}}}, "JSON cannot represent"),
         ("add", {"filters": {"topic": "food"}}, "may only name"),
         ("search", {"rerank": True}, "reranker"),
         ("search", {"top_k": 3, "limit": 4}, "different numbers"),
@@ -270,7 +270,7 @@ def test_an_update_without_a_text_is_refused(memory: Memory) -> None:
 def test_settings_without_effect_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"llm": {"provider": "openai"}, "vector_store": {"provider": "qdrant"}, "version": "v1.1"}
-    with pytest.warns(UserWarning, match="without effect here: llm, vector_store"):
+    with pytest.warns(UserWarning, match="mem0 settings have no effect: llm, vector_store"):
         memory = Memory(config)
     memory.close()
     assert (tmp_path / "memory.db").exists()

@@ -80,4 +80,6 @@ async def test_a_closed_memory_is_logged_and_adds_nothing(
     with caplog.at_level(logging.WARNING):
         assert await run.block("What is my boat called?") == ""
         await run.store((ASKED, ANSWERED), turn_id="run", conversation="c")
-    assert [record.getMessage() for record in caplog.records] == ["the run goes on without memory: store_closed"] * 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "memory failed, the run continues without it: store_closed"
+    ] * 2

@@ -222,7 +222,7 @@ async def test_a_memory_that_fails_fails_no_call(dialect: str, caplog: pytest.Lo
             client = elytron.wrap(bare, memory)
         with caplog.at_level(logging.WARNING):
             assert [await ask_async(dialect, client, is_streamed=True) for _ in range(2)] == [TEXT] * 2
-        assert caplog.messages == ["calls go on without memory: store_closed"]
+        assert caplog.messages == ["memory failed, calls continue without it: store_closed"]
         assert await ask_async(dialect, bare, is_streamed=True) == TEXT
         assert server.asked[0].body == server.asked[2].body
 
@@ -233,7 +233,7 @@ def test_a_closed_memory_fails_no_blocking_call(caplog: pytest.LogCaptureFixture
             client = elytron.wrap(blocking_client("chat", server.url), memory)
         with client:
             assert [ask_blocking("chat", client, is_streamed=True) for _ in range(2)] == [TEXT] * 2
-    assert caplog.messages == ["calls go on without memory: store_closed"]
+    assert caplog.messages == ["memory failed, calls continue without it: store_closed"]
 
 
 async def test_a_second_user_sees_nothing_of_the_first() -> None:

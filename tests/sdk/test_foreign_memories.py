@@ -184,7 +184,7 @@ def test_a_pickle_that_would_run_code_is_reported_and_runs_nothing(tmp_path: Pat
     ("data", "problem"),
     [
         (b"", "damaged"),
-        (b"\x80\x04N.", "holds no"),
+        (b"\x80\x04N.", "contains no"),
         (b"\x80\x04\x8c\x01a\x8c\x01b\x93.", "names a class"),
         (b"cos\nsystem\n.", "names a class"),
         (b"\x80\x04)R.", "instruction REDUCE"),
@@ -257,7 +257,7 @@ def test_cogx_in_a_zip_and_a_single_file_of_it_are_read_too(tmp_path: Path) -> N
 
 def test_cogx_of_a_later_major_version_is_refused(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "archive", COGX | {"manifest.json": {"cogx_version": "1.0"}})
-    with pytest.raises(UnreadableFile, match="COGX of a version that is not supported"):
+    with pytest.raises(UnreadableFile, match="unsupported COGX version"):
         read(path)
 
 
@@ -301,7 +301,7 @@ def test_hindsight_gives_facts_and_observations_and_refuses_another_schema(tmp_p
     path = EXPORTS[TranscriptFormat.HINDSIGHT](tmp_path)
     assert texts(path) == ["Ada lives in Lisbon", "Ada likes the sea"]
     members = {"manifest.json": {"schema_version": 2, "source_bank_id": "b"}, "documents/000000.json": {"id": "d"}}
-    with pytest.raises(UnreadableFile, match="a Hindsight schema other than 1"):
+    with pytest.raises(UnreadableFile, match="unsupported Hindsight schema; the supported schema is 1"):
         read(write_zip(tmp_path / "next.zip", members))
 
 

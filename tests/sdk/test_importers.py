@@ -142,7 +142,7 @@ class TestJsonLines:
         "a time that is a list": (lines(MINA, MINA | {"timestamp": []}), 2, "timestamp must be"),
         "a time far away": (lines(MINA, MINA | {"timestamp": 1e300}), 2, "timestamp is not between"),
         "a name with a control character": (lines(MINA, MINA | {"name": "s3cret\x00"}), 2, "name has control"),
-        "a name that is a number": (lines(MINA, MINA | {"name": 7}), 2, "name is not a text"),
+        "a name that is a number": (lines(MINA, MINA | {"name": 7}), 2, "name is not a string"),
         "a conversation that is too long": (lines(MINA, MINA | {"conversation": "s3cret" * 50}), 2, "at most 200"),
         "a text that is too long": (lines(MINA, MINA | {"content": "x" * 1_000_001}), 2, "text is not valid"),
         "a line that is too long": (lines(MINA) + b" " * (limits.IMPORT_LINE_BYTES + 1), 2, "is longer than"),
@@ -345,20 +345,23 @@ class TestClaude:
 UNKNOWN = {
     "nothing": (b"", "is empty"),
     "white space": (b" \n\t\n", "is empty"),
-    "prose": (b"Dear diary", "is not a supported transcript; supported are JSON Lines"),
+    "prose": (b"Dear diary", "is not a supported transcript; supported formats are JSON Lines"),
     "a cut zip": (b"PK\x03\x04rest", "cannot be unpacked"),
     "something packed": (b"\x1f\x8brest", "is compressed"),
     "UTF-16": ('{"role": "user"}'.encode("utf-16"), "UTF-16"),
     "UTF-16 without a mark": ('{"role": "user"}'.encode("utf-16-le"), "UTF-16"),
     "UTF-16 of a big-endian machine": ('{"role": "user"}'.encode("utf-16-be"), "UTF-16"),
     "UTF-16 in Chinese": ("茶".encode("utf-16"), "UTF-16"),
-    "nothing but NUL bytes": (bytes(4096), "is not a supported transcript; supported are JSON Lines"),
-    "NUL bytes before words": (bytes(3) + b"Dear diary", "is not a supported transcript; supported are JSON Lines"),
+    "nothing but NUL bytes": (bytes(4096), "is not a supported transcript; supported formats are JSON Lines"),
+    "NUL bytes before words": (
+        bytes(3) + b"Dear diary",
+        "is not a supported transcript; supported formats are JSON Lines",
+    ),
     "an empty list": (b"[]", "contains no messages"),
     "a list of numbers": (b"[1]", "not a supported transcript"),
     "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),
     "another object over several lines": (b'{\n"s3cret": 1}', "not a supported transcript"),
-    "a number": (b"7", "is not a supported transcript; supported are JSON Lines"),
+    "a number": (b"7", "is not a supported transcript; supported formats are JSON Lines"),
 }
 
 
@@ -373,7 +376,9 @@ def test_what_is_no_transcript_is_refused(tmp_path: Path, case: str) -> None:
 
 def test_a_text_file_of_nul_bytes_is_answered_with_the_list_of_formats(tmp_path: Path) -> None:
     for data in (bytes(4096), b"Dear" + bytes(9)):
-        with pytest.raises(UnreadableFile, match=r"not a supported transcript; supported are JSON Lines.* plain text"):
+        with pytest.raises(
+            UnreadableFile, match=r"not a supported transcript; supported formats are JSON Lines.* plain text"
+        ):
             rows(written(tmp_path, data, name="notes.txt"))
 
 

@@ -1,8 +1,7 @@
-"""Memory for coding assistants: which project a folder belongs to, and what is recalled and stored for it.
+"""Memory for coding assistants: map a folder to its project, and recall and store what belongs to it.
 
-`repository` identifies the project of a folder, `registry` stores the user's decisions about projects, `tiers` reads
-and writes project and personal memory, and `migration` splits a space that projects shared.
-`elytron_assistants.sessions` reads the session files of assistants and imports them.
-`elytron_assistants.hosts` has the table of assistants and writes their settings and plugins,
-`elytron_assistants.hooks` answers their events.
+`repository` identifies a folder's project, `registry` stores the user's decisions about projects, `tiers` reads and
+writes project and personal memory, and `migration` splits a space that several projects shared.
+`elytron_assistants.sessions` reads and imports assistants' session files, `elytron_assistants.hosts` lists the
+assistants and edits their settings and plugins, and `elytron_assistants.hooks` handles their hook events.
 """

@@ -1,4 +1,4 @@
-"""JSON of other programs: each field is read as its expected type, and ignored if it has another one."""
+"""Lenient access to other programs' JSON: a field is read as its expected type and ignored if it has another."""
 
 import json
 from collections.abc import Mapping
@@ -11,25 +11,25 @@ from elytron_core.errors import InvalidInput
 from elytron_core.strict_json import Json
 
 _SECONDS_BELOW: Final = 100_000_000_000
-"""A smaller number is a time in seconds since 1970, a larger one in milliseconds."""
+"""Numbers below this are seconds since 1970; larger ones are milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignObject:
-    """A JSON object that another program wrote."""
+    """A JSON object written by another program."""
 
     fields: Mapping[str, Json]
 
     def get(self, name: str, /) -> Json:
-        """Return a field as it is; None if it is not there."""
+        """Return a field's value unchanged, or None if the field is missing."""
         return self.fields.get(name)
 
     def only(self, *names: str) -> "ForeignObject":
-        """Return the object with these of its fields alone."""
+        """Return a copy with only the named fields."""
         return ForeignObject({name: self.fields[name] for name in names if name in self.fields})
 
     def text(self, *names: str) -> str:
-        """Return the first of these fields that is a text and not empty, else an empty text."""
+        """Return the first of these fields that is a non-empty string, or an empty string."""
         for name in names:
             value = self.fields.get(name)
             if isinstance(value, str) and value:
@@ -37,26 +37,26 @@ class ForeignObject:
         return ""
 
     def texts(self, name: str, /) -> list[str]:
-        """Return the texts in a field: itself, or those in its list."""
+        """Return the strings in a field, which may be one string or a list."""
         value = self.fields.get(name)
         values = value if isinstance(value, list) else [value]
         return [text for text in values if isinstance(text, str)]
 
     def part(self, name: str, /) -> "ForeignObject":
-        """Return a field that is an object, else an empty one."""
+        """Return a field's object, or an empty object."""
         return _object_of(self.fields.get(name))
 
     def parts(self, name: str, /) -> list["ForeignObject"]:
-        """Return the objects in a field that is a list."""
+        """Return the objects in a field's list; items of other types become empty objects."""
         value = self.fields.get(name)
         return [_object_of(part) for part in value] if isinstance(value, list) else []
 
     def time(self, name: str, /) -> Instant | None:
-        """Return the time in a field; None if it has none."""
+        """Return the time in a field, or None if it holds no valid time."""
         return time_of(self.fields.get(name))
 
     def words(self, name: str, /, *, kinds: tuple[str, ...] = ("text",)) -> str:
-        """Return the words of a message: a text, or the parts of `kinds` in a list."""
+        """Return a message's text: a string, or the text parts of the given `kinds` joined by newlines."""
         value = self.fields.get(name)
         if isinstance(value, str):
             return value
@@ -64,7 +64,7 @@ class ForeignObject:
         return "\n".join(words for part in parts if (words := part.text("text")))
 
     def arguments(self, *names: str) -> "ForeignObject":
-        """Return a call's arguments: an object, or the JSON text of one; another text is its `input`."""
+        """Return a call's arguments, given as an object or as its JSON text. Any other text becomes `input`."""
         value = next((self.fields[name] for name in names if name in self.fields), None)
         if not isinstance(value, str):
             return _object_of(value)
@@ -72,7 +72,7 @@ class ForeignObject:
 
 
 def parse_object(data: bytes | str, /) -> ForeignObject | None:
-    """Return the object that a JSON document is; None if it is none."""
+    """Parse a JSON object. Return None if the data is invalid JSON or not an object."""
     data = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
         value = json.loads(strict_json.mend_surrogates(data.removeprefix(b"\xef\xbb\xbf")))
@@ -82,7 +82,7 @@ def parse_object(data: bytes | str, /) -> ForeignObject | None:
 
 
 def time_of(value: object, /) -> Instant | None:
-    """Return the time that is ISO 8601 text, or seconds or milliseconds since 1970; None for anything else."""
+    """Parse ISO 8601 text, or seconds or milliseconds since 1970. Return None for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

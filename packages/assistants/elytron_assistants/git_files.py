@@ -1,7 +1,7 @@
-"""What Git's own files say of a repository: its shared directory, its origin, its first commit.
+"""Read a repository's shared directory, origin and first commit from Git's own files.
 
-Reading them costs less than starting the program, and variables of a git hook do not mislead it. The program is started
-only for a first commit that lies in a pack.
+This is cheaper than running `git`, and the environment variables of a git hook cannot redirect it. `git` is run only if
+loose objects do not lead to the first commit.
 """
 
 import os
@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 READ_BYTES: Final = 1024 * 1024
 LOOSE_COMMITS: Final = 1_000
-"""Commits that are read one by one before the program is asked."""
+"""Number of commits read one by one before `git` is run instead."""
 PROGRAM_S: Final = 1.0
 _USUAL_PORTS: Final = frozenset({22, 80, 443, 9418})
 _CASELESS_HOSTS: Final = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
 _SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(\S+)")
-"""`user@host:path`; a host of one letter is a drive of Windows."""
+"""Matches `user@host:path`. A one-letter host is a Windows drive, so it does not match."""
 _URL_LINE: Final = re.compile(r'url\s*=\s*"?([^"]*?)"?', re.IGNORECASE)
 _WORKTREE_LINE: Final = re.compile(r'worktree\s*=\s*"?([^"]*?)"?', re.IGNORECASE)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -30,7 +30,7 @@ _PROGRAM: Final = (
 
 
 class GitPlace(NamedTuple):
-    """A folder with a working copy, the git directory that its worktrees share, and whether it is a submodule."""
+    """A working copy's top folder, the git directory shared by its worktrees, and whether it is a submodule."""
 
     top: Path
     common: Path
@@ -38,10 +38,10 @@ class GitPlace(NamedTuple):
 
 
 def git_place(folder: Path, /) -> GitPlace | None:
-    """Return the working copy whose top is `folder`, or None if `folder` is not one.
+    """Return the working copy whose top folder is `folder`, or None.
 
-    Files that were unpacked into a folder may point to any repository, so a pointer counts only if the git directory
-    names the folder in turn, which Git writes for worktrees and submodules.
+    Unpacked files could contain a `.git` file that points to any repository, so a pointer counts only if the git
+    directory points back to the folder. Git writes such a back reference for worktrees and submodules.
     """
     dot_git = folder / ".git"
     if dot_git.is_dir():
@@ -50,7 +50,7 @@ def git_place(folder: Path, /) -> GitPlace | None:
     if not pointer.startswith("gitdir:"):
         return None
     own = (folder / pointer.removeprefix("gitdir:").strip()).resolve()
-    # A worktree names the shared directory; a submodule has one of its own, inside that of its parent.
+    # A worktree names a shared directory. A submodule has its own, inside its parent's git directory.
     shared = _read_text(own / "commondir").strip()
     if not shared:
         worktree = _config_value(own, "[core]", _WORKTREE_LINE)
@@ -62,9 +62,9 @@ def git_place(folder: Path, /) -> GitPlace | None:
 
 
 def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
-    """Return host and path of the remote `origin`; None without one on a network.
+    """Return host and path of the remote `origin`, or None if it has no network address.
 
-    A relative address, as submodules have, is one beside `parent`, the origin of the repository around it.
+    Relative addresses, which submodules use, are resolved against `parent`, the origin of the enclosing repository.
     """
     url = _config_value(common, '[remote "origin"]', _URL_LINE)
     if parent is not None and url.startswith(("./", "../")):
@@ -75,7 +75,7 @@ def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
 
 
 def network_origin(url: str, /) -> str | None:
-    """Return host and path of a remote repository, the same for each form of its address; None if it is no remote."""
+    """Return a remote's host and path in a form shared by all its addresses, or None for a local address."""
     if "://" in url:
         try:
             parts = urlsplit(url)
@@ -94,10 +94,10 @@ def network_origin(url: str, /) -> str | None:
 
 
 def root_commit(common: Path, /) -> str | None:
-    """Return the id of the commit that the history of `HEAD` began with; None if that cannot be read in time.
+    """Return the first commit in the history of `HEAD`, or None if it cannot be read in time.
 
-    Empty without commits, and for a shallow clone, whose history begins elsewhere. Only first parents are followed: a
-    merged history, as of a subtree, is another repository's.
+    The result is empty if there are no commits or the clone is shallow, because then the history starts elsewhere. Only
+    first parents are followed: a merged history, such as a subtree's, belongs to another repository.
     """
     if (common / "shallow").exists():
         return ""
@@ -116,7 +116,7 @@ def root_commit(common: Path, /) -> str | None:
 
 
 def _head_commit(common: Path) -> str:
-    """Return the id of the commit at `HEAD`; empty before the first commit."""
+    """Return the commit id of `HEAD`, or an empty string before the first commit."""
     head = _read_text(common / "HEAD").strip()
     if not head.startswith("ref:"):
         return head if _COMMIT.fullmatch(head) else ""
@@ -128,7 +128,7 @@ def _head_commit(common: Path) -> str:
 
 
 def _loose_object(common: Path, commit: str) -> str | None:
-    """Return the text of a commit that has a file of its own; None if it lies in a pack."""
+    """Return the text of a loose commit object, or None if the commit is packed."""
     try:
         with (common / "objects" / commit[:2] / commit[2:]).open("rb") as file:
             data = zlib.decompressobj().decompress(file.read(READ_BYTES), READ_BYTES)
@@ -140,13 +140,13 @@ def _loose_object(common: Path, commit: str) -> str | None:
 
 def _root_by_program(common: Path) -> str | None:
     program = shutil.which("git")
-    # Windows looks for programs in the current folder too, where a repository could offer its own.
+    # Windows also searches the current folder for programs, where a repository could place its own.
     if program is None or Path(program).resolve().is_relative_to(Path.cwd()):
         return None
     settings = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings |= {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        process = subprocess.run(  # noqa: S603 - no shell, and no argument of the repository's
+        process = subprocess.run(  # noqa: S603 - no shell, and no argument comes from the repository
             [program, "--git-dir", str(common), *_PROGRAM],
             env=settings,
             stdin=subprocess.DEVNULL,
@@ -161,7 +161,7 @@ def _root_by_program(common: Path) -> str | None:
 
 
 def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
-    """Return the first value whose line has a pattern in a section of a repository's settings; empty if none has."""
+    """Return the first value in a config section whose line matches `pattern`, or an empty string."""
     section = ""
     for line in _read_text(common / "config").splitlines():
         text = line.strip()
@@ -174,9 +174,9 @@ def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
 
 
 def _read_text(file: Path) -> str:
-    """Return the text of a small file; empty if it cannot be read."""
+    """Return a small file's text, or an empty string if it cannot be read."""
     try:
-        # A pipe in its place would be waited for.
+        # Opening a named pipe would block.
         if not file.is_file():
             return ""
         with file.open("rb") as opened:

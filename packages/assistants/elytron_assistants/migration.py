@@ -1,6 +1,6 @@
 """Split a space that several projects shared: each session moves to the project of the folder its transcript names.
 
-A session is copied first and then hidden in the old space, so an interruption loses nothing and a repeat continues.
+Each session is copied first and then hidden in the old space, so an interrupted run loses nothing and can be repeated.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ from elytron_core.ports.store import scan_documents
 from elytron_core.scope import Scope
 
 CHANNELS: Final = frozenset({"claude-code"})
-"""Channels in which hooks stored what projects shared."""
+"""Channels in which hooks stored turns of several projects."""
 BATCH_TURNS: Final = 100
 NO_FOLDER: Final = "no transcript names its folder"
-FOLDER_GONE: Final = "its folder is gone"
+FOLDER_GONE: Final = "its folder no longer exists"
 
 
 class SplitPart(Value):
-    """Sessions that went to one space, or that stay for one reason."""
+    """Sessions that moved to one space, or that stayed for one reason."""
 
     label: str
     space: str | None = None
@@ -39,7 +39,7 @@ class SplitPart(Value):
 
 
 class SpaceSplitReport(Value):
-    """What became of the sessions of hooks in a space. Other memories in it are not touched."""
+    """What happened to a space's hook sessions. Other memories in the space are not touched."""
 
     space: str
     moved: tuple[SplitPart, ...] = ()
@@ -49,21 +49,21 @@ class SpaceSplitReport(Value):
 
 @dataclass(slots=True)
 class SpaceSplit:
-    """Moves the sessions of hooks out of `space`. `assigned` are folders that the user names by their last part."""
+    """Move hook sessions out of `space`. `assigned` maps last path components to folders that the user chose."""
 
     memory: MemoryRuntime
     space: str
     person: str
     folders: Mapping[str, Path]
-    """The folder of each session."""
+    """Folder by session id."""
     assigned: Mapping[str, Path] = field(default_factory=dict[str, Path])
     _parts: dict[tuple[str, str | None, str], SplitPart] = field(default_factory=dict[Any, SplitPart])
 
     async def run(self, *, dry_run: bool) -> SpaceSplitReport:
-        """Move every session whose folder is there, and return what was done, or would be."""
+        """Move every session whose folder still exists and report the result. A dry run changes nothing."""
         self._parts = {}
         session: dict[str, Turn] = {}
-        # The turns of a conversation follow each other in the order of keys.
+        # Keys sort the turns of one conversation next to each other.
         async for document in scan_documents(self.memory.context.store, SpaceId(self.space), TURNS):
             turn = Turn.from_bytes(document.body)
             if turn.channel not in CHANNELS or not all(map(turn.is_kept, range(len(turn.messages)))):
@@ -120,14 +120,14 @@ class SpaceSplit:
 
 
 def session_folders(projects: Path, /) -> dict[str, Path]:
-    """Return the folder in which each session of Claude Code began, by the transcripts in its folder `projects`."""
+    """Map each Claude Code session to its start folder, read from the transcripts below `projects`."""
     files = (file for file in sorted(projects.glob("*/*.jsonl")) if file.is_file() and not file.is_symlink())
     folders = {file.stem: Path(session_folder(file) or "") for file in files}
     return {session: folder for session, folder in folders.items() if folder.is_absolute()}
 
 
 def _draft_of(name: str, turn: Turn) -> TurnDraft:
-    """Return a stored turn as it is written again, at the times that it was said or else recorded."""
+    """Return a draft that copies a stored turn, with each message's own time or the time the turn was recorded."""
     return TurnDraft(
         messages=tuple(
             message if message.at is not None else message.model_copy(update={"at": turn.recorded_at})

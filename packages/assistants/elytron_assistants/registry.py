@@ -1,6 +1,6 @@
-"""The registry of projects: the keys that belong to a project, its label, its last path, and the user's pins.
+"""The project registry: each project's keys, label and last path, and the user's pins.
 
-It is one runtime record in the person's space, so a prompt costs one read and no tool can change it.
+It is a single runtime record in the person's space, so a prompt costs one read and tools cannot change it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 PERSON_SPACE: Final = "person"
-"""The space of what holds in all projects, unless the user names another one."""
+"""Default name of the space for what applies to all projects."""
 KEYS_KEPT: Final = 1_000
 _NAME: Final = (("elytron:repositories",), "registry")
 _TRIES: Final = 20
@@ -31,7 +31,7 @@ _OTHER_HISTORY: Final = (
 
 
 class ProjectKey(Value):
-    """A key of a project: the project's space, where the key was last found, and the first commit there."""
+    """A project key: the project's space, the path where the key was last seen, and the first commit there."""
 
     space: str
     path: str = ""
@@ -39,21 +39,24 @@ class ProjectKey(Value):
 
 
 class RepositoryRegistry(Value):
-    """What is known of projects: the project of each key, the label of each project, and the user's pins."""
+    """All known projects: space by key, label by space, and the user's pins."""
 
     keys: dict[str, ProjectKey] = {}
     labels: dict[str, str] = {}
-    """Labels by the space of the project."""
+    """Label by project space."""
     pins: dict[str, str] = {}
-    """Spaces by the path that belongs to them, whatever lies there."""
+    """Space by pinned path. A pin applies whatever the path contains."""
 
     def space_named(self, name: str, /) -> str:
-        """Return the space of the project of this label or space. Raises NotFound, InvalidInput for several."""
+        """Return the space of the project with this label or space name.
+
+        Raises NotFound, or InvalidInput if several projects have the label.
+        """
         spaces = [name] if name in self.labels else [space for space, label in self.labels.items() if label == name]
         if not spaces:
             raise NotFound(what="project", name=name, way_out="`elytron repo list` shows them")
         if len(spaces) > 1:
-            raise InvalidInput(field="PROJECT", problem=f"is the label of several projects: name {' or '.join(spaces)}")
+            raise InvalidInput(field="PROJECT", problem=f"is the label of several projects: pass {' or '.join(spaces)}")
         return spaces[0]
 
     def changed(
@@ -63,9 +66,9 @@ class RepositoryRegistry(Value):
         labels: Mapping[str, str | None] = MappingProxyType({}),
         pins: Mapping[str, str | None] = MappingProxyType({}),
     ) -> "RepositoryRegistry":
-        """Return the registry with these entries; what is None is removed."""
+        """Return a copy with these entries added or replaced; None removes an entry."""
         merged = {name: key for name, key in {**self.keys, **keys}.items() if key is not None}
-        # Only of keys that the folder gives again is an entry let go.
+        # Only drop keys that can be derived from the folder again.
         spare = [name for name, key in merged.items() if name == key.space][: max(len(merged) - KEYS_KEPT, 0)]
         return RepositoryRegistry(
             keys={name: key for name, key in merged.items() if name not in spare},
@@ -74,12 +77,12 @@ class RepositoryRegistry(Value):
         )
 
     def linked(self, place: "ProjectMemory", space: str, /) -> "RepositoryRegistry":
-        """Return the registry in which the keys of a folder belong to the project of `space`."""
+        """Return a copy in which the folder's keys belong to the project in `space`."""
         keys = {name: key.model_copy(update={"space": space}) for name, key in place.keys.items()}
         return self.changed(keys=keys, labels={space: self.labels.get(space, place.label)})
 
     def without(self, space: str, /) -> "RepositoryRegistry":
-        """Return the registry without a project, its keys and its pins."""
+        """Return a copy without one project, including its keys and pins."""
         return self.changed(
             keys={name: None for name, key in self.keys.items() if key.space == space},
             labels={space: None},
@@ -88,32 +91,32 @@ class RepositoryRegistry(Value):
 
 
 class ProjectMemory(Value):
-    """The memory of a folder: the person's space, and the project with its space, if the folder is of one."""
+    """A folder's memory: the person's space and, if the folder belongs to a project, the project and its space."""
 
     person: str
     repository: ProjectIdentity | None = None
     space: str | None = None
     label: str = ""
     keys: dict[str, ProjectKey] = {}
-    """The keys by which the folder belongs to the project."""
+    """Keys that link the folder to the project."""
     parent: str | None = None
-    """The space of the repository around a submodule."""
+    """Space of the repository that contains this submodule."""
     other_path: str = ""
-    """Where the project was used before, if it shares only its origin with the folder: one of them may be forged."""
+    """Last path of the project, set if only the origin matches this folder's: one of the two origins may be forged."""
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """Return the spaces that are read for the folder; the first one is written to."""
+        """Return the spaces to read for the folder. Writes go to the first one."""
         return tuple(space for space in (self.space, self.parent, self.person) if space is not None)
 
     @property
     def notice(self) -> str:
-        """Return what the person should know about the folder's memory; empty if there is nothing."""
+        """Return a warning for the person about the folder's memory, or an empty string."""
         return _OTHER_HISTORY.format(label=self.label, path=self.other_path) if self.other_path else ""
 
 
 async def read_registry(memory: MemoryFace, person: str, /) -> RepositoryRegistry:
-    """Return the registry in the person's space. Raises Unsupported for a memory on a server."""
+    """Read the registry from the person's space. Raises Unsupported if the memory is on a server."""
     registry, _ = await _read_record(records_of(memory, scope=Scope(space=person)))
     return registry
 
@@ -121,9 +124,9 @@ async def read_registry(memory: MemoryFace, person: str, /) -> RepositoryRegistr
 async def change_registry(
     memory: MemoryFace, person: str, change: Callable[[RepositoryRegistry], RepositoryRegistry], /
 ) -> RepositoryRegistry:
-    """Store what `change` makes of the registry, and return it; an equal one is not stored.
+    """Apply `change` to the registry, store the result if it differs, and return it.
 
-    Raises PreconditionFailed if others change it again and again.
+    Raises PreconditionFailed if concurrent changes win every attempt.
     """
     records = records_of(memory, scope=Scope(space=person))
     tries = _TRIES
@@ -151,7 +154,7 @@ async def project_memory(
     cwd: Path | None = None,
     pins_count: bool = True,
 ) -> ProjectMemory:
-    """Return the memory of a folder: this is the one rule for what reads and what writes."""
+    """Return a folder's memory. Reads and writes both use this rule."""
     registry = await read_registry(memory, person)
     pins = registry.pins if pins_count else {}
     repository = repository_of(folder, pins=pins, cwd=cwd) if folder is not None else None
@@ -171,7 +174,7 @@ async def project_memory(
 
 
 def _other_path(registry: RepositoryRegistry, repository: ProjectIdentity, key: ProjectKey | None) -> str:
-    """Return where a project was used last, if that is another place with the same origin and another history."""
+    """Return the project's last path if it is another place with the same origin but a different history, else ""."""
     stored = registry.keys.get(repository.space)
     if key is None or stored is None or repository.source is not ProjectSource.ORIGIN:
         return ""
@@ -180,7 +183,7 @@ def _other_path(registry: RepositoryRegistry, repository: ProjectIdentity, key: 
 
 
 async def note_project(memory: MemoryRuntime, place: ProjectMemory, /) -> None:
-    """Store the keys, label and path of a project that is written to, where the registry does not have them yet."""
+    """Register the keys, label and path of a project that is written to, if the registry lacks them."""
     space = place.space
     if space is not None and not place.keys.items() <= (await read_registry(memory, place.person)).keys.items():
         await change_registry(memory, place.person, lambda registry: registry.linked(place, space))
@@ -189,10 +192,10 @@ async def note_project(memory: MemoryRuntime, place: ProjectMemory, /) -> None:
 async def _space_of(
     memory: MemoryRuntime, registry: RepositoryRegistry, repository: ProjectIdentity
 ) -> tuple[str, dict[str, ProjectKey]]:
-    """Return the space of a repository's project, and the keys by which it belongs to that.
+    """Return the space of a repository's project and the keys that link the repository to it.
 
-    A key that the folder had before counts as long as the first commit is the same. A new key belongs to the project
-    that had this first commit at this place: its origin was added or has changed.
+    A former key of the folder counts while the first commit is unchanged. A new key belongs to the project that had the
+    same first commit at this path, because then the origin was added or changed.
     """
     if repository.source is ProjectSource.PIN:
         return repository.space, {}
@@ -212,11 +215,11 @@ async def _space_of(
     if stored is not None:
         space = stored.space
     else:
-        # Without an origin and a first commit that can be read, the place is all there is.
+        # Without an origin and a readable first commit, the path is the only evidence.
         is_place_alone = root is None and repository.source is ProjectSource.PATH
         same = (key for key in registry.keys.values() if key.path == path)
         there = next((key for key in same if is_place_alone or (root and key.root == root)), None)
-        # A project that moved keeps its space, so its former place needs another one.
+        # A moved project keeps its space, so a new project at its old path needs another one.
         is_taken = any(key.space == own for key in registry.keys.values())
         space = there.space if there is not None else space_name(f"again:{own}") if is_taken else own
     return space, {own: ProjectKey(space=space, path=path, root=root)}

@@ -1,7 +1,7 @@
-"""Which project a folder belongs to: one rule for hooks, imports, MCP servers and commands.
+"""Determine which project a folder belongs to. Hooks, imports, MCP servers and commands all use this rule.
 
-Clones, worktrees and subfolders of a repository are one project, and so are copies with the same history. Everything is
-read from Git's files and from the path; no file that a repository carries decides.
+Clones, worktrees, subfolders and copies with the same history are one project. The answer depends only on Git's files
+and the path, never on a file that the repository contains.
 """
 
 import hashlib
@@ -17,62 +17,62 @@ from elytron_core import limits
 from elytron_core.model import Value
 
 START_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
-"""Variables in which assistants name the folder that a session started in; all end alike."""
+"""Environment variables in which assistants pass the session's start folder."""
 _HOST_FOLDERS: Final = (".claude", ".codex", ".cursor", ".gemini")
-"""Folders of assistants in the home folder: what lies there without Git is no project."""
+"""Assistants' folders in the home folder. Anything in them that is not under Git is no project."""
 _SCRATCH: Final = "scratchpad"
 _MANIFESTS: Final = (
     *("package.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod", "pom.xml", "build.gradle"),
     *("build.gradle.kts", "composer.json", "Gemfile", "mix.exs", "pubspec.yaml", "deno.json", "Package.swift"),
 )
-"""Files that make a folder a package of its repository."""
+"""Files that mark a folder as a package of its repository."""
 
 
 class ProjectSource(StrEnum):
-    """What a project's key was made of."""
+    """What a project's key is derived from."""
 
     PIN = "pin"
-    """The user's own assignment of a path."""
+    """A path that the user pinned."""
     ORIGIN = "origin"
     """The remote `origin`, without credentials."""
     ROOT = "root_commit"
-    """The first commit, where no origin is on a network."""
+    """The first commit, if there is no network origin."""
     PATH = "git_folder"
-    """The git directory: there are no commits, or their history is cut or cannot be read."""
+    """The path of the git directory, if there are no commits or the history is shallow or unreadable."""
     FOLDER = "folder"
-    """A folder without Git."""
+    """The path of a folder without Git."""
 
 
 class ProjectIdentity(Value):
-    """The project of a folder. `space` is its key and the name of its own space, a digest that tells nothing."""
+    """A folder's project. `space` is both its key and the name of its space: a digest that reveals nothing."""
 
     space: str
     source: ProjectSource
     label: str
     path: str
-    """The git directory that worktrees share, or the folder."""
+    """Path of the git directory shared by all worktrees, or of the folder."""
     root: str | None = None
-    """The first commit; empty if there is none, None if it could not be read, or was not because there is an origin."""
+    """First commit: empty if there is none, None if it is unreadable or was not read because there is an origin."""
     former: tuple[str, ...] = ()
-    """Keys that the folder had before it had commits, or under earlier versions, the latest first."""
+    """Keys from before the folder had commits or from earlier versions, newest first."""
     package: str | None = None
-    """Path of the package in the repository that the folder is in."""
+    """Repository path of the package that contains the folder."""
     parent: "ProjectIdentity | None" = None
-    """The repository around a submodule."""
+    """The repository that contains this submodule."""
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags of what is stored from the folder."""
+        """Return the tags for memories stored from the folder."""
         return () if self.package is None else (f"package:{self.package}"[: limits.NAME_CHARS].strip(),)
 
 
 def repository_of(
     folder: Path, /, *, pins: Mapping[str, str] = MappingProxyType({}), cwd: Path | None = None
 ) -> ProjectIdentity | None:
-    """Return the project that `folder` belongs to; None in places of the person: home, temporary and scratch folders.
+    """Return the project of `folder`, or None for personal places: home, temporary and scratch folders.
 
-    A pin, which names a space for a path, counts first, the longest one. A folder that is gone counts as the nearest
-    one above it. The package is that of `cwd`, where this is another folder of the same working copy.
+    The longest matching pin wins; `pins` maps paths to spaces. If the folder no longer exists, its nearest existing
+    parent is used. The package is that of `cwd` if `cwd` is in the same working copy.
     """
     place = _existing_folder(folder)
     pinned = max((path for path in pins if place.is_relative_to(path)), key=len, default=None)
@@ -90,10 +90,10 @@ def repository_of(
 
 
 def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mapping[str, str]) -> Path | None:
-    """Return the folder that a session started in, which its host names; else `cwd`, which commands may have changed.
+    """Return the session's start folder as reported by its host, or `cwd`, which commands may have changed.
 
-    A start folder that is gone counts only where `cwd` is gone too. It does not count for a `cwd` elsewhere that is in
-    a repository: the variable may be that of another assistant, in whose terminal this one was started.
+    A start folder that no longer exists counts only if `cwd` does not exist either. It is ignored if `cwd` is elsewhere
+    and inside a repository, because the variable may come from another assistant whose terminal started this one.
     """
     paths = (*roots[:1], *(environment.get(name, "") for name in START_VARIABLES), cwd)
     folders = [Path(path) for path in paths if path and Path(path).is_absolute()]
@@ -105,14 +105,14 @@ def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mappi
 
 
 def working_copy(place: Path, /) -> GitPlace | None:
-    """Return the working copy that contains `place`, a path without links, or None outside of projects."""
+    """Return the working copy that contains `place`, or None. `place` must be free of symbolic links."""
     shared = _shared_folders()
     tops = (each for each in (place, *place.parents) if each not in shared)
     return next((git for top in tops if (git := git_place(top)) is not None), None)
 
 
 def space_name(identity: str, /) -> str:
-    """Return the name of the space for an identity: a digest, because others of the store see names of spaces."""
+    """Return the space name of an identity. It is a digest because other users of the store can see space names."""
     return f"project-{hashlib.blake2b(identity.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
 
 
@@ -142,7 +142,7 @@ def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> Proj
 def _identity_of(git: GitPlace) -> _IdentityParts:
     origin = origin_of(git.common, parent=_parent_origin(git))
     if origin is not None:
-        # Two names tell projects of one owner apart, and forks of one project.
+        # Two path components distinguish projects of one owner and forks of one project.
         label = "/".join(origin.split("/")[1:][-2:]) or origin
         return _IdentityParts(f"git:{origin}", ProjectSource.ORIGIN, label[: limits.NAME_CHARS].strip())
     root, label = root_commit(git.common), _label_of(git.common)
@@ -153,7 +153,7 @@ def _identity_of(git: GitPlace) -> _IdentityParts:
 
 
 def _parent_origin(git: GitPlace) -> str | None:
-    """Return the origin of the repository around a submodule; None for any other repository."""
+    """Return the origin of the repository that contains a submodule; None for other repositories."""
     if not git.is_submodule:
         return None
     around = working_copy(git.top.parent)
@@ -166,7 +166,7 @@ def _label_of(path: Path) -> str:
 
 
 def _package_of(top: Path, place: Path) -> str | None:
-    """Return the nearest folder below `top` with a manifest, from `place` upwards; None if there is none."""
+    """Return the nearest folder with a manifest between `place` and `top`, excluding `top`; None if there is none."""
     if not place.is_relative_to(top):
         return None
     inner: Iterable[Path] = (each for each in (place, *place.parents) if each != top and each.is_relative_to(top))
@@ -175,14 +175,14 @@ def _package_of(top: Path, place: Path) -> str | None:
 
 
 def _shared_folders() -> frozenset[Path]:
-    """Return the places in which many projects lie; a repository at one of them is none of these projects."""
+    """Return folders that hold many projects. A repository at one of them does not claim these projects."""
     home, temporary = Path.home().resolve(), Path(tempfile.gettempdir()).resolve()
-    usual = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named, not used
+    usual = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - only compared
     return frozenset((home, temporary, Path(home.anchor), *(home / name for name in _HOST_FOLDERS), *usual))
 
 
 def _existing_folder(folder: Path) -> Path:
-    """Return the folder, or if it is gone the nearest one above it, with links followed."""
+    """Return the folder, or its nearest existing parent, with symbolic links resolved."""
     place = folder.absolute()
     while not place.is_dir() and place != place.parent:
         place = place.parent

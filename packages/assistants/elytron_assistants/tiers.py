@@ -1,7 +1,7 @@
-"""Two tiers of memory, the project's and the person's, read into one block and written from one turn.
+"""Project and personal memory of a folder, read into one block and written from one turn.
 
-The personal tier stores only what users say about themselves, in their own words. Anything that names the project stays
-in the project.
+The personal tier stores only users' own statements about themselves. Anything that mentions the project stays in the
+project's tier.
 """
 
 import re
@@ -24,17 +24,17 @@ from elytron_turn.memory import OperateCall
 
 PROJECT_PERCENT: Final = 70
 PARENT_PERCENT: Final = 20
-"""Of the project's share, what the repository around a submodule has."""
+"""Percentage of the block for the repository that contains a submodule, taken from the project's share."""
 SPARE_CHARS: Final = 80
-"""Less room than this for another line is not worth a read."""
+"""With less spare room than this, a tier is not read again."""
 _RULE: Final = f"{POLICY}\n"
 _SOURCE: Final = "project"
-"""Name of the metadata that says which project the person said something in."""
+"""Metadata key for the project in which the person said something."""
 _ONESELF: Final = re.compile(r"\b(?:I|I'(?:m|ve|d|ll)|me|my|mine|myself|Me|My|Mine|Myself)\b|我(?!们)|俺")
 _ADDRESSED: Final = re.compile(
     r"\A\W*(?:please |always |never |from now on,? )*(?:answer|reply|respond|call me)\b", re.IGNORECASE
 )
-"""A wish for answers, which is about nobody's project."""
+"""A wish about how to be answered, which concerns no particular project."""
 _PROJECT_WORDS: Final = re.compile(
     r"\b(?:we|us|our|ours|here|(?:mono)?repo(?:sitor(?:y|ies))?|projects?|code ?bases?|packages?|modules?|branch(?:es)?"
     r"|workspaces?|services?|director(?:y|ies)|folders?|files?|tests?|builds?|deploy\w*|releases?|commits?|database)\b"
@@ -42,13 +42,13 @@ _PROJECT_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 _CODE_WORDS: Final = re.compile(r"`|\w[._/\\-]\w*[._/\\]\w|\w+[_/\\.:]\w+|\w+\(\)|--\w")
-"""Paths, hosts, names in code and options: they are of a project."""
+"""Paths, hosts, code identifiers and options, which belong to a project."""
 
 ReportT = TypeVar("ReportT", bound=Value)
 
 
 class TieredMemory:
-    """The memory of a folder, called as a memory of one space is: blocks and turns concern all its tiers."""
+    """A folder's memory behind the interface of a single space. Blocks and turns cover all its tiers."""
 
     def __init__(self, memory: MemoryRuntime, operate: OperateCall, place: ProjectMemory, /) -> None:
         self._memory = memory
@@ -56,7 +56,7 @@ class TieredMemory:
         self._place = place
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request`: one that is neither a block nor a write is about the project."""
+        """Perform `request`. Block requests and writes cover all tiers; all others use the project's space."""
         in_project = self._in_project(request)
         if isinstance(request, MemoryProjectionRequest):
             return cast("ReportT", await read_tiers(self._operate, request, self._place))
@@ -72,7 +72,7 @@ class TieredMemory:
 
 
 class ReadingTier(NamedTuple):
-    """A space that is read for a block, the word before its lines, and its share of the block."""
+    """A space read for a block, the label of its lines, and its percentage of the block."""
 
     space: str
     label: str
@@ -80,7 +80,7 @@ class ReadingTier(NamedTuple):
 
 
 def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
-    """Return what is read for a folder, with shares that make 100 percent."""
+    """Return the tiers to read for a folder. Their shares add up to 100 percent."""
     if place.space is None:
         return (ReadingTier(place.person, "person", 100),)
     around = PARENT_PERCENT if place.parent is not None else 0
@@ -92,15 +92,15 @@ def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
 async def read_tiers(
     operate: OperateCall, request: MemoryProjectionRequest, place: ProjectMemory, /
 ) -> MemoryProjectionReport:
-    """Return one block of at most the request's characters from all tiers of a folder.
+    """Build one block of at most `max_chars` characters from all tiers of a folder.
 
-    What tiers do not use of their shares goes to those that could use more, the first one first.
+    Room that a tier leaves unused goes to tiers that were truncated, in order.
     """
     tiers = reading_tiers(place)
     whole = max(request.max_chars - (len(tiers) - 1), 0)
     reports: list[MemoryProjectionReport] = []
     for tier in tiers:
-        # The rule stands once, before all, so that it takes no room of the tiers after the first.
+        # The policy text is included once, at the top, so it must not use up room in later tiers.
         room = whole * tier.percent // 100 + (len(_RULE) if _joined_blocks(reports) else 0)
         reports.append(await operate(_tier_request(request, tier, place, room)))
     for number, tier in enumerate(tiers):
@@ -123,7 +123,7 @@ async def read_tiers(
 
 
 def _joined_blocks(reports: Sequence[MemoryProjectionReport]) -> str:
-    """Return the blocks of tiers as one, in which the rule stands once."""
+    """Join the tiers' blocks and keep the policy text only once."""
     blocks = [report.system_memory_block for report in reports if report.system_memory_block]
     return "\n".join((*blocks[:1], *(block.replace(_RULE, "", 1) for block in blocks[1:])))
 
@@ -138,7 +138,7 @@ def _tier_request(
         "line_label": tier.label,
     }
     if place.space is not None and tier.space == place.person:
-        # What the person said in this project is in the project too.
+        # What the person said in this project is already in the project's tier.
         other = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(place.space,))
         changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other,)),))
     return request.model_copy(update=changes)
@@ -147,10 +147,10 @@ def _tier_request(
 async def write_tiers(
     memory: MemoryRuntime, operate: OperateCall, request: MemoryWriteRequest, place: ProjectMemory, /
 ) -> MemoryWriteReport:
-    """Store turns in the project of a folder, and in the person's space what the user said of themselves in them.
+    """Store turns in the folder's project, and what users said about themselves in the person's space.
 
-    Turns from places of the person go whole to the person's space. They are imports: one that comes again, perhaps from
-    another package or under another rule for sentences, is no conflict, and one that was erased stays gone.
+    Turns from personal places go to the person's space in full. All turns are stored as imports: storing a turn again,
+    perhaps from another package or with other sentence rules, is not a conflict, and an erased turn stays erased.
     """
     assert request.scope is not None
     assert isinstance(request.write, TranscriptWrite)
@@ -176,7 +176,7 @@ async def write_tiers(
 
 
 def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: ProjectMemory) -> Iterator[TurnDraft]:
-    """Yield a turn for each one in which the user says something about themselves, with these sentences alone."""
+    """Yield a reduced turn, with only the personal sentences, for each turn in which users talk about themselves."""
     for turn in turns:
         messages = tuple(
             message.model_copy(update={"text": text})
@@ -189,9 +189,9 @@ def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: Proje
 
 
 def personal_words(memory: MemoryRuntime, text: str, /, *, label: str) -> str:
-    """Return the sentences of a user's message that are about the person: lasting facts and wishes, in their words.
+    """Return the sentences of a user's message with lasting personal facts and wishes, in the user's words.
 
-    A sentence that names the project, its parts or the people in it is not among them.
+    Sentences that mention the project, its parts or the people in it are left out.
     """
     names = "|".join(re.escape(part) for part in re.split(r"\W+", label) if len(part) > 2)
     project_name = re.compile(rf"\b(?:{names or '(?!)'})\b", re.IGNORECASE)

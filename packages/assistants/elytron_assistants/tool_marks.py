@@ -9,7 +9,7 @@ from typing import Final
 from elytron_assistants.foreign_json import ForeignObject
 
 TEXT_CHARS: Final = 300
-"""Characters of a command, path or decision that a mark keeps."""
+"""Maximum characters of a command, path or decision in a mark."""
 _FILES_NAMED: Final = 5
 _PATHS_KEPT, _CHOICES_KEPT, _FAILURES_KEPT = 64, 4, 32
 _COMMAND_TOOLS: Final = frozenset({
@@ -31,27 +31,27 @@ _CHOICE: Final = re.compile(r'"([^"\n]{1,300})"="([^"\n]{1,300})"')
 _HOME: Final = re.compile(
     r"(?:(?:/(?:var|usr|export))?/home|(?:(?:/mnt|/cygdrive)?/[a-z])?/Users|(?:[A-Za-z]:)?\\Users)[/\\][^/\\\s\"':]+"
     r"|/root(?=/)"
-    # Another path, which may have a folder `home`. A compiler's option such as -I is no part of a path.
+    # An absolute or relative path that may contain a folder `home`. A compiler option such as -I is not part of it.
     r"|(?P<other>(?:(?<![\w.@+~%\\-])(?!-[A-Z]/)[\w.@+~%-]*[\w~])?(?:/[\w.@+~%-]+)+)",
     re.ASCII,
 )
 _OUTPUT_CHARS: Final = 4_000
-"""Characters of a tool's output, at its beginning and at its end, in which its exit code is searched for."""
+"""Characters at each end of a tool's output that are searched for the exit code."""
 
 
 class MarkKind(StrEnum):
-    """What a mark says."""
+    """What a mark records."""
 
     FILE = "file"
     COMMAND = "command"
     DECISION = "decision"
     OUTSIDE = "outside"
-    """Content of third parties was read."""
+    """Third-party content was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMark:
-    """One thing that was done beside what was said: never a tool's output."""
+    """One recorded action. It never contains a tool's output."""
 
     kind: MarkKind
     tool: str
@@ -60,18 +60,18 @@ class SessionMark:
 
     @property
     def is_outside(self) -> bool:
-        """True if the words of third parties went into the turn."""
+        """True if third-party content entered the turn."""
         return self.kind is MarkKind.OUTSIDE
 
     @property
     def summary(self) -> str:
-        """The mark in words."""
+        """The mark as text."""
         return self.text if self.exit_code is None else f"{self.text} (exit code {self.exit_code})"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnding:
-    """How a tool's use ended: of its output only the exit code, and what the person chose, are kept."""
+    """The outcome of a tool call: only the exit code and the person's choices are taken from its output."""
 
     is_error: bool | None = None
     exit_code: int | None = None
@@ -80,7 +80,7 @@ class ToolEnding:
 
 @dataclass(slots=True)
 class ToolRun:
-    """A tool's use: of its arguments only the command, the paths of changed files and an approved plan are kept."""
+    """A tool call. Of its arguments only the command, the paths of changed files and an approved plan are stored."""
 
     id: str
     name: str
@@ -91,7 +91,7 @@ class ToolRun:
     result: ToolEnding = ToolEnding()
 
     def finish(self, result: ToolEnding, /) -> None:
-        """Note how the use ended."""
+        """Record how the call ended."""
         self.result = result
         if self.command and self.exit_code is None:
             is_error = None if result.is_error is None else int(result.is_error)
@@ -99,12 +99,12 @@ class ToolRun:
 
     @property
     def changed_paths(self) -> tuple[str, ...]:
-        """The files that it changed; none if it failed."""
+        """Files that the call changed; none if it failed."""
         return () if self.result.is_error else self.paths
 
     @property
     def marks(self) -> tuple[SessionMark, ...]:
-        """What the use leaves beside the turn."""
+        """Marks that the call adds to its turn."""
         word = self.name.lower()
         if self.command:
             return (SessionMark(MarkKind.COMMAND, self.name, self.command, self.exit_code),)
@@ -117,7 +117,7 @@ class ToolRun:
 
 
 def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolRun:
-    """Return what is kept of a tool's use."""
+    """Reduce a tool call to what is stored."""
     call, word = ToolRun(call_id, name, exit_code=exit_code), name.lower()
     if word in _COMMAND_TOOLS:
         words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
@@ -132,7 +132,7 @@ def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code
 
 
 def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool = False) -> ToolEnding:
-    """Return what is kept of a tool's output; one that `is_plain` names no exit code by itself."""
+    """Reduce a tool's output to what is stored. With `is_plain`, its text is not searched for an exit code."""
     text = shortened_output(output)
     code = _EXIT_CODE.search(text) if not is_plain else None
     choices = tuple(f"{question} {answer}" for question, answer in _CHOICE.findall(text))
@@ -140,9 +140,10 @@ def read_result(output: str, /, *, is_error: bool | None = None, is_plain: bool 
 
 
 def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, str]]:
-    """Return, by the place of the turn and a key of the call, which failed commands passed later and what fixed them.
+    """Find failed commands that succeeded later, and describe what fixed them.
 
-    A fix is what happened between the failure and the same command's success: changed files, else the last command.
+    The result maps a turn's index to descriptions by key of the call. A fix is what happened between the failure and
+    the success of the same command: the changed files, or otherwise the last command.
     """
     failures: dict[str, tuple[int, list[str], list[str]]] = {}
     fixes: dict[int, dict[str, str]] = {}
@@ -165,7 +166,7 @@ def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, 
 
 
 def call_decisions(calls: Iterable[ToolRun], /) -> dict[str, str]:
-    """Return, by a key of the call, what the person decided when a tool asked them."""
+    """Return what the person decided when a tool asked, by key of the call."""
     return {
         f"decision:{call.id}:{number}": f"Decided by the user: {mark.text}"
         for call in calls
@@ -182,12 +183,12 @@ def _fix_cause(paths: list[str], commands: list[str]) -> str:
 
 
 def shortened_output(text: str, /) -> str:
-    """Return the beginning and the end of a tool's output, where its exit code stands."""
+    """Return only the beginning and end of a long tool output, where the exit code is found."""
     return text if len(text) <= 2 * _OUTPUT_CHARS else f"{text[:_OUTPUT_CHARS]}\n{text[-_OUTPUT_CHARS:]}"
 
 
 def without_home(text: str, /) -> str:
-    """Return `text` with `~` in place of people's home folders, whose names are theirs."""
+    """Replace home folders with `~`, because their names identify people."""
     return _HOME.sub(lambda match: match["other"] or "~", text)
 
 

@@ -1,1 +1,1 @@
-"""Memory for programs that were written for others: mem0's names, clients of model APIs, and agent frameworks."""
+"""Memory for existing programs: mem0's API, clients of model APIs, and agent frameworks."""

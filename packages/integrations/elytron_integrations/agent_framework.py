@@ -1,4 +1,4 @@
-"""Microsoft's Agent Framework: a context provider that recalls and stores, and a history provider."""
+"""Microsoft Agent Framework: a context provider that recalls and stores, and a history provider."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,10 +30,10 @@ _FRAMEWORK: Final = "agent-framework"
 
 
 class ElytronContextProvider(ContextProvider):
-    """Recalls before a run, and stores the person's words and the answer after it, in one memory space.
+    """Recall before a run, and store the person's words and the answer after it, in one memory space.
 
-    The space is `space` or the memory's own. Pass `stores=False` next to an `ElytronHistoryProvider`, which stores the
-    words itself. A memory that fails never fails a run.
+    The space is `space`, or the memory's own. Pass `stores=False` if an `ElytronHistoryProvider` stores the messages. A
+    memory failure never fails a run.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ElytronContextProvider(ContextProvider):
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Add the recalled block as a message of reference before the input."""
+        """Insert the recalled block as a reference message before the input."""
         query = _user_text(context.input_messages)
         block = await self._run.block(query, conversation=context.session_id) if query else ""
         if block:
@@ -64,7 +64,7 @@ class ElytronContextProvider(ContextProvider):
     async def after_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Store the turn of a run, in the conversation of its session."""
+        """Store a run's turn in its session's conversation."""
         if not self._stores or context.response is None:
             return
         messages = (
@@ -76,7 +76,7 @@ class ElytronContextProvider(ContextProvider):
 
 
 class ElytronHistoryProvider(HistoryProvider):
-    """Stores the messages of sessions whole and in order, in one memory space; their words can be recalled.
+    """Store the complete messages of sessions in order, in one memory space. Their text can be recalled.
 
     A message with an id is stored once. Calls without a session are refused.
     """
@@ -92,7 +92,7 @@ class ElytronHistoryProvider(HistoryProvider):
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
-        """Return the messages of a session in order. Raises ScopeMissing without one."""
+        """Return a session's messages in order. Raises ScopeMissing without a session."""
         return [Message.from_dict(item.value) for item in await self._items(session_id, "get_messages").read()]
 
     @override
@@ -104,11 +104,11 @@ class ElytronHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Store messages behind those of their session, in one commit. Raises ScopeMissing without a session."""
+        """Append messages to a session in one commit. Raises ScopeMissing without a session."""
         await self._items(session_id, "save_messages").append([_message_item(message) for message in messages])
 
     async def clear(self, session_id: str | None) -> None:
-        """Erase the messages of a session, and what memory drew from them. Raises ScopeMissing without one."""
+        """Erase a session's messages and what memory derived from them. Raises ScopeMissing without a session."""
         await self._items(session_id, "clear").erase()
 
     def _items(self, session_id: str | None, operation: str) -> ConversationItems:

@@ -1,4 +1,4 @@
-"""Anthropic's memory tool over stored blocks: files below `/memories`, in one memory space."""
+"""Anthropic's memory tool: files below `/memories`, stored as memory blocks in one memory space."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ from anthropic.types.beta import (  # noqa: E402
 
 
 class AsyncElytronMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The memory tool for `AsyncAnthropic`. Its files are the memory blocks of one memory space.
+    """Memory tool for `AsyncAnthropic`, whose files are the memory blocks of one memory space.
 
-    With `agent`, they are the blocks of that agent, else those that the agents of the space share.
+    With `agent`, these are that agent's blocks; otherwise the blocks shared by the space's agents.
     """
 
     def __init__(
@@ -45,32 +45,32 @@ class AsyncElytronMemoryTool(BetaAsyncAbstractMemoryTool):
 
     @override
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with line numbers, or what is below a folder."""
+        """Show a file with line numbers, or list a folder."""
         return _text_of(await self._files.view(command.path, command.view_range))
 
     @override
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a file. One that exists is not overwritten."""
+        """Create a file. An existing file is not overwritten."""
         return _text_of(await self._files.create(command.path, command.file_text))
 
     @override
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that is in the file exactly once."""
+        """Replace a text that occurs exactly once in the file."""
         return _text_of(await self._files.str_replace(command.path, command.old_str, command.new_str))
 
     @override
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert text behind a line."""
+        """Insert text after a line."""
         return _text_of(await self._files.insert(command.path, command.insert_line, command.insert_text))
 
     @override
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with what is below it."""
+        """Delete a file, or a folder and everything below it."""
         return _text_of(await self._files.delete(command.path))
 
     @override
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Rename a file or folder. What exists is not overwritten."""
+        """Rename a file or folder. An existing target is not overwritten."""
         return _text_of(await self._files.rename(command.old_path, command.new_path))
 
     @override
@@ -80,7 +80,7 @@ class AsyncElytronMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 class ElytronMemoryTool(BetaAbstractMemoryTool):
-    """The memory tool for `Anthropic`, over a memory of blocking calls. It is otherwise as the asynchronous one."""
+    """Memory tool for `Anthropic`, over a blocking memory. Otherwise identical to the asynchronous one."""
 
     def __init__(
         self,
@@ -96,32 +96,32 @@ class ElytronMemoryTool(BetaAbstractMemoryTool):
 
     @override
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with line numbers, or what is below a folder."""
+        """Show a file with line numbers, or list a folder."""
         return _text_of(self._memory.run(self._files.view(command.path, command.view_range)))
 
     @override
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a file. One that exists is not overwritten."""
+        """Create a file. An existing file is not overwritten."""
         return _text_of(self._memory.run(self._files.create(command.path, command.file_text)))
 
     @override
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that is in the file exactly once."""
+        """Replace a text that occurs exactly once in the file."""
         return _text_of(self._memory.run(self._files.str_replace(command.path, command.old_str, command.new_str)))
 
     @override
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert text behind a line."""
+        """Insert text after a line."""
         return _text_of(self._memory.run(self._files.insert(command.path, command.insert_line, command.insert_text)))
 
     @override
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with what is below it."""
+        """Delete a file, or a folder and everything below it."""
         return _text_of(self._memory.run(self._files.delete(command.path)))
 
     @override
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Rename a file or folder. What exists is not overwritten."""
+        """Rename a file or folder. An existing target is not overwritten."""
         return _text_of(self._memory.run(self._files.rename(command.old_path, command.new_path)))
 
     @override
@@ -135,7 +135,7 @@ def _user_files(memory: MemoryFace, space: str | None, agent: str | None) -> Mem
 
 
 def _text_of(answer: ToolAnswer) -> str:
-    """Return what a command answers its model. Raises the client's ToolError for what was not done."""
+    """Return a command's answer to the model. Raises the client's ToolError if the command failed."""
     if answer.is_error:
         raise ToolError(answer.text)
     return answer.text

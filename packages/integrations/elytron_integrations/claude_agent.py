@@ -1,4 +1,4 @@
-"""Session transcripts of the Claude Agent SDK: entries whole and in order, beside words that can be recalled."""
+"""Session transcripts of the Claude Agent SDK: complete entries in order, and recallable text."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -39,10 +39,10 @@ _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
 class ElytronSessionStore(SessionStore):
-    """Stores transcripts in one memory space, `space` or the memory's own, which is opened in this process.
+    """Session store in one memory space: `space`, or the memory's own. The memory must be opened in this process.
 
-    What the person and the assistant said in a session can be recalled. Calls of tools, their results and what
-    subagents said are stored, and no recall finds them.
+    What the person and the assistant say in a session can be recalled. Tool calls, their results and subagents'
+    messages are stored but not found by recall.
     """
 
     def __init__(self, memory: MemoryFace, *, space: str | None = None) -> None:
@@ -52,7 +52,7 @@ class ElytronSessionStore(SessionStore):
         self._order = asyncio.Lock()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Store entries behind those that are there; one whose `uuid` is stored is left out."""
+        """Append entries. An entry whose `uuid` is already stored is left out."""
         if not entries:
             return
         is_main = not key.get("subpath")
@@ -62,11 +62,11 @@ class ElytronSessionStore(SessionStore):
             await settle_change(lambda: self._note_entries(key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return the entries of a session or subagent; None if nothing is stored of it."""
+        """Return the entries of a session or subagent, or None if nothing is stored."""
         return [item.value for item in await self._items(key).read()] or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """Return the sessions of a project with the times at which they were last stored to."""
+        """Return a project's sessions with the time of their last change."""
         heads = await self._heads(_NAMESPACE, host_name(project_key))
         return [
             SessionStoreListEntry(session_id=str(value["session_id"]), mtime=int(head.updated_at))
@@ -75,12 +75,12 @@ class ElytronSessionStore(SessionStore):
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries that the SDK made of a project's sessions."""
+        """Return the SDK's summaries of a project's sessions."""
         heads = await self._heads(_NAMESPACE, host_name(project_key))
         return [_summary_of(head) for head, value in heads if not value["subpath"]]
 
     async def delete(self, key: SessionKey) -> None:
-        """Erase a session with its subagents, or with a `subpath` that subagent, and what memory drew from them."""
+        """Erase a session and its subagents, or only the subagent at `subpath`, and what memory derived from them."""
         project, session = host_name(key["project_key"]), host_name(key["session_id"])
         heads = await self._heads(_NAMESPACE, project, session)
         subpath = key.get("subpath") or ""
@@ -95,7 +95,7 @@ class ElytronSessionStore(SessionStore):
         return [value["subpath"] for _, value in heads if value["subpath"]]
 
     async def _note_entries(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        """Store how many entries there were, which sets the time of the change, and the summary of a session."""
+        """Store the number of entries, which also sets the time of change, and a session's summary."""
         name = _head_name(key)
         head = await self._records.get(*name)
         subpath = key.get("subpath") or ""
@@ -118,7 +118,7 @@ class ElytronSessionStore(SessionStore):
 
 
 def _entries_scope(scope: Scope, key: SessionKey) -> Scope:
-    """Return where the entries are; those of subagents have a channel of their own."""
+    """Return the scope of the entries. Subagents' entries have a separate channel."""
     subpath = key.get("subpath")
     channel = f"{_ISSUER}:{key['project_key']}" if not subpath else f"{_ISSUER}-subagents:{key['project_key']}"
     conversation = key["session_id"] if not subpath else f"{key['session_id']}/{subpath}"
@@ -144,7 +144,7 @@ def _entry_item(entry: SessionStoreEntry, *, has_words: bool) -> ConversationIte
 
 
 def _spoken_text(fields: Mapping[str, Any], role: EvidenceRole) -> str:
-    """Return what a person or the assistant says in an entry, and not what programs write in their places."""
+    """Return what a person or the assistant says in an entry, without program text in their role."""
     message = ForeignObject(fields).part("message")
     if is_program_entry(fields) or any(part.text("type") == "tool_result" for part in message.parts("content")):
         return ""

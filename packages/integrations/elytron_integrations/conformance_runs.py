@@ -1,4 +1,4 @@
-"""The conformance tests of the framework adapters, run one adapter after the other."""
+"""Run the conformance tests of the framework adapters, one adapter at a time."""
 
 import os
 import re
@@ -14,13 +14,13 @@ from elytron_core.model import Value
 from elytron_integrations.integration_table import INTEGRATIONS, FrameworkIntegration
 
 RUN_WAIT_S: Final = 600
-"""How long the tests of one adapter may take."""
+"""Maximum time for one adapter's tests."""
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 
 
 class IntegrationStatus(Value):
-    """An adapter in this environment; with counts of tests where they ran."""
+    """An adapter in this environment, with test counts if its tests were run."""
 
     name: str
     module: str
@@ -30,34 +30,34 @@ class IntegrationStatus(Value):
     tested_range: str
     installed_version: str | None = None
     is_tested: bool | None = None
-    """Whether the installed version is inside the tested range; None without one."""
+    """Whether the installed version is inside the tested range; None if nothing is installed."""
     passed_tests: int | None = None
     failed_tests: int | None = None
-    """Tests that failed, ended with an error or were skipped."""
+    """Number of tests that failed, ended with an error or were skipped."""
 
     @property
     def conforms(self) -> bool:
-        """Return whether tests ran and all passed."""
+        """Return whether tests were run and all passed."""
         return bool(self.passed_tests) and self.failed_tests == 0
 
 
 class IntegrationsReport(Value):
-    """Every adapter in the order of the table."""
+    """Every adapter, in table order."""
 
     integrations: tuple[IntegrationStatus, ...]
 
 
 def integration_statuses(rows: Sequence[FrameworkIntegration] = INTEGRATIONS, /) -> IntegrationsReport:
-    """Return each adapter with the version of its framework that is installed."""
+    """Return each adapter with the installed version of its framework."""
     return IntegrationsReport(integrations=tuple(map(_status_of, rows)))
 
 
 def check_integrations(
     rows: Sequence[FrameworkIntegration] = INTEGRATIONS, /, *, root: Path = _ROOT
 ) -> Iterator[IntegrationStatus]:
-    """Yield each adapter with the counts of its conformance tests; without counts where the framework is missing.
+    """Yield each adapter with the counts of its conformance tests, or without counts if the framework is missing.
 
-    Raises Unsupported outside of a checkout, since a wheel has no tests.
+    Raises Unsupported outside a checkout, because wheels contain no tests.
     """
     folder = root / "tests" / "frameworks"
     if not folder.is_dir():
@@ -85,15 +85,15 @@ def _status_of(row: FrameworkIntegration) -> IntegrationStatus:
 
 
 def _own_environment() -> dict[str, str]:
-    """Return the environment without what a surrounding run of pytest or of coverage has set for its own processes."""
+    """Return the environment without variables that an enclosing pytest or coverage run set for its own processes."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SLIPCOVER_"))}
 
 
 def _test_counts(tests: Path, root: Path) -> tuple[int, int]:
-    """Return how many tests passed, and how many did not; a run that ended otherwise counts as one that failed."""
+    """Return how many tests passed and how many did not. A run that ends without counts is one failure."""
     options = ("-q", "-n", "0", "-p", "no:cacheprovider")
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.run(  # noqa: S603 - this very interpreter
+        process = subprocess.run(  # noqa: S603 - the current interpreter
             [sys.executable, "-P", "-m", "pytest", *options, f"--basetemp={folder}", tests],
             cwd=root,
             env=_own_environment(),

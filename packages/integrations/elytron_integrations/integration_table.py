@@ -1,6 +1,6 @@
-"""The framework adapters as a table, of which the command, its page and the checks are made.
+"""The table of framework adapters, from which the command, its docs page and the checks are generated.
 
-It imports nothing but the standard library, since scripts outside of the environment read it.
+It imports only the standard library, because scripts outside the environment read it.
 """
 
 import re
@@ -13,33 +13,33 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class FrameworkIntegration:
-    """An adapter: the framework that it needs, and where its code, page and conformance tests are."""
+    """An adapter: the framework it requires, and where its code, page and conformance tests are."""
 
     name: str
     extra: str
     distribution: str
     import_name: str
     tested_range: str
-    """The versions of the distribution that the conformance tests ran with, such as ">=4.3.2,<4.4"."""
+    """Versions of the distribution that the conformance tests were run with, such as ">=4.3.2,<4.4"."""
     module: str
     page: str
-    """Under docs/."""
+    """Path of its page below docs/."""
     provides: str
     conformance: str
-    """The folder or module of its conformance tests, under tests/frameworks/."""
+    """The folder or module of its conformance tests, below tests/frameworks/."""
     by_contract: bool = False
     """True if the tests load only the modules of the framework's interface, without all that it needs to run."""
 
     @property
     def installed_version(self) -> str | None:
-        """Return the version of the framework in this environment; None without it."""
+        """Return the installed version of the framework, or None."""
         try:
             return version(self.distribution)
         except PackageNotFoundError:
             return None
 
     def is_tested(self, release: str, /) -> bool:
-        """Return whether a version of the framework is inside the tested range."""
+        """Return whether a framework version is inside the tested range."""
         bounds = re.fullmatch(r">=([\d.]+),<([\d.]+)", self.tested_range)
         assert bounds is not None
         lowest, limit = bounds.groups()
@@ -110,7 +110,7 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         tested_range=">=0.2.189,<0.3",
         module="elytron_integrations.claude_agent",
         page="how-to/frameworks/claude-agent.md",
-        provides="a session store, of whose sessions the words can be recalled",
+        provides="a session store whose sessions can be recalled",
         conformance="claude_agent",
     ),
     FrameworkIntegration(
@@ -159,13 +159,13 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         by_contract=True,
     ),
 )
-"""Every adapter that needs a framework."""
+"""Every adapter that requires a framework."""
 
 
 def require_framework(module: str, /) -> None:
-    """Check the framework of an adapter's module, which calls this before it imports it.
+    """Check an adapter's framework. The adapter's module calls this before importing the framework.
 
-    Warns once of a version outside the tested range. Raises MissingExtra without the framework.
+    Warns if the version is outside the tested range. Raises MissingExtra if the framework is not installed.
     """
     row = next(row for row in INTEGRATIONS if row.module == module)
     release = row.installed_version
@@ -175,14 +175,14 @@ def require_framework(module: str, /) -> None:
         raise MissingExtra(extra=row.extra, purpose=row.name)
     if not row.is_tested(release):
         warnings.warn(
-            f"{row.name} of Elytron was tested with {row.distribution} {row.tested_range}, and {release} is installed."
-            " It may fail: run `elytron integrations` for the table.",
+            f"Elytron's adapter for {row.name} was tested with {row.distribution} {row.tested_range}, but {release} is"
+            " installed and may not work. Run `elytron integrations` to list the tested versions.",
             stacklevel=2,
         )
 
 
 def _release_parts(release: str, /) -> tuple[int, ...]:
-    """Return the numbers at the start of a version, of which `4.4` and `4.4.0` are equal."""
+    """Return a version's leading numbers without trailing zeros, so that `4.4` and `4.4.0` are equal."""
     numbers = re.match(r"\d+(?:\.\d+)*", release)
     parts = [int(part) for part in numbers[0].split(".")] if numbers else [0]
     while parts[-1:] == [0]:

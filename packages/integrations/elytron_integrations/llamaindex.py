@@ -1,4 +1,4 @@
-"""A memory block for LlamaIndex: it shows what is recalled, and remembers the messages that leave the chat history."""
+"""A memory block for LlamaIndex that shows recalled memories and stores messages that leave the chat history."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,10 +23,10 @@ _ROLES: Final = {**ROLE_WORDS, "chatbot": EvidenceRole.ASSISTANT}
 
 
 class ElytronMemoryBlock(BaseMemoryBlock[str]):
-    """Recalls for the latest message of the user from one memory space, `space` or the memory's own.
+    """Memory block that recalls for the user's latest message from one memory space: `space`, or the memory's own.
 
-    Messages that the chat history no longer has room for are stored as evidence. A memory that fails or is late shows
-    nothing, and a write that fails is raised. When tokens are short, the block is left out as a whole.
+    Messages that no longer fit into the chat history are stored as evidence. If memory fails or times out, the block is
+    empty; a failed write is raised. When tokens are short, the whole block is dropped.
     """
 
     name: str = "elytron"
@@ -56,7 +56,7 @@ def _role_of(message: ChatMessage) -> EvidenceRole:
 
 
 def _by_session(messages: Sequence[ChatMessage]) -> dict[str | None, list[ChatMessage]]:
-    """Return the messages of each session, without those of the system and those that show the block itself."""
+    """Group messages by session, without system messages and those that contain the block itself."""
     sessions: dict[str | None, list[ChatMessage]] = {}
     for message in messages:
         is_block = FenceTag.PROXY in (message.content or "")

@@ -1,4 +1,4 @@
-"""Memory around the runs of a framework's agent: a block before its model answers, the turn stored afterwards."""
+"""Memory around agent runs: a block before the model answers, and the turn stored afterwards."""
 
 import logging
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ BLOCK_CHARS: Final = core_limits.PROJECTION_CHARS_DEFAULT
 
 
 class AgentRunMemory:
-    """The memory of one user around the runs of a framework, whose name is the channel of its conversations.
+    """One user's memory around the runs of a framework. The framework's name is the channel of its conversations.
 
-    A memory that fails or is late never fails a run: it is logged, and the run goes on without it.
+    A memory failure or timeout never fails a run: it is logged, and the run continues without memory.
     """
 
     def __init__(self, memory: UserMemory, /, *, framework: str, max_chars: int = BLOCK_CHARS) -> None:
@@ -33,9 +33,9 @@ class AgentRunMemory:
         self._max_chars = max_chars
 
     async def block(self, query: str, /, *, conversation: str | None = None) -> str:
-        """Return what memory knows for `query` as fenced reference.
+        """Return the memories for `query` as fenced reference data.
 
-        `conversation` is the one that the model is shown anyway: nothing of it is recalled.
+        Nothing is recalled from `conversation`, because the model sees that one anyway.
         """
         memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
         messages = TurnMessages(current=query, has_conversation=conversation is not None)
@@ -45,7 +45,7 @@ class AgentRunMemory:
         return wrap_block(context.block) if context.block else ""
 
     async def store(self, messages: Sequence[Message], /, *, turn_id: str, conversation: str | None) -> None:
-        """Store the messages of a run as one turn, once under its id; those without words are left out."""
+        """Store a run's messages as one turn, at most once per id. Blank messages are left out."""
         worded_messages = tuple(message for message in messages if not similarity.is_blank(message.text))
         if not any(message.role is EvidenceRole.USER for message in worded_messages):
             return
@@ -57,9 +57,9 @@ class AgentRunMemory:
             _log_failure(error)
 
     async def add(self, messages: Sequence[tuple[Message, str | None]], /, *, conversation: str | None) -> None:
-        """Store messages, each as a turn, once under its id if it has one; those without words are left out.
+        """Store each message as a turn, at most once per id if it has one. Blank messages are left out.
 
-        Raises what a write raises: the framework keeps what was not stored.
+        Errors of a write are raised, so the framework still has what was not stored.
         """
         drafts = [
             TurnDraft(messages=(message,), host_id=host_name(name) if name else None, source=self._source)
@@ -80,10 +80,10 @@ class AgentRunMemory:
 
 
 def spoken_message(role: EvidenceRole, text: str, /, *, speaker: str | None = None) -> Message:
-    """Return a message of a run, cut to what memory takes of one."""
+    """Return a message of a run, truncated to the size limit of memory."""
     return Message(role=role, text=text[: core_limits.MESSAGE_CHARS], speaker=speaker)
 
 
 def _log_failure(error: Exception) -> None:
     key = error.key if isinstance(error, ElytronError) else type(error).__name__
-    logger.warning("the run goes on without memory: %s", key)
+    logger.warning("memory failed, the run continues without it: %s", key)

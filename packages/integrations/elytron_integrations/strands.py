@@ -1,4 +1,4 @@
-"""A memory store for Strands agents over the messages and memories of one user."""
+"""A memory store for Strands agents over one user's messages and memories."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,9 +25,9 @@ from strands.types.content import Message  # noqa: E402
 
 
 class ElytronMemoryStore(MemoryStore):
-    """Searches and remembers in one memory space, `space` or the memory's own.
+    """Memory store in one memory space: `space`, or the memory's own.
 
-    With `extraction`, the manager hands over the conversation's messages every few turns; they are stored once each.
+    With `extraction`, the manager passes the conversation's messages every few turns; each is stored once.
     """
 
     def __init__(
@@ -52,19 +52,19 @@ class ElytronMemoryStore(MemoryStore):
 
     @override
     async def initialize(self) -> None:
-        """Begin a run: the numbers of its messages begin again, and so do their ids."""
+        """Start a new run. Message numbers restart with each run, so their ids include the run."""
         self._run_id = uuid4().hex
 
     @override
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return what answers `query`, best first; nothing if memory has no answer."""
+        """Return memories that answer `query`, best first, or none if memory has no answer."""
         limit = (options or {}).get("max_search_results") or self.max_search_results or limits.RECALL_DEFAULT
         report = await self._memory.recall(query[: limits.QUERY_CHARS], limit=min(limit, limits.RECALL_MAX))
         return [_entry_of(hit) for hit in report.hits] if report.outcome is not RecallOutcome.NOTHING else []
 
     @override
     async def add(self, content: str, metadata: Metadata | None = None) -> Any:
-        """Store a text that the agent or an extractor found worth remembering; return its id."""
+        """Store a text that the agent or an extractor considered worth remembering, and return its id."""
         if not content.strip():
             raise InvalidInput(field="content", problem="has no words")
         message = spoken_message(EvidenceRole.ASSISTANT, content)
@@ -73,7 +73,7 @@ class ElytronMemoryStore(MemoryStore):
 
     @override
     async def add_messages(self, messages: list[Message], context: AddMessagesContext | None = None) -> Any:
-        """Store messages as evidence; those of a batch that is sent again are stored once."""
+        """Store messages as evidence. Messages of a batch that is sent again are stored once."""
         numbers: Sequence[int | None] = (context.sequence_numbers if context is not None else None) or [None] * len(
             messages
         )
@@ -86,7 +86,7 @@ class ElytronMemoryStore(MemoryStore):
 
 
 def _spoken_of(message: Message) -> Any:
-    """Return what is said in a message, without calls of tools and their results."""
+    """Return what a message says, without tool calls and their results."""
     role = EvidenceRole.USER if message["role"] == "user" else EvidenceRole.ASSISTANT
     return spoken_message(role, joined_text(block.get("text") for block in message["content"]))
 

@@ -81,7 +81,7 @@ async def test_memories_are_added_as_they_are(service: ElytronMemoryService) -> 
     for _ in range(2):
         await service.add_memory(**ADA, memories=[MemoryEntry(id="m1", content=content, author="pilot")])
     assert await found(service) == [KEY]
-    with pytest.raises(InvalidInput, match="needs words"):
+    with pytest.raises(InvalidInput, match="contain a memory without words"):
         await service.add_memory(**ADA, memories=[MemoryEntry(content=types.Content())])
 
 
@@ -107,7 +107,7 @@ async def test_a_deleted_memory_does_not_come_back_with_its_session(service: Ely
 @pytest.mark.parametrize("memory_id", [None, ""])
 async def test_deleting_without_an_id_is_refused(service: ElytronMemoryService, memory_id: str | None) -> None:
     await service.add_session_to_memory(session_of(event_of(KEY)))
-    with pytest.raises(InvalidInput, match="all memories of the user would go"):
+    with pytest.raises(InvalidInput, match="would erase all of the user's memories"):
         await service.delete_memory(**ADA, memory_id=memory_id)
     assert await found(service) == [KEY]
 

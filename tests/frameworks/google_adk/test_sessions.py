@@ -229,7 +229,7 @@ async def test_another_user_or_app_reaches_no_session_of_the_same_id(own_service
 async def test_without_a_user_nothing_is_listed(own_service: ElytronSessionService) -> None:
     with pytest.raises(ScopeMissing, match="list_sessions"):
         await own_service.list_sessions(app_name="harbour")
-    with pytest.raises(InvalidInput, match="belongs to no user"):
+    with pytest.raises(InvalidInput, match="is a reserved name"):
         await own_service.create_session(app_name="harbour", user_id="google-adk-apps")
 
 

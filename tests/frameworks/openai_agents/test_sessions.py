@@ -160,7 +160,7 @@ async def test_what_cannot_be_stored_is_refused_and_nothing_is_stored() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session = ElytronSession("one", memory)
         wrong: Any = {"role": "user", "content": object()}
-        with pytest.raises(InvalidInput, match="JSON cannot hold"):
+        with pytest.raises(InvalidInput, match="JSON cannot represent"):
             await session.add_items([HELLO, wrong])
         assert await session.get_items() == []
         with pytest.raises(InvalidInput):

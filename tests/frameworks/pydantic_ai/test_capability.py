@@ -121,7 +121,7 @@ async def test_a_memory_that_fails_does_not_fail_the_run(memory: MemoryFace, cap
     with caplog.at_level(logging.WARNING):
         assert (await agent.run("What is my boat called?")).output == "It is called Petrel."
     assert [record.getMessage() for record in caplog.records if "memory" in record.name] == [
-        "the run goes on without memory: store_closed"
+        "memory failed, the run continues without it: store_closed"
     ] * 2
 
 

@@ -1,1 +1,1 @@
-"""Hooks of coding assistants: their events, what they are answered, and a record of what that did."""
+"""Hooks of coding assistants: their events, the answers to them, and an activity record."""

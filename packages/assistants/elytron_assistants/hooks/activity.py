@@ -1,6 +1,7 @@
-"""The record of what hooks did: one small file for each session, sums for each repository, and where hooks are paused.
+"""The record of hook activity: a small file per session, totals per repository, and where hooks are paused.
 
-No file has words of the user or of a memory in it. All are in a folder of the user's own, which no repository chooses.
+No file contains the user's words or memories. All files are in a folder of the user's own, which repositories cannot
+choose.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -22,7 +23,7 @@ from elytron_store.file.disk import locked_file
 from elytron_store.private_files import read_own_file, replace_file
 
 SESSIONS_KEPT: Final = 200
-"""Files of sessions; what an older one counted is added to the sums of its repository."""
+"""Maximum number of session files. The counts of older ones are added to their repository's totals."""
 SHOWN_KEPT: Final = 500
 PAUSED: Final = "paused"
 _FILE_BYTES: Final = 1024 * 1024
@@ -35,57 +36,57 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class ActivityCounts(Value):
-    """What hooks did. `recalled` counts prompts with a block, and CPU time is that of the hooks' own processes."""
+    """What hooks did. `recalled` counts prompts that got a block; CPU time is that of the hooks' own processes."""
 
     prompts: int = 0
     recalled: int = 0
     added_chars: int = 0
     shown_hits: int = 0
     used_hits: int = 0
-    """Hits of a prompt whose words stand in the reply."""
+    """Number of a prompt's hits whose words occur in the reply."""
     stored_turns: int = 0
     cpu_ms: int = 0
     prompt_cpu_ms: int = 0
 
     def __add__(self, other: "ActivityCounts", /) -> "ActivityCounts":
-        """Return the sums."""
+        """Return the field-wise sums."""
         return ActivityCounts(**{name: count + getattr(other, name) for name, count in self})
 
 
 class SessionActivity(Value):
-    """What hooks did in one session, and what its model was shown since its context was last begun or compacted."""
+    """What hooks did in one session, and what its model was shown since its context began or was compacted."""
 
     host: str
     store: str = ""
     """Digest of the address of the store or server."""
     repository: str = ""
-    """The space that its turns are stored in."""
+    """The space that the session's turns are stored in."""
     label: str = ""
     started_at: Instant = Instant(0)
     changed_at: Instant = Instant(0)
     counts: ActivityCounts = ActivityCounts()
     shown_lines: tuple[str, ...] = ()
-    """Digests of the lines that were shown, under the key of the folder."""
+    """Digests of the lines that were shown, keyed with the folder's key."""
     shown_ids: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     """Ids of the memories shown at the last prompt, until its reply is stored."""
     digest: str = ""
     """Digest of the block shown at the start."""
     has_start: bool = False
-    """True if the start of its context was answered, be it with nothing."""
+    """True if the start of the context was answered, even with an empty block."""
     is_compacted: bool = False
-    """True if the session's own turns may be gone from its context."""
+    """True if the session's own turns may be missing from its context."""
     notice: str = ""
-    """Digest of the failure that was reported last, which is not reported again; or `PAUSED`."""
+    """Digest of the last reported failure, which is not reported again, or `PAUSED`."""
 
     def with_shown(self, ids: Iterable[str], lines: Iterable[str], /) -> "SessionActivity":
-        """Return the record with memories and lines that were shown."""
+        """Return a copy with these memories and lines added to those shown."""
         shown_ids = tuple(dict.fromkeys((*self.shown_ids, *ids)))[-SHOWN_KEPT:]
         digests = tuple(dict.fromkeys((*self.shown_lines, *lines)))[-SHOWN_KEPT:]
         return self.model_copy(update={"shown_ids": shown_ids, "shown_lines": digests})
 
     def with_new_context(self, *, is_compacted: bool) -> "SessionActivity":
-        """Return the record of a session whose model has nothing of what it was shown before."""
+        """Return a copy for a context that contains nothing shown before."""
         update = {"shown_ids": (), "shown_lines": (), "digest": "", "has_start": False, "is_compacted": is_compacted}
         return self.model_copy(update=update)
 
@@ -103,7 +104,7 @@ class RepositoryActivity(Value):
     counts: ActivityCounts = ActivityCounts()
 
     def with_session(self, session: SessionActivity, /) -> "RepositoryActivity":
-        """Return the sums with one more session."""
+        """Return the totals with one more session."""
         starts = [at for at in (self.started_at, session.started_at) if at]
         return self.model_copy(
             update={
@@ -118,12 +119,12 @@ class RepositoryActivity(Value):
 
 
 class ActivityTotals(Value):
-    """The sums of sessions whose files were dropped."""
+    """The totals of sessions whose files were deleted."""
 
     repositories: tuple[RepositoryActivity, ...] = ()
 
     def with_session(self, session: SessionActivity, /) -> "ActivityTotals":
-        """Return the sums with one more session."""
+        """Return the totals with one more session."""
         place = session.store, session.repository
         before = next((one for one in self.repositories if (one.store, one.repository) == place), None)
         after = (before or RepositoryActivity(store=place[0], repository=place[1])).with_session(session)
@@ -137,15 +138,15 @@ class PausedPlaces(Value):
 
 
 class ActivityFolder:
-    """The files of the record in one folder."""
+    """The record's files in one folder."""
 
     def __init__(self, folder: Path, /) -> None:
         self.folder = folder
 
     def line_key(self) -> bytes:
-        """Return the key of the digests of lines, which nobody without this folder can compare with texts.
+        """Return the key for line digests, without which nobody can match digests to texts.
 
-        Where none can be stored, it is another one at each call, and a line may be shown twice.
+        If no key can be stored, every call returns a new one, and a line may be shown twice.
         """
         file = self.folder / _KEY
         with suppress(OSError):
@@ -159,13 +160,13 @@ class ActivityFolder:
         return key
 
     def read(self, host: str, session: str, /) -> SessionActivity:
-        """Return what is recorded of a session; an empty record if that is nothing."""
+        """Return a session's record, or an empty one."""
         return _read_value(self._session_file(host, session), SessionActivity) or SessionActivity(host=host)
 
     def change(
         self, host: str, session: str, change: Callable[[SessionActivity], SessionActivity], /, *, at: Instant
     ) -> SessionActivity:
-        """Store what `change` makes of a session's record, and return it. Raises StoreError, OSError."""
+        """Apply `change` to a session's record, store the result and return it. Raises StoreError, OSError."""
         file = self._session_file(host, session)
         with self._locked():
             before = _read_value(file, SessionActivity)
@@ -176,7 +177,7 @@ class ActivityFolder:
         return after
 
     def repositories(self) -> tuple[RepositoryActivity, ...]:
-        """Return the sums of all sessions, the repository that changed last first."""
+        """Return the totals of all sessions by repository, most recently changed first."""
         totals = _read_value(self.folder / _TOTALS, ActivityTotals) or ActivityTotals()
         for file in self._session_files():
             if (session := _read_value(file, SessionActivity)) is not None:
@@ -184,7 +185,7 @@ class ActivityFolder:
         return tuple(sorted(totals.repositories, key=lambda one: -one.changed_at))
 
     def forget(self, store: str, repository: str, /) -> None:
-        """Remove what is recorded of a repository in a store. Raises StoreError, OSError."""
+        """Remove the records of a repository in a store. Raises StoreError, OSError."""
         place = store, repository
         if not self.folder.exists():
             return
@@ -199,7 +200,7 @@ class ActivityFolder:
                 _write_value(self.folder / _TOTALS, ActivityTotals(repositories=others))
 
     def is_paused(self, folder: Path | None, /) -> bool:
-        """Return whether hooks do nothing in a folder; everywhere, if the pauses cannot be read."""
+        """Return whether hooks are paused in a folder. If the pauses cannot be read, they are paused everywhere."""
         paths = self._paused_paths()
         if folder is None or not paths:
             return paths is None
@@ -208,7 +209,7 @@ class ActivityFolder:
         return not around.isdisjoint(paths) or any(place.is_relative_to(path) for path in paths)
 
     def _paused_paths(self) -> tuple[str, ...] | None:
-        """Return the paused places; None if they cannot be read."""
+        """Return the paused places, or None if they cannot be read."""
         file = self.folder / _PAUSES
         if not file.exists():
             return ()
@@ -216,7 +217,7 @@ class ActivityFolder:
         return places.paths if places is not None else None
 
     def pause(self, folder: Path, /, *, is_paused: bool) -> str:
-        """Pause or resume hooks in the repository of a folder, or in the folder itself; return its path.
+        """Pause or resume hooks in a folder's repository, or in the folder itself without one, and return its path.
 
         Raises UnreadableFile if the pauses cannot be read.
         """
@@ -240,7 +241,7 @@ class ActivityFolder:
         return self.folder / f"{name}.json"
 
     def _session_files(self) -> list[Path]:
-        """Return the files of sessions, the one that changed last first."""
+        """Return the session files, most recently changed first."""
         files = (file for file in self.folder.glob("*.json") if file.name not in {_TOTALS, _PAUSES})
         return sorted(files, key=_changed_ns, reverse=True)
 
@@ -257,14 +258,14 @@ class ActivityFolder:
 
 
 def read_activity(folder: Path, /) -> tuple[RepositoryActivity, ...]:
-    """Return what hooks did, for each repository, the one that changed last first."""
+    """Return what hooks did in each repository, most recently changed first."""
     return ActivityFolder(folder).repositories()
 
 
 def store_digest(url: str, /) -> str:
-    """Return the name of a store or server in the record, whose address is not in it.
+    """Return the record's name for a store or server. It does not reveal the address.
 
-    A store on this machine is named by its path, in whichever form the address has it.
+    A local store is identified by its path, so every form of its address gives the same name.
     """
     with suppress(StoreUrlInvalid):
         if (path := parse_url(url).path) is not None:
@@ -273,12 +274,12 @@ def store_digest(url: str, /) -> str:
 
 
 def digest_of(text: str, /, *, key: bytes = b"") -> str:
-    """Return a short digest of a text, under a key if it is one of words."""
+    """Return a short digest of a text. Pass `key` if the text contains anyone's words."""
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES, key=key).hexdigest()
 
 
 def _changed_ns(file: Path) -> int:
-    with suppress(OSError):  # another process dropped it
+    with suppress(OSError):  # another process deleted it
         return file.stat().st_mtime_ns
     return 0
 
@@ -289,7 +290,7 @@ def _pause_path(place: Path) -> str:
 
 
 def _read_value(file: Path, kind: type[ValueT]) -> ValueT | None:
-    """Return what is in a file; None without it, or if it is another version's or another user's."""
+    """Read a value from a file. Return None if it is missing, from another version, or owned by another user."""
     try:
         data = read_own_file(file, size=_FILE_BYTES)
         return kind.model_validate(strict_json.parse_json(data or b"", limit=limits.JSON_BYTES))

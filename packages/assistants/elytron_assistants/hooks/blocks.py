@@ -1,4 +1,4 @@
-"""What hooks show a model: at a prompt what answers it, at the start of a session how things stand."""
+"""The blocks hooks show a model: relevant memories at a prompt, the current state at a session's start."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -20,14 +20,14 @@ from elytron_core.text.similarity import normalise_text, plain_text, words_of
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
 
 CONTEXT_CHARS: Final = 800
-"""Default size of the block at a prompt, in characters."""
+"""Default size of a prompt's block, in characters."""
 START_CHARS: Final = 1_500
-"""Size of the block at the start of a session."""
+"""Size of the block at a session's start, in characters."""
 STANDING_PERCENT: Final = 60
-"""Share of facts and wishes in the block at the start."""
+"""Percentage of the start block for facts and wishes."""
 _LISTED: Final = 4
 _CANDIDATES: Final = 50
-"""Of so many memories that were stored last, those that were said last are listed."""
+"""Number of most recently stored memories from which the most recently said are listed."""
 _ITEM_CHARS: Final = 240
 _MARK_BYTES: Final = 12
 _RECENT_MS: Final = 10 * 60 * 1000
@@ -41,7 +41,7 @@ _WORDS_COMPARED: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class HookBlock:
-    """A block for the model, the memories in it, and digests of its lines."""
+    """A block for the model, the ids of the memories in it, and digests of its lines."""
 
     text: str = ""
     ids: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ async def recalled_block(
     key: bytes,
     now: Instant,
 ) -> HookBlock:
-    """Return what answers a prompt and has no line of `shown_lines`; an empty block if nothing does.
+    """Return memories that answer a prompt, without lines in `shown_lines`; the block is empty if there are none.
 
-    Lines of the last minutes are marked, because another session may still be at work on what they say. Raises
-    ElytronError if the memory fails or is late.
+    Lines from the last few minutes are marked, because another session may still be working on what they describe.
+    Raises ElytronError if recall fails or times out.
     """
     context = await memory.before(messages, budget)
     if context.failure is not None:
@@ -71,7 +71,7 @@ async def recalled_block(
 
 
 async def start_block(operate: OperateCall, scope: Scope, /, *, key: bytes, max_chars: int = START_CHARS) -> HookBlock:
-    """Return how things stand: wishes and facts, open work, decisions, and what was requested last."""
+    """Return the current state: wishes and facts, open work, decisions, and the latest requests."""
     request = MemoryProjectionRequest(
         scope=scope, query="", max_chars=max_chars * STANDING_PERCENT // 100, recent_messages_limit=0, recall_limit=0
     )
@@ -80,7 +80,7 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, key: bytes, max_
     hits = [
         hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
     ]
-    # The same words may have been said, or imported, several times.
+    # The same text may have been said or imported several times.
     unsaid = {plain_text(hit.text): hit for hit in hits if hit.id not in standing.selected_ids}
     latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
@@ -98,7 +98,7 @@ _START_LISTS: Final = (
     (RecallFilters(planes=(RecallPlane.TRANSCRIPT,), roles=(EvidenceRole.TOOL,)), "noted"),
     (RecallFilters(planes=(RecallPlane.TRANSCRIPT,), roles=(EvidenceRole.USER,)), "user"),
 )
-"""What is listed at a start, and the word before it: decisions and fixed commands were stored as a tool's words."""
+"""What a start block lists, and its label. Decisions and fixed commands are stored in the tool's role."""
 
 
 async def _listed_messages(
@@ -117,14 +117,14 @@ def _short_message(hit: RecallHit, speaker: str) -> RecentMessage:
 
 
 def is_used(hit: str, reply: str, prompt: str, /) -> bool:
-    """Return whether a reply has words of a hit that the prompt did not have."""
+    """Return whether a reply uses words of a hit that were not in the prompt."""
     terms = set(_terms_of(hit)) - set(_terms_of(prompt))
     common = terms & set(words_of(normalise_text(reply), limit=len(reply)))
     return len(common) >= min(_USED_WORDS, len(terms) or 1) and 100 * len(common) >= _USED_PERCENT * len(terms)
 
 
 def line_digests(block: str, key: bytes, /) -> tuple[str, ...]:
-    """Return a digest of each memory's line in a block, which does not depend on its label."""
+    """Return a digest of each memory's line in a block, independent of its label."""
     return tuple(_line_digest(line, key) for line in block.split("\n") if line.startswith("- "))
 
 
@@ -137,7 +137,7 @@ def _line_digest(line: str, key: bytes) -> str:
 
 
 def _without_lines(block: str, shown_lines: Collection[str], key: bytes) -> str:
-    """Return a block without lines of these digests, and without fences that are left empty; empty if all are."""
+    """Remove lines with these digests and fences left without a memory. Return "" if no memory remains."""
     if not shown_lines:
         return block
 
@@ -151,7 +151,7 @@ def _without_lines(block: str, shown_lines: Collection[str], key: bytes) -> str:
 
 
 def _with_marks(block: str, max_chars: int, now: Instant) -> str:
-    """Return a block in which lines of the last minutes say so, as long as there is room for that."""
+    """Mark lines from the last few minutes, as long as there is room for the mark."""
     lines = block.split("\n")
     earliest = as_datetime(Instant(now - _RECENT_MS)).strftime("%Y-%m-%d %H:%M")
     spare = max_chars - len(block)

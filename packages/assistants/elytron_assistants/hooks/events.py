@@ -1,4 +1,4 @@
-"""What each assistant writes to a hook and expects as its answer: one row a host, one reader, one writer."""
+"""The events each assistant sends to a hook and the answers it expects: one row per host, one reader, one writer."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class HookHost(StrEnum):
 
 
 class HookKind(StrEnum):
-    """What happens in a session: it starts, the person sends a prompt, it is compacted, the model stops, it ends."""
+    """Session events: start, prompt (`recall`), compaction, end of a reply (`keep`), and session end."""
 
     START = "start"
     RECALL = "recall"
@@ -40,18 +40,18 @@ class HookKind(StrEnum):
 
 
 class AnswerShape(StrEnum):
-    """Where the context stands in an answer."""
+    """Where an answer holds the context for the model."""
 
     NESTED = "nested"
     """`hookSpecificOutput.additionalContext`, with the event's name."""
     SNAKE = "snake"
-    """`additional_context`, with `continue` at a prompt."""
+    """`additional_context`, plus `continue` at a prompt."""
     CAMEL = "camel"
-    """`additionalContext`, or the prompt itself where the event has it in the form that is sent."""
+    """`additionalContext`, or the whole prompt if the event contained it in the form sent to the model."""
 
 
 class EventFields(NamedTuple):
-    """The names of an event's fields; of several names, the first one that has a text counts."""
+    """Field names of an event. Where several are given, the first with a non-empty string counts."""
 
     session: tuple[str, ...] = ("session_id",)
     cwd: tuple[str, ...] = ("cwd",)
@@ -61,7 +61,7 @@ class EventFields(NamedTuple):
     reply: tuple[str, ...] = ("last_assistant_message",)
     source: tuple[str, ...] = ("source", "trigger", "reason")
     parent: tuple[str, ...] = ("agent_id",)
-    """Set in an event of a subagent."""
+    """Set in a subagent's events."""
 
 
 _USUAL_FIELDS: Final = EventFields()
@@ -69,16 +69,16 @@ _USUAL_FIELDS: Final = EventFields()
 
 @dataclass(frozen=True, slots=True)
 class HostContract:
-    """A host's events and answers. `names` are its own names of the events that it has."""
+    """A host's events and answers. `names` maps supported events to the host's names for them."""
 
     sessions: AssistantHost
-    """Whose reader understands its transcripts."""
+    """The assistant whose session reader understands the transcripts."""
     names: Mapping[HookKind, str]
     max_chars: int
-    """The most characters that reach the model unchanged."""
+    """Maximum number of characters that reach the model unchanged."""
     shape: AnswerShape = AnswerShape.NESTED
     has_messages: bool = True
-    """True if `systemMessage` of an answer is shown to the person."""
+    """True if the host shows an answer's `systemMessage` to the person."""
     fields: EventFields = _USUAL_FIELDS
 
 
@@ -158,16 +158,16 @@ HOSTS: Final[Mapping[HookHost, HostContract]] = {
     ),
     HookHost.VSCODE: HostContract(AssistantHost.COPILOT, _CLAUDE_NAMES, max_chars=4_000, fields=_CAMEL_FIELDS),
 }
-"""The contract of each host: Claude Code 2.1, Codex 0.163, Cursor 2026.07, Gemini CLI 0.x, OpenCode 1.18, Copilot CLI
-1.0, VS Code 1.110."""
+"""Contract by host, as of Claude Code 2.1, Codex 0.163, Cursor 2026.07, Gemini CLI 0.x, OpenCode 1.18, Copilot CLI 1.0
+and VS Code 1.110."""
 _PROGRAM_SOURCES: Final = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
-"""Sources of a prompt that no person sent."""
+"""Prompt sources that are programs, not people."""
 _NEW_CONTEXTS: Final = frozenset({"clear", "compact"})
 
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """An event of a session, whichever host it is from."""
+    """A session event, independent of its host."""
 
     host: HookHost
     session: str
@@ -176,40 +176,40 @@ class HookEvent:
     transcript: Path | None = None
     prompt: str | None = None
     sent_prompt: str = ""
-    """The prompt in the form that is sent to the model, where the host gives that."""
+    """The prompt in the form sent to the model, if the host provides it."""
     reply: str = ""
     source: str = ""
     is_subagent: bool = False
 
     @property
     def contract(self) -> HostContract:
-        """Return the contract of its host."""
+        """Return the host's contract."""
         return HOSTS[self.host]
 
     @property
     def query(self) -> str:
-        """Return what the person typed of the prompt; empty if a program wrote all of it."""
+        """Return what the person typed, or an empty string if a program wrote the whole prompt."""
         return typed_text(self.prompt or "") if self.source not in _PROGRAM_SOURCES else ""
 
     @property
     def begins_context(self) -> bool:
-        """Return whether the model has nothing of what it was shown before."""
+        """Return whether the model no longer has anything it was shown before."""
         return self.source in _NEW_CONTEXTS
 
     def folder(self, environment: Mapping[str, str], /) -> Path | None:
-        """Return the folder that the session started in."""
+        """Return the session's start folder."""
         return session_folder(self.cwd or next(iter(self.roots), ""), roots=self.roots, environment=environment)
 
 
 def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
-    """Return the event that a host wrote; unknown fields do not count. Raises InvalidInput for missing ones."""
+    """Parse a host's event. Unknown fields are ignored. Raises InvalidInput if a required field is missing."""
     if len(data) > limits.JSON_BYTES:
         raise InvalidInput(field="standard input", problem=f"is larger than {limits.JSON_BYTES:,} bytes")
     value = parse_object(data)
     if value is None:
         raise InvalidInput(field="standard input", problem="is not a JSON object")
     if value.text("cursor_version"):
-        host = HookHost.CURSOR  # which runs Claude Code's hooks as well
+        host = HookHost.CURSOR  # Cursor also runs Claude Code's hooks
     fields = HOSTS[host].fields
     session = value.text(*fields.session)
     if not session:
@@ -231,9 +231,9 @@ def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
 
 
 def event_answer(event: HookEvent, kind: HookKind, text: str | None, /, *, message: str = "") -> str:
-    """Return what a hook prints: `text` for the model, `message` for the person where the host shows one.
+    """Return a hook's output: `text` for the model, and `message` for the person if the host can show it.
 
-    It is empty if there is nothing to say.
+    The output is empty if there is nothing to report.
     """
     contract = event.contract
     parts: dict[str, object] = {"continue": True} if _needs_continue(contract, kind) else {}

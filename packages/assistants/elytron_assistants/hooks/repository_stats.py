@@ -1,4 +1,4 @@
-"""What memory did in each repository: how often hooks spoke up, what that cost and was worth, and what is stored."""
+"""Statistics per repository: how often hooks added memory, its cost and benefit, and how much is stored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,43 +13,43 @@ from elytron_turn.memory import OperateCall
 
 
 class RepositoryStats(Value):
-    """What hooks did in one repository, and what is stored of it."""
+    """What hooks did in one repository, and how much is stored for it."""
 
     label: str
     space: str
     is_here: bool
-    """True if its memory is in the store that is open, and not in another one or on a server."""
+    """True if its memory is in the open store, rather than in another store or on a server."""
     hosts: tuple[str, ...]
     sessions: int
     prompts: int
     recalled: int
-    """Number of prompts that were given a block."""
+    """Number of prompts that got a block."""
     added_chars: int
-    """Characters added to prompts and at the start of sessions."""
+    """Number of characters added to prompts and at session starts."""
     shown_hits: int
     used_hits: int
-    """Number of the memories shown at prompts whose words came back in the answer."""
+    """Number of memories shown at prompts whose words reappeared in the reply."""
     prompt_cpu_ms: float
-    """Mean processor time of a prompt: the hook's and the resident process's."""
+    """Mean CPU time per prompt, of the hook and the resident process."""
     stored_turns: int
     """Number of turns that hooks stored."""
     turns: int | None
-    """Number of turns in its space now, imported ones included; None for another store."""
+    """Current number of turns in its space, including imported ones; None if it is in another store."""
     changed_at: Instant
 
 
 class StatsReport(Value):
-    """What memory did in each repository, the one that was worked in last first."""
+    """Statistics of all repositories, most recently used first."""
 
     repositories: tuple[RepositoryStats, ...]
     store_bytes: int | None
-    """Size of the store's files; None if it is on a server."""
+    """Size of the store's files; None if the store is on a server."""
 
 
 async def repository_stats(
     operate: OperateCall, records: Path, /, *, store: str, space: str | None = None
 ) -> StatsReport:
-    """Return what the hooks' record in the folder `records` says, for all repositories or the one with this space.
+    """Summarise the activity records in the folder `records`, for all repositories or only the one with `space`.
 
     `store` is the address of the open store, whose spaces `operate` lists.
     """

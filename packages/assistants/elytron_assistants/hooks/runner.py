@@ -1,4 +1,4 @@
-"""What a hook does at an event, whoever opened the memory: a process of its own, or a resident one for many events."""
+"""Run a hook at an event, in its own process or in a resident one that serves many events."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,17 +20,17 @@ from elytron_core.scope import Scope
 from elytron_turn.memory import OperateCall, TurnBudget, TurnMemory, TurnMessages
 
 ANSWER_S: Final = 1.8
-"""Seconds after which a prompt or a start goes on without a resident process; hosts are answered within two."""
+"""Seconds a prompt or start may wait for a resident process. Hosts get an answer within two seconds."""
 ALONE_S: Final = 10.0
-"""The same for a process of its own, which loads the search first; hosts wait for 15 seconds."""
+"""The same limit for a separate process, which has to load the search first. Hosts wait up to 15 seconds."""
 _LATE: Final = "memory did not answer within {wait_s:g} s: the session continues without it"
 _BEFORE_MODEL: Final = frozenset({HookKind.START, HookKind.RECALL})
 _PENDING: Final = 20
-"""Memories of a prompt whose use in the reply is looked for."""
+"""Maximum number of a prompt's memories that are compared with the reply."""
 
 
 class HookOutput(NamedTuple):
-    """What a hook's process prints, and its exit code, which is never the one that stops a prompt."""
+    """What a hook process prints, and its exit code. The code is never the one that blocks a prompt."""
 
     text: str = ""
     error: str = ""
@@ -39,7 +39,7 @@ class HookOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """An event as a hook is called with it. `environment` has the variables of the caller, `cpu_s` its CPU time."""
+    """A hook call. `environment` has the caller's variables, and `cpu_s` returns its CPU time."""
 
     kind: HookKind
     host: HookHost
@@ -52,7 +52,7 @@ class HookCall:
 
 @dataclass(frozen=True, slots=True)
 class HookMemory:
-    """The memory of an event's folder. On a server there are neither a runtime nor tiers."""
+    """The memory of an event's folder. A server's memory has neither a runtime nor tiers."""
 
     operate: OperateCall
     scope: Scope
@@ -63,20 +63,20 @@ class HookMemory:
 
 
 class OpenMemory(Protocol):
-    """Opens the memory of an event's folder; one that is missing is made only to store in it."""
+    """Open the memory of an event's folder. A missing store is created only if `is_stored` is true."""
 
     def __call__(self, event: HookEvent, /, *, is_stored: bool) -> AbstractAsyncContextManager[HookMemory]: ...
 
 
 class HookResult(NamedTuple):
-    """What an event led to: the block for the model, and how that changes the record of the session."""
+    """The outcome of an event: the block for the model, and the change to the session's record."""
 
     block: HookBlock
     change: Callable[[SessionActivity], SessionActivity]
 
 
 async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFolder, now: Instant, /) -> HookOutput:
-    """Do what a hook does at an event, and return what it prints. It raises nothing that a memory may raise."""
+    """Handle a hook call and return its output. Memory errors are reported in the output, never raised."""
     try:
         event = read_event(call.host, call.kind, call.data)
     except InvalidInput as error:
@@ -104,7 +104,7 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
 
 @dataclass(frozen=True, slots=True)
 class _HookRecord:
-    """The record of the session that an event is of."""
+    """Access to the record of an event's session."""
 
     call: HookCall
     event: HookEvent
@@ -115,7 +115,7 @@ class _HookRecord:
         return self.records.read(self.event.host, self.event.session)
 
     def note(self, change: Callable[[SessionActivity], SessionActivity]) -> None:
-        """Change the record; one that cannot be written takes nothing from the answer."""
+        """Change the record. A failure to write it does not affect the answer."""
 
         def counted(before: SessionActivity) -> SessionActivity:
             after = change(before)
@@ -126,7 +126,7 @@ class _HookRecord:
             self.records.change(self.event.host, self.event.session, counted, at=self.now)
 
     def note_once(self, notice: str) -> bool:
-        """Note a failure or a pause; return whether it is another one than before."""
+        """Record a failure or a pause, and return whether it differs from the previous one."""
         if self.read().notice == notice:
             return False
         self.note(lambda before: before.model_copy(update={"notice": notice}))
@@ -135,7 +135,7 @@ class _HookRecord:
 
 @dataclass(frozen=True, slots=True)
 class _HookWork:
-    """What is done at an event with the memory of its folder."""
+    """The work at an event, on the memory of its folder."""
 
     call: HookCall
     event: HookEvent
@@ -143,7 +143,7 @@ class _HookWork:
     record: _HookRecord
 
     async def perform(self) -> HookBlock:
-        """Do it, note it in the record of the session, and return the block for the model."""
+        """Handle the event, update the session's record, and return the block for the model."""
         before = self.record.read()
         match self.call.kind:
             case HookKind.START:
@@ -159,7 +159,7 @@ class _HookWork:
         messages = TurnMessages(
             current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
         )
-        # Where a host has no start, the first prompt shows what stands in the repository as well.
+        # If a host has no start event, the first prompt shows the repository's state as well.
         has_standing = before.has_start or bool(before.shown_lines)
         max_chars = min(self.call.max_chars, self.event.contract.max_chars)
         budget = TurnBudget(max_chars, answers_only=has_standing, gate=RecallGate.STRICT)
@@ -214,7 +214,7 @@ class _HookWork:
         return HookResult(HookBlock(), change)
 
     def _placed(self, record: SessionActivity) -> SessionActivity:
-        """Return the record with the place of the memory, and without a failure that is over."""
+        """Return the record with the memory's place, and without the notice of a failure that is over."""
         place, store = self.memory.place, self.memory.store
         repository, label = (place.spaces[0], place.label) if place is not None else (self.memory.scope.space, "")
         return record.model_copy(update={"store": store, "repository": repository, "label": label, "notice": ""})
@@ -225,13 +225,13 @@ def _with_start(record: SessionActivity) -> SessionActivity:
 
 
 async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:
-    """Return how many of the memories that were shown have words in the reply."""
+    """Return how many of the shown memories have words in the reply."""
     spaces = memory.place.spaces if memory.place is not None else (memory.scope.space,)
     operate = memory.runtime.operate if memory.runtime is not None else memory.operate
     count = 0
     for name in pending:
         for space in spaces:
-            with suppress(ElytronError):  # in another tier, or erased since
+            with suppress(ElytronError):  # it is in another tier, or was erased
                 scope = memory.scope.model_copy(update={"space": space})
                 hit = await operate(MemoryGetRequest(scope=scope, id=name))
                 count += is_used(hit.text, stored.reply, stored.prompt)
@@ -240,7 +240,7 @@ async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: Stor
 
 
 def _failure_output(record: _HookRecord, message: str) -> HookOutput:
-    """Return the output of a hook whose memory failed: it says so once, where the person looks."""
+    """Return the output of a hook whose memory failed. The failure is reported once, where the person can see it."""
     event = record.event
     if not record.note_once(digest_of(message)):
         return HookOutput()

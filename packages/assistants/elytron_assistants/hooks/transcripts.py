@@ -1,4 +1,4 @@
-"""What hooks store: all that a session's transcript has and memory has not, as an import of the session would."""
+"""Store what a session's transcript contains and memory lacks, exactly as an import of the session would."""
 
 import asyncio
 import os
@@ -25,12 +25,12 @@ from elytron_core.planes.transcript import TurnOrigin
 from elytron_turn.memory import TurnMemory
 
 _TAIL_ENTRIES: Final = 40
-"""Entries at the end of a session that are sent to a server, which knows by their ids what it has."""
+"""Number of entries sent to a server from the end of a session. The server recognises known ones by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTurns:
-    """How many turns were stored, and the session's last prompt and reply."""
+    """Number of stored turns, and the session's last prompt and reply."""
 
     count: int = 0
     prompt: str = ""
@@ -40,7 +40,7 @@ class StoredTurns:
 async def store_session(
     memory: MemoryRuntime, place: ProjectMemory, event: HookEvent, /, *, environment: Mapping[str, str]
 ) -> StoredTurns:
-    """Store what is new in an event's session in the memory of its folder. Raises InvalidInput for no transcript."""
+    """Store what is new in an event's session in its folder's memory. Raises InvalidInput without a transcript."""
     sessions: list[AssistantSession] = []
     with ExitStack() as stack:
         source = await asyncio.to_thread(_session_source, event, environment, stack)
@@ -52,7 +52,7 @@ async def store_session(
 
 
 async def send_session(memory: TurnMemory, event: HookEvent, /, *, environment: Mapping[str, str]) -> StoredTurns:
-    """Send a server the end of an event's session. Raises InvalidInput for no transcript."""
+    """Send the end of an event's session to a server. Raises InvalidInput without a transcript."""
     try:
         session = await asyncio.to_thread(_session_end, event, environment)
     except (OSError, ValueError):
@@ -62,19 +62,19 @@ async def send_session(memory: TurnMemory, event: HookEvent, /, *, environment: 
     session = replace(session, entries=session.entries[-_TAIL_ENTRIES:])
     count = 0
     for batch in draft_batches(session_drafts(session)):
-        # As an import of the session: a turn that comes again is no conflict, and an erased one stays gone.
+        # Stored like an import: a repeated turn is not a conflict, and an erased one stays erased.
         report = await memory.after(batch, origin=TurnOrigin.IMPORTED)
         count += report.count(WriteOutcome.STORED)
     return StoredTurns(count, *_last_words(session))
 
 
 def _session_source(event: HookEvent, environment: Mapping[str, str], stack: ExitStack) -> SessionSource:
-    """Return the session of an event as an import reads it. Raises InvalidInput if it is not on disk."""
+    """Return the source of an event's session. Raises InvalidInput if it is not on disk."""
     host, path = event.contract.sessions, event.transcript
     if path is not None and host in TRANSCRIPTS and path.is_file():
         status = path.stat()
         return SessionSource(host, path, status.st_size, status.st_mtime_ns, partial(TRANSCRIPTS[host], path))
-    # A host may name none, or one that was moved.
+    # The host may name no transcript, or one that has moved.
     places = places_of(environment, Path.home()).sessions.get(host, ())
     for source in find_sources(host, places, ReadTally(), stack):
         if event.session in {source.key, source.path.stem, source.path.parent.name}:
@@ -89,11 +89,11 @@ def _read_noted(
     position: SessionPosition | None,
     tally: ReadTally,
 ) -> AssistantSession | None:
-    """Read a session and add it to `sessions`, with the reply of the event and in the event's folder."""
+    """Read a session and add it to `sessions`, with the event's reply and folder."""
     session = source.read(position, tally)
     if session is None:
         return None
-    # Of Codex, the id of an event may be that of several threads.
+    # With Codex, several threads may share an event's session id.
     name = session.id if session.host is AssistantHost.CODEX else event.session
     folder = session.folder or event.cwd or os.fspath(Path.home())
     sessions.append(replace(_with_reply(session, event.reply), id=name, folder=folder))
@@ -101,7 +101,7 @@ def _read_noted(
 
 
 def _with_reply(session: AssistantSession, reply: str) -> AssistantSession:
-    """Return a session whose last turn has this reply, which the file may not have yet."""
+    """Return the session with this reply to its last prompt, in case the file lacks it."""
     if not reply.strip():
         return session
     prompts = (place for place, entry in enumerate(session.entries) if entry.role is EvidenceRole.USER)
@@ -126,4 +126,4 @@ def _last_words(session: AssistantSession) -> tuple[str, str]:
 
 
 def _transcript_error() -> InvalidInput:
-    return InvalidInput(field="transcript_path", problem="names no transcript that can be read; nothing was stored")
+    return InvalidInput(field="transcript_path", problem="does not name a readable transcript; nothing was stored")

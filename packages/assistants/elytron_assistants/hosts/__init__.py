@@ -1,1 +1,1 @@
-"""The assistants that Elytron can be wired into: one table of them, and what is written from it."""
+"""The assistants that Elytron integrates with: a table of them, and the files written from it."""

@@ -1,4 +1,4 @@
-"""The files that wire a host to the memory: planned, written, recorded, and restored."""
+"""The files that connect a host to the memory: planned, written, recorded, and restored."""
 
 import json
 import os
@@ -44,8 +44,8 @@ from elytron_store.private_files import replace_file
 
 SKILL: Final = "elytron-memory"
 _COMMAND: Final = "elytron.md"
-_FOREIGN: Final = "is in `installed.json`, but is no file that `elytron install` writes: take it out of there yourself"
-_TAMPERED: Final = "would become something else than it was by `installed.json`: remove the entries of Elytron yourself"
+_FOREIGN: Final = "is listed in `installed.json`, but `elytron install` writes no such file: remove it from that list"
+_TAMPERED: Final = "cannot be restored, because `installed.json` does not match it: remove Elytron's entries by hand"
 _SETTINGS_BYTES: Final = 64 * 1024 * 1024
 _OPEN_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _BYTE_MARK: Final = "\ufeff"
@@ -65,7 +65,7 @@ _SERVER_COMMANDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WiringChoice:
-    """What hosts are to run: the program with its options, or the address of a server for the tools."""
+    """What hosts are to run: the program with its options, or for the tools the address of a server."""
 
     program: str
     options: tuple[str, ...]
@@ -75,26 +75,26 @@ class WiringChoice:
     is_resident: bool = False
     has_tools: bool = True
     project: Path | None = None
-    """Folder that is wired alone; None: all of the user's."""
+    """Folder of the only project to connect; None connects all of the user's projects."""
 
     def hook_words(self, host: HostName, kind: HookKind, /) -> list[str]:
-        """Return the command of a host's event."""
+        """Return the command for a host's event as a list of words."""
         of_host = [] if host is HostName.CLAUDE_CODE else ["--host", host.value]
         resident = ["--resident"] if self.is_resident else []
         return [self.program, "hooks", kind.value, *of_host, *resident, *self.options]
 
     def hook_line(self, host: HostName, kind: HookKind, /) -> str:
-        """Return the same as a line for the shells of the platform."""
+        """Return the command for a host's event as a line for the platform's shells."""
         return command_line(self.hook_words(host, kind), self.platform)
 
     def place(self, user: str, project: str, /) -> Path:
-        """Return the file of a user or of the project."""
+        """Return the project's file if a project is set, otherwise the user's."""
         return self.project / project if self.project is not None else Path(user.format_map(self.folders))
 
 
 @dataclass(frozen=True, slots=True)
 class FileGoal:
-    """What a file is to hold: entries among others, or a whole text."""
+    """The intended content of a file: entries among others, or a complete text."""
 
     host: HostName
     path: Path
@@ -105,25 +105,25 @@ class FileGoal:
 
 
 class FileRecord(Value):
-    """A file as it was written: its digest, whether it was new, and what undoes the change."""
+    """A written file: its digest, whether it was new, and what undoes the change."""
 
     host: HostName
     digest: str
     is_new: bool = False
     folders: tuple[str, ...] = ()
-    """Folders that were made for it, the innermost first."""
+    """Folders created for the file, innermost first."""
     undo: tuple[UndoSpan, ...] = ()
 
 
 class WiringRecord(Value):
-    """Every file that was written, by its path. It holds nothing of the files but what our entries replaced."""
+    """Every written file by path. Of the files' contents, it stores only what our entries replaced."""
 
     files: dict[str, FileRecord] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A file before and after; None where it does not exist. With an error, it is left as it is."""
+    """A file before and after the change; None means that it does not exist. With an error, it is left unchanged."""
 
     host: HostName
     path: Path
@@ -142,13 +142,13 @@ class FilePlan:
 
 
 def is_installed(wiring: HostWiring, folders: Mapping[str, Path], search_path: str | None, /) -> bool:
-    """Return whether a host is on this machine: its program on the search path, or its folder."""
+    """Return whether a host is on this machine: one of its programs is on the search path, or its folder exists."""
     programs = (shutil.which(program, path=search_path) for program in wiring.programs)
     return any(programs) or Path(wiring.folder.format_map(folders)).is_dir()
 
 
 def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
-    """Yield the files of a host and what they are to hold."""
+    """Yield a host's files and their intended content."""
     wiring = WIRED_HOSTS[host]
     tools = _tools_goal(host, choice) if choice.has_tools else None
     hooks = hooks_goal(host, choice)
@@ -165,7 +165,7 @@ def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
 
 
 def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
-    """Return the file of a host's hooks."""
+    """Return the file for a host's hooks."""
     wiring = WIRED_HOSTS[host]
     path = choice.place(wiring.hooks_user, wiring.hooks_project)
     if wiring.item is None:
@@ -181,13 +181,13 @@ def hooks_goal(host: HostName, choice: WiringChoice, /) -> FileGoal:
 
 
 def module_text(host: HostName, choice: WiringChoice, /) -> str:
-    """Return the JavaScript module of a host whose hooks are one."""
+    """Return the JavaScript module for a host whose hooks are a module."""
     commands = {kind.value: choice.hook_words(host, kind) for kind in host_events(host)}
     return packaged_text("opencode.js").replace("__COMMANDS__", json.dumps(commands, indent=2, ensure_ascii=False))
 
 
 def slash_command_text(choice: WiringChoice, /) -> str:
-    """Return the file of the command `/elytron`, which works on the memory that the hooks have."""
+    """Return the file of the slash command `/elytron`, which uses the same memory as the hooks."""
     program = command_line([choice.program], choice.platform)
     memory = command_line([choice.program, *choice.options], choice.platform).removeprefix(program)
     text = packaged_text("elytron_command.md", package="elytron_assistants.hooks").replace("{program}", program)
@@ -197,7 +197,7 @@ def slash_command_text(choice: WiringChoice, /) -> str:
 
 
 def packaged_text(name: str, /, *, package: str = "elytron_assistants.hosts") -> str:
-    """Return a text that stands among the modules of a package."""
+    """Return a text file packaged with a package's modules."""
     return files(package).joinpath(name).read_text("utf-8")
 
 
@@ -224,14 +224,18 @@ def _tools_goal(host: HostName, choice: WiringChoice) -> FileGoal | None:
 def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
     usual = HOST_TABLE[host].tools.path
     with suppress(ElytronError):
-        # The form of OpenCode 2, whose entries take precedence where they exist.
+        # OpenCode 2 entries take precedence where they exist.
         if host is HostName.OPENCODE and has_member(read_settings(path) or "{}", (*usual, "servers"), path.name):
             return (*usual, "servers")
     return usual
 
 
 def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None = None) -> FilePlan:
-    """Return what becomes of a file, which must be in `project`. Broken settings are a problem that names the line."""
+    """Plan the change to a file.
+
+    A file outside `project` or with invalid settings results in a plan with an error, which names the line of invalid
+    settings.
+    """
     before: str | None = None
     try:
         _require_inside(goal.path, project)
@@ -239,7 +243,9 @@ def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None =
         fresh = _written_record(goal.path, before, record)
         if goal.text is not None:
             is_new = before is None or fresh is not None
-            problem = "was not written by `elytron install`: move it away" if before != goal.text and not is_new else ""
+            problem = (
+                "was not written by `elytron install`: move it elsewhere" if before != goal.text and not is_new else ""
+            )
             return FilePlan(
                 goal.host, goal.path, before, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
             )
@@ -256,11 +262,11 @@ def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None =
 
 def _require_inside(path: Path, project: Path | None) -> None:
     if project is not None and not path.resolve().is_relative_to(project.resolve()):
-        raise UnreadableFile(name=str(path), problem="is a link out of the project: remove the link")
+        raise UnreadableFile(name=str(path), problem="is a link that leads out of the project: remove it")
 
 
 def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePlan:
-    """Return what becomes of a file when our entries leave it."""
+    """Plan the removal of our entries from a file."""
     before: str | None = None
     try:
         before = read_settings(path)
@@ -274,7 +280,7 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
             if not _is_text(path) and not _is_restored(after, before, path):
                 return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _TAMPERED))
         elif _is_text(path):
-            problem = "was changed by hand: remove it yourself" if earlier is not None else ""
+            problem = "was changed by hand: delete it by hand, too" if earlier is not None else ""
             return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
         else:
             after = remove_own(before, _style_of(path), path.name)
@@ -286,12 +292,12 @@ def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePla
 
 
 def _is_text(path: Path) -> bool:
-    """Return whether a file is wholly ours, as a module, a skill and a slash command are."""
+    """Return whether a file is entirely ours: a module, a skill or a slash command."""
     return path.suffix in {".js", ".md"}
 
 
 def _is_restored(after: str | None, before: str, path: Path) -> bool:
-    """Return whether the record of a file makes of it what taking out our entries does, which is all that it may do."""
+    """Return whether undoing by the record has the same result as removing our entries; nothing else is allowed."""
     style = _style_of(path)
     if after is None or not after.strip(f"{_BYTE_MARK} \t\r\n"):
         return _is_bare(remove_own(before, style, path.name), path)
@@ -299,7 +305,7 @@ def _is_restored(after: str | None, before: str, path: Path) -> bool:
 
 
 def _is_written_name(path: Path, host: HostName) -> bool:
-    """Return whether files of this name are written for a host; variables may have moved their folders since."""
+    """Return whether a host gets files of this name. Folders do not count, because variables may have moved them."""
     wiring = WIRED_HOSTS[host]
     names = {Path(name).name for name in (*wiring.tools_user, *wiring.tools_project, wiring.hooks_user)}
     names.add(Path(wiring.hooks_project).name)
@@ -312,8 +318,8 @@ def _file_error(path: Path, problem: str) -> InvalidInput | None:
 
 
 def removal_paths(hosts: Sequence[HostName], record: WiringRecord, choice: WiringChoice, /) -> dict[Path, HostName]:
-    """Return the files of hosts that may hold entries of ours: the recorded ones, and those of the user."""
-    # The first file in a folder that was made is the last to go, and the folder with it.
+    """Return files that may contain our entries: the recorded ones and those that would be written now."""
+    # Reverse order removes the first file written to a new folder last, and the folder with it.
     paths = {Path(path): each.host for path, each in reversed(record.files.items()) if each.host in hosts}
     for host in hosts:
         for goal in host_goals(host, choice):
@@ -322,16 +328,16 @@ def removal_paths(hosts: Sequence[HostName], record: WiringRecord, choice: Wirin
 
 
 def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> WiringRecord:
-    """Write or remove a file and return the record, which is stored first.
+    """Write or remove a file and return the updated record, which is stored first.
 
-    Raises StoreUnavailable, and UnreadableFile; file and record are then as they were.
+    On StoreUnavailable or UnreadableFile, file and record are restored.
     """
     if read_settings(plan.path) != plan.before:
-        raise StoreUnavailable(f"'{plan.path}' was changed meanwhile: run the command again")
+        raise StoreUnavailable(f"'{plan.path}' was changed in the meantime: run the command again")
     key, earlier = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
     missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
-    # A record that was changed removes no other folder.
+    # A record that was tampered with must not remove unrelated folders.
     recorded = earlier.folders if earlier is not None else ()
     folders = (*missing, *(folder for folder in recorded if Path(folder) in plan.path.parents))
     if plan.is_removal:
@@ -347,7 +353,7 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
             plan.path.unlink(missing_ok=True)
             _remove_empty(folders)
         elif plan.is_change:
-            # A link stays one, and the file keeps its mode.
+            # A link stays a link, and the file's mode is preserved.
             target = plan.path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             mode = target.stat().st_mode if target.exists() else None
@@ -369,7 +375,7 @@ def _remove_empty(folders: Sequence[str]) -> None:
 
 
 def read_record(file: Path, /) -> WiringRecord:
-    """Return the record of what was written; an empty one if there is none that can be read."""
+    """Return the record of written files, or an empty one if it is missing or unreadable."""
     try:
         return WiringRecord.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
@@ -385,18 +391,18 @@ def _write_record(file: Path, record: WiringRecord) -> None:
 
 
 def read_settings(path: Path, /) -> str | None:
-    """Return the text of a settings file, None if there is none. Raises UnreadableFile."""
+    """Return the text of a settings file, or None if it does not exist. Raises UnreadableFile."""
     try:
-        # A pipe in its place would be waited for.
-        with open(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - by its descriptor
+        # Opening a named pipe would block.
+        with open(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - opened by descriptor
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnreadableFile(name=path.name, problem="is not a regular file: move it away")
+                raise UnreadableFile(name=path.name, problem="is not a regular file: move it elsewhere")
             data = file.read(_SETTINGS_BYTES + 1)
     except FileNotFoundError:
         link = next((place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None)
         if link is None:
             return None
-        problem = f"is a link to '{link.readlink()}', which does not exist: create that or remove the link"
+        problem = f"is a link to '{link.readlink()}', which does not exist: create it or remove the link"
         raise UnreadableFile(name=str(link), problem=problem) from None
     except OSError as error:
         raise UnreadableFile.unopened(path.name, error) from error
@@ -414,18 +420,18 @@ def _digest_of(text: str | None) -> str:
 
 
 def is_unchanged(text: str, entry: FileRecord, /) -> bool:
-    """Return whether a file is as it was written."""
+    """Return whether a file is still as it was written."""
     return entry.digest == _digest_of(text)
 
 
 def _written_record(path: Path, text: str | None, record: WiringRecord) -> FileRecord | None:
-    """Return the record of a file that nobody has changed since."""
+    """Return the record of a file if nobody has changed the file since."""
     entry = record.files.get(str(path))
     return entry if entry is not None and text is not None and is_unchanged(text, entry) else None
 
 
 def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> str | None:
-    """Return the text without our entries, None if there was no file before them."""
+    """Return the text without our entries, or None if there was no file before them."""
     if before is None or (fresh is not None and fresh.is_new):
         return None
     if fresh is not None:
@@ -446,7 +452,7 @@ def _style_of(path: Path) -> SettingsStyle:
 
 
 def _is_bare(text: str, path: Path) -> bool:
-    """Return whether settings hold nothing but what a new file starts with."""
+    """Return whether settings contain nothing beyond the content of a new file."""
     if _style_of(path) is SettingsStyle.TOML:
         return not read_table(text, path.name)
     return not text.strip() or read_text(text, path.name).value in ({}, {"version": 1})

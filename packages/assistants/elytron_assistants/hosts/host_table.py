@@ -1,6 +1,6 @@
-"""The table of hosts: where each keeps its settings, the form of its entries, and what runs on its events.
+"""The table of hosts: where each keeps its settings, how its entries look, and what runs at its events.
 
-`elytron install`, `uninstall`, `doctor`, `mcp config` and the plugin folder are made from these rows.
+`elytron install`, `uninstall`, `doctor`, `mcp config` and the plugin folder are generated from these rows.
 """
 
 import json
@@ -15,7 +15,7 @@ from elytron_assistants.hooks.events import HOSTS, HookHost, HookKind
 from elytron_core.strict_json import Json
 
 KEY: Final = "ELYTRON_API_KEY"
-"""The environment variable that holds an access key; no key is ever printed or written."""
+"""The environment variable with the access key. The key itself is never printed or written."""
 SERVER_NAME: Final = "elytron"
 """Name of the MCP server in every host."""
 
@@ -38,7 +38,7 @@ class HostName(StrEnum):
 
 
 class SettingsStyle(StrEnum):
-    """The language of a settings file."""
+    """Format of a settings file."""
 
     JSON = "json"
     TOML = "toml"
@@ -47,41 +47,41 @@ class SettingsStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolsForm:
-    """The entry of the MCP server in a host's settings: the file that people paste it into, and its content."""
+    """The MCP server's entry in a host's settings: the file it goes into, and its content."""
 
     file: str
     local: Callable[[Sequence[str]], Json]
     """Return the entry that starts a command."""
     remote: Callable[[str], Json] | None
-    """Return the entry for an address; None for a host that only starts commands."""
+    """Return the entry for a URL; None if the host can only start commands."""
     path: tuple[str, ...] = ("mcpServers",)
     style: SettingsStyle = SettingsStyle.JSON
     prompt: Json = None
-    """Item of `inputs` that has the host ask for the access key."""
+    """Item of `inputs` that makes the host prompt for the access key."""
     note: str = "add this to the existing settings"
     remote_note: str = f"set {KEY} in the host's environment"
 
 
 HookItem = Callable[[str, int], dict[str, Json]]
-"""Return the item of an event's list for a command line and its timeout in seconds."""
+"""Return the item in an event's list for a command line and its timeout in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostWiring:
-    """Where `elytron install` writes, for a user and for a project; folders in braces are those of `host_folders`."""
+    """Where `elytron install` writes, per user and per project. Names in braces are keys of `host_folders`."""
 
     programs: tuple[str, ...]
     folder: str
-    """The host is installed if a program is found or this folder exists."""
+    """The host counts as installed if one of its programs is found or this folder exists."""
     tools_user: tuple[str, ...]
-    """Files of which the first that exists is used, else the first."""
+    """Candidate files: the first one that exists is used, otherwise the first."""
     tools_project: tuple[str, ...]
     hooks_user: str
     hooks_project: str
     item: HookItem | None = None
     """None for a host whose hooks are a JavaScript module."""
     is_versioned: bool = False
-    """True if a file of hooks begins with `"version": 1`."""
+    """True if a hooks file begins with `"version": 1`."""
     skills: str = ""
     """Folder of the user's skills."""
     commands: str = ""
@@ -93,7 +93,7 @@ class HostWiring:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host: its title, its MCP entry, and its wiring if `elytron install` knows it."""
+    """A host: its title, its MCP entry, and its wiring if `elytron install` supports it."""
 
     title: str
     tools: ToolsForm
@@ -101,7 +101,7 @@ class HostRow:
 
 
 def host_folders(environment: Mapping[str, str], home: Path, platform: str, /) -> dict[str, Path]:
-    """Return the folders of hosts for a person with this home, as the variables of `environment` move them."""
+    """Return the hosts' folders for a home folder, taking overriding variables in `environment` into account."""
 
     def folder_of(variable: str, usual: Path) -> Path:
         path = environment.get(variable, "")
@@ -122,14 +122,14 @@ def host_folders(environment: Mapping[str, str], home: Path, platform: str, /) -
         "copilot": folder_of("COPILOT_HOME", home / ".copilot"),
         "cursor": folder_of("CURSOR_CONFIG_DIR", home / ".cursor"),
         "gemini": folder_of("GEMINI_CLI_HOME", home) / ".gemini",
-        # OpenCode keeps to the folders of Linux on every system.
+        # OpenCode uses the Linux folders on every platform.
         "opencode": config / "opencode",
         "vscode": editors / "Code" / "User",
     }
 
 
 def command_line(words: Sequence[str], platform: str, /) -> str:
-    """Return `words` as one line for the shells of a platform: on Windows both `cmd` and Bash may read it."""
+    """Quote `words` as one line for a platform's shells. On Windows, both `cmd` and Bash can read it."""
     if platform != "win32":
         return shlex.join(words)
     plain = (word.replace("\\", "/") if position == 0 else word for position, word in enumerate(words))
@@ -143,7 +143,7 @@ def _group_item(command: str, timeout_s: int) -> dict[str, Json]:
 
 
 def _gemini_item(command: str, timeout_s: int) -> dict[str, Json]:
-    # Milliseconds, unlike all others.
+    # Gemini is the only host with a timeout in milliseconds.
     hook: Json = {"name": SERVER_NAME, "type": "command", "command": command, "timeout": timeout_s * 1_000}
     return {"hooks": [hook]}
 
@@ -169,7 +169,7 @@ def _bearer_header(variable: str) -> Json:
 
 
 def quoted_text(value: Json, /) -> str:
-    """Return texts in quotes, as JSON, TOML and YAML read them."""
+    """Quote strings so that JSON, TOML and YAML all read them."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -281,7 +281,7 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
         "OpenCode",
         ToolsForm(
             "opencode.json", lambda command: {"type": "local", "command": list(command), "enabled": True},
-            # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
+            # OpenCode tries OAuth unless it is disabled, and a server with access keys does not offer it.
             lambda url: {
                 "type": "remote", "url": url, "oauth": False, "headers": _bearer_header(f"{{env:{KEY}}}"),
                 "enabled": True,
@@ -306,7 +306,7 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
         HostWiring(
             programs=("code",), folder="{vscode}",
             tools_user=("{vscode}/mcp.json",), tools_project=(".vscode/mcp.json",),
-            # VS Code reads every file of this folder, which is that of Copilot CLI.
+            # VS Code reads every file in this folder, which it shares with Copilot CLI.
             hooks_user="{copilot}/hooks/elytron-vscode.json", hooks_project=".github/hooks/elytron-vscode.json",
             item=_typed_item,
             todo="reload the window and start the server `elytron` when VS Code asks whether to trust it",
@@ -332,22 +332,22 @@ HOST_TABLE: Final[Mapping[HostName, HostRow]] = {
 WIRED_HOSTS: Final[Mapping[HostName, HostWiring]] = {
     name: row.wiring for name, row in HOST_TABLE.items() if row.wiring is not None
 }
-"""The hosts that `elytron install` knows."""
+"""The hosts that `elytron install` supports."""
 _STORING: Final = frozenset({HookKind.COMPACT, HookKind.KEEP})
 
 
 def timeout_s(kind: HookKind, /) -> int:
-    """Return how long hosts are told to wait for a hook."""
+    """Return the timeout that hosts are given for a hook."""
     return 60 if kind in _STORING else 10
 
 
 def host_events(host: HostName, /) -> Mapping[HookKind, str]:
-    """Return the events of a host that `elytron install` knows, by the command of `elytron hooks` that each runs."""
+    """Return a host's event names by the `elytron hooks` command that each event runs."""
     return HOSTS[HookHost(host.value)].names
 
 
 def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:
-    """Return the text of a host's settings with this entry of the server alone."""
+    """Return settings text for a host that contains only this server entry."""
     match form.style:
         case SettingsStyle.TOML:
             return toml_table((*form.path, SERVER_NAME), entry)
@@ -364,7 +364,7 @@ def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:
 
 
 def toml_table(path: Sequence[str], entry: Json, /) -> str:
-    """Return a table of texts and lists of texts in TOML."""
+    """Format an entry of strings and lists of strings as a TOML table."""
     assert isinstance(entry, dict)
     return "\n".join((f"[{'.'.join(path)}]", *(f"{name} = {quoted_text(value)}" for name, value in entry.items())))
 

@@ -1,4 +1,4 @@
-"""JSON with comments, changed in place: what a person wrote around an entry stays as it is."""
+"""Edit JSON with comments in place: everything a person wrote around an entry is preserved."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _WORD: Final = re.compile(r"[-+.\w]+")
 
 @dataclass(frozen=True, slots=True)
 class TextNode:
-    """A value in a text: its bounds, and the values inside it with the places of their names."""
+    """A parsed value: its bounds in the text, and the values inside it with the positions of their names."""
 
     start: int
     end: int
@@ -26,12 +26,12 @@ class TextNode:
     items: tuple["TextNode", ...] = ()
 
     def parts(self) -> list[tuple[int, "TextNode"]]:
-        """Return the values inside, each with the place where it or its name begins."""
+        """Return the inner values, each with the position where it or its name begins."""
         return list(self.members.values()) or [(item.start, item) for item in self.items]
 
 
 class _JsoncReader:
-    """Reads a text once, from the front."""
+    """Single-pass reader for JSON with comments."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -42,7 +42,7 @@ class _JsoncReader:
         node = self._value(0)
         self._skip()
         if self._at != len(self._text):
-            raise self._error("continues after its end")
+            raise self._error("has text after its last bracket")
         return node
 
     def _error(self, problem: str) -> UnreadableFile:
@@ -50,7 +50,7 @@ class _JsoncReader:
         return UnreadableFile(name=self._name, problem=f"{problem}: fix the file first", line=line)
 
     def _skip(self) -> str:
-        """Skip spaces and comments; return the next character, empty at the end."""
+        """Skip whitespace and comments, and return the next character, or "" at the end."""
         match = _SPACE.match(self._text, self._at)
         self._at = match.end() if match is not None else self._at
         return self._text[self._at : self._at + 1]
@@ -83,13 +83,13 @@ class _JsoncReader:
         return value
 
     def _next_part(self, closing: str, *, is_first: bool) -> bool:
-        """Return whether another part comes; else the closing bracket was read."""
+        """Return whether another part follows. If not, the closing bracket has been consumed."""
         char = self._skip()
         if char == "," and not is_first:
             self._at += 1
             char = self._skip()
         elif char not in {closing, ""} and not is_first:
-            raise self._error("lacks a comma")
+            raise self._error("is missing a comma")
         if char == closing:
             self._at += 1
             return False
@@ -102,11 +102,11 @@ class _JsoncReader:
             place = self._at
             key = self._scalar(self._skip() or " ")
             if not isinstance(key, str):
-                raise self._error("has a name without quotes")
+                raise self._error("has a key without quotes")
             if key in members:
-                raise self._error(f"has {key!r} twice")
+                raise self._error(f"has the key {key!r} twice")
             if self._skip() != ":":
-                raise self._error("lacks a colon")
+                raise self._error("is missing a colon")
             self._at += 1
             members[key] = (place, self._value(depth + 1))
         return TextNode(start, self._at, {key: node.value for key, (_, node) in members.items()}, members)
@@ -120,7 +120,7 @@ class _JsoncReader:
 
 
 def read_text(text: str, name: str, /) -> TextNode:
-    """Return the object that a text holds. Raises UnreadableFile, which names the file and the line."""
+    """Parse a JSON object with comments. Raises UnreadableFile, which names the file and line."""
     node = _JsoncReader(text, name).read()
     if not isinstance(node.value, dict):
         raise UnreadableFile(name=name, problem="is not a JSON object: fix the file first", line=1)
@@ -128,7 +128,7 @@ def read_text(text: str, name: str, /) -> TextNode:
 
 
 def set_member(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
-    """Return the text with a value at `path`; objects on the way are added, and an earlier value is replaced."""
+    """Set the value at `path` and return the text. Missing objects are created, and an existing value is replaced."""
     node = read_text(text, name)
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
@@ -142,7 +142,7 @@ def set_member(text: str, path: Sequence[str], value: Json, name: str, /) -> str
 
 
 def add_item(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
-    """Return the text with a value at the end of the list at `path`, which is added if it is missing."""
+    """Append a value to the list at `path` and return the text. A missing list is created."""
     node = node_at(read_text(text, name), path)
     if node is None:
         return set_member(text, path, [value], name)
@@ -152,7 +152,7 @@ def add_item(text: str, path: Sequence[str], value: Json, name: str, /) -> str:
 
 
 def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
-    """Return the text without the value at `path`; what holds nothing else goes with it."""
+    """Remove the value at `path` and return the text. Containers left empty are removed too."""
     while True:
         parent = node_at(read_text(text, name), path[:-1])
         assert parent is not None
@@ -162,12 +162,12 @@ def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
         around = text[parent.start + 1 : parts[0][0]] + text[parts[-1][1].end : parent.end - 1]
         if len(parts) > 1 or len(path) == 1 or around.strip(" \t\r\n,"):
             return _cut_part(text, parts, position)
-        # The only one, and no comment stands there: what holds it goes.
+        # It is the only value and there are no comments, so remove its container.
         path = path[:-1]
 
 
 def node_at(node: TextNode, path: Sequence[str | int], /) -> TextNode | None:
-    """Return the value at `path`; None if there is none."""
+    """Return the value at `path`, or None."""
     for key in path:
         if isinstance(key, int):
             node = node.items[key]
@@ -181,7 +181,7 @@ def node_at(node: TextNode, path: Sequence[str | int], /) -> TextNode | None:
 def _type_error(text: str, node: TextNode, path: Sequence[str], kind: str, name: str) -> UnreadableFile:
     line = text.count("\n", 0, node.start) + 1
     return UnreadableFile(
-        name=name, problem=f"has `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
+        name=name, problem=f"has a `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
     )
 
 
@@ -191,7 +191,7 @@ def _indent_at(text: str, place: int) -> str:
 
 
 def _unit_of(text: str) -> str:
-    """Return one step of indentation, as the text has it."""
+    """Return the text's indentation step."""
     match = re.search(r"\n([ \t]+)\S", text)
     return match[1] if match is not None else "  "
 
@@ -206,7 +206,7 @@ def _insert_part(text: str, node: TextNode, label: str, value: Json) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     parts, closing = node.parts(), node.end - 1
     if parts and "\n" not in text[node.start : parts[0][0]]:
-        # All on one line.
+        # The container is on a single line.
         last = parts[-1][1].end
         return f"{text[:last]}, {label}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
     outer = _indent_at(text, node.start)
@@ -228,7 +228,7 @@ def _cut_part(text: str, parts: list[tuple[int, TextNode]], position: int) -> st
     if comma is not None:
         end = comma + 1
     elif position:
-        # The last one: the comma before it goes with it, and comments between stay.
+        # The last part: remove the comma before it, and preserve comments in between.
         comma = _comma_after(text, parts[position - 1][1].end)
         assert comma is not None
         text = text[:comma] + text[comma + 1 :]

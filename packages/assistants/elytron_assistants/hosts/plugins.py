@@ -1,8 +1,8 @@
-"""Plugins and extensions of hosts, as files that are written from the table.
+"""Write the hosts' plugins and extensions from the table.
 
     python -m elytron_assistants.hosts.plugins plugin
 
-Each folder calls the program `elytron`, which has to be installed and on the search path.
+The plugins call the program `elytron`, which has to be installed and on the search path.
 """
 
 import json
@@ -31,8 +31,8 @@ _REGISTRY_NAME: Final = "io.github.elytron/elytron"
 _REGISTRY_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _READ_ME: Final = """# Elytron in coding assistants
 
-Plugins and extensions, all of one version and all written from one table: do not edit them by hand. Each needs the
-program `elytron` with the extra `mcp` on the search path. `elytron install` does the same without a plugin.
+Plugins and extensions, all with the same version and generated from one table: do not edit them by hand. Each requires
+the program `elytron` with the extra `mcp` on the search path. `elytron install` does the same without a plugin.
 
 | folder | for |
 |---|---|
@@ -40,7 +40,7 @@ program `elytron` with the extra `mcp` on the search path. `elytron install` doe
 
 
 def plugin_files(release: str, /) -> dict[str, str]:
-    """Return the files of the plugin folder by their paths, for a release of the package."""
+    """Return the plugin folder's files by path, for a release of the package."""
     files = {"README.md": _read_me()}
     for path, content in _manifest_files(release):
         files[path] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -53,7 +53,7 @@ def plugin_files(release: str, /) -> dict[str, str]:
 
 
 def write_plugins(folder: Path, release: str, /) -> None:
-    """Write the plugin folder in place of what is there."""
+    """Write the plugin folder and delete any other file in it."""
     files = plugin_files(release)
     for path in folder.rglob("*"):
         if path.is_file() and path.relative_to(folder).as_posix() not in files:
@@ -73,7 +73,7 @@ def _read_me() -> str:
 
 
 def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
-    """Yield the JSON files by their paths."""
+    """Yield the JSON files by path."""
     plugin: dict[str, Json] = {"name": SERVER_NAME, "version": release, "description": _DESCRIPTION}
     manifest: dict[str, Json] = {**plugin, "author": _AUTHOR, "license": "Apache-2.0", "keywords": ["memory", "mcp"]}
     paths: dict[str, Json] = {"skills": "./skills/", "hooks": "./hooks/hooks.json"}
@@ -93,7 +93,7 @@ def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
     yield ".agents/plugins/marketplace.json", {"name": SERVER_NAME, "interface": shop, "plugins": [entry]}
     yield "codex/.codex-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./.mcp.json", "interface": face}
     yield "codex/hooks/hooks.json", _hooks_of(HostName.CODEX)
-    # The JSON form, which plugins of Codex have in common with Claude Code.
+    # Codex plugins use the same JSON format as Claude Code.
     yield "codex/.mcp.json", _tools_of(HostName.CLAUDE_CODE)
 
     yield ".cursor-plugin/marketplace.json", {**owned, "plugins": [{**listed, "source": "./cursor"}]}

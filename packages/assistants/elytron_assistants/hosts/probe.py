@@ -1,4 +1,4 @@
-"""Checks of what `elytron install` wrote: files, hooks, MCP servers and addresses; nothing is stored."""
+"""Check what `elytron install` wrote: files, hooks, MCP servers and addresses. Nothing is stored."""
 
 import json
 import socket
@@ -23,9 +23,9 @@ _WAIT_S: Final = 90
 _CONNECT_S: Final = 5
 _COMMANDS: Final = "const COMMANDS = "
 _PROMPT: Final = {"session_id": "elytron-doctor", "prompt": "Does the memory answer?"}
-"""The event of a prompt, in no folder."""
+"""A prompt event without a folder."""
 _FAILURE: Final = "elytron: "
-"""How a hook begins what it says of its failure; its exit code would stop the session of some hosts."""
+"""Prefix of a hook's failure message. A failing exit code would stop the session in some hosts."""
 _INITIALIZE: Final = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -37,11 +37,11 @@ _INITIALIZE: Final = {
     },
 }
 
-_OTHER_PROGRAM: Final = "is not the program that checks, and was not tried: run `elytron install` again"
+_OTHER_PROGRAM: Final = "is not this installation's program and was not run: run `elytron install` again"
 
 
 class WiringCheck(Value):
-    """One part of a host's wiring, and what is wrong with it; empty if nothing is."""
+    """One part of a host's wiring and its problem, or an empty string if there is none."""
 
     host: HostName
     file: str
@@ -50,9 +50,9 @@ class WiringCheck(Value):
 
 
 def check_wiring(record: WiringRecord, environment: Mapping[str, str], /, *, program: str) -> Iterator[WiringCheck]:
-    """Yield the state of every recorded file, and of what it has its host run. The same command is run once.
+    """Yield the state of every recorded file and of the commands in it. Each distinct command runs once.
 
-    No other program than `program` is run: somebody may have changed a file of a repository since.
+    Only `program` is ever run, because somebody may have changed a repository's file in the meantime.
     """
     problems: dict[tuple[str, ...], str] = {}
 
@@ -79,12 +79,12 @@ def check_wiring(record: WiringRecord, environment: Mapping[str, str], /, *, pro
 
 def _file_problem(text: str | None, entry: FileRecord) -> str:
     if text is None:
-        return "is gone: run `elytron install` again"
+        return "no longer exists: run `elytron install` again"
     return "" if is_unchanged(text, entry) else "was changed since `elytron install`"
 
 
 def _settings_of(text: str, path: Path) -> Json:
-    """Return the settings in a file; of a JavaScript module its commands, of a skill nothing."""
+    """Return a file's settings: for a JavaScript module its commands, for a skill nothing."""
     match path.suffix:
         case ".toml":
             return read_table(text, path.name)
@@ -99,7 +99,7 @@ def _settings_of(text: str, path: Path) -> Json:
 
 
 def _recall_words(settings: Json) -> tuple[str, ...] | None:
-    """Return the command of a prompt's hook."""
+    """Return the command that hooks run at a prompt."""
     words = settings.get(HookKind.RECALL) if isinstance(settings, dict) else None
     if isinstance(words, list):
         return tuple(map(str, words))
@@ -125,7 +125,7 @@ def _server_words(settings: Json) -> tuple[str, ...] | None:
 
 
 def _hook_problem(environment: Mapping[str, str], words: tuple[str, ...]) -> str:
-    """Return what fails at a prompt. No resident process and no record of the session is left behind."""
+    """Return what fails at a prompt. The check leaves no resident process and no session record behind."""
     with TemporaryDirectory() as folder:
         once = tuple(word for word in words if word != "--resident")
         return _run_problem(once, json.dumps(_PROMPT).encode(), {**environment, "ELYTRON_STATE_DIR": folder})[0]
@@ -134,7 +134,7 @@ def _hook_problem(environment: Mapping[str, str], words: tuple[str, ...]) -> str
 def _server_problem(words: tuple[str, ...]) -> str:
     if len(words) == 1:
         return _address_problem(words[0])
-    # Over a store in memory, so that no store is made.
+    # An in-memory store avoids creating a store on disk.
     problem, output = _run_problem((*words, "--store", "memory:"), json.dumps(_INITIALIZE).encode() + b"\n")
     is_answered = any(b'"serverInfo"' in line for line in output.splitlines())
     return problem or ("" if is_answered else "the server did not answer `initialize`")
@@ -146,15 +146,15 @@ def _run_problem(
     if not Path(words[0]).exists():
         return f"{words[0]} does not exist: run `elytron install` again", b""
     try:
-        run = subprocess.run(  # noqa: S603 - ours
+        run = subprocess.run(  # noqa: S603 - our own program
             words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"the command did not end: {type(error).__name__}", b""
+        return f"the command did not finish: {type(error).__name__}", b""
     last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
     if last.startswith(_FAILURE):
         return last.removeprefix(_FAILURE), run.stdout
-    return f"the command ended with code {run.returncode}: {last}" if run.returncode else "", run.stdout
+    return f"the command exited with code {run.returncode}: {last}" if run.returncode else "", run.stdout
 
 
 def _address_problem(address: str) -> str:

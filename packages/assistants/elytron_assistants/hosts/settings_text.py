@@ -1,4 +1,4 @@
-"""Entries in the settings files of hosts: added to a text, recognised in it, and taken out again."""
+"""Add our entries to hosts' settings files, recognise them there, and remove them again."""
 
 import json
 import re
@@ -36,22 +36,22 @@ _LINE: Final = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class SettingsEntry:
-    """A value at a place of a settings file: the member itself, or one more item of a list."""
+    """A value at a path in a settings file: the member itself, or one more item of a list."""
 
     path: tuple[str, ...]
     value: Json
     is_item: bool = False
     wraps: bool = False
-    """True for a command of which a host has one: it runs the person's own as well."""
+    """True for a command that a host allows only once. It then runs the person's own command as well."""
 
     @property
     def text(self) -> str:
-        """Return the value as a person reads it: the command of a hook, else JSON."""
+        """Return the value in readable form: a hook's command, otherwise JSON."""
         return next(own_commands(self.value), None) or json.dumps(self.value, ensure_ascii=False)
 
 
 class UndoSpan(Value):
-    """A part of a text that was changed, and what stood there."""
+    """A changed part of a text and its previous content."""
 
     start: int
     length: int
@@ -61,7 +61,7 @@ class UndoSpan(Value):
 def add_entries(
     text: str, entries: Sequence[SettingsEntry], style: SettingsStyle, name: str, /
 ) -> tuple[str, tuple[UndoSpan, ...]]:
-    """Return the text with `entries`, and how to undo it, the last change first. Raises UnreadableFile."""
+    """Add `entries` and return the text with its undo spans, last change first. Raises UnreadableFile."""
     spans: list[UndoSpan] = []
     for entry in entries:
         if style is SettingsStyle.TOML:
@@ -83,7 +83,7 @@ def undo_changes(text: str, spans: Sequence[UndoSpan], /) -> str:
 
 
 def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
-    """Return the text without what Elytron wrote into it, now or earlier. Raises UnreadableFile."""
+    """Remove everything Elytron wrote into the text, including by earlier versions. Raises UnreadableFile."""
     if style is SettingsStyle.TOML:
         return _without_table(text, ("mcp_servers", SERVER_NAME), name)
     if (command := _wrapped_command(read_text(text, name).value)) is not None:
@@ -94,7 +94,7 @@ def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
 
 
 def fits_removal(after: str, text: str, style: SettingsStyle, name: str, /) -> bool:
-    """Return whether `after` has what `text` has without our entries, be it in another form. Raises UnreadableFile."""
+    """Return whether `after` equals `text` without our entries, ignoring formatting. Raises UnreadableFile."""
     rest = remove_own(text, style, name)
     if style is SettingsStyle.TOML:
         return _without_empty(read_table(after, name)) == _without_empty(read_table(rest, name))
@@ -102,7 +102,7 @@ def fits_removal(after: str, text: str, style: SettingsStyle, name: str, /) -> b
 
 
 def _without_empty(value: Json) -> Json:
-    """Return settings without empty objects and lists, which an entry of ours may have been the only one in."""
+    """Drop empty objects and lists, because our entry may have been the only one in them."""
     if isinstance(value, dict):
         members = {key: _without_empty(inner) for key, inner in value.items()}
         return {key: inner for key, inner in members.items() if inner not in ({}, [])}
@@ -110,7 +110,7 @@ def _without_empty(value: Json) -> Json:
 
 
 def read_table(text: str, name: str, /) -> dict[str, Json]:
-    """Return the content of a TOML text. Raises UnreadableFile, which names the line."""
+    """Parse TOML. Raises UnreadableFile, which names the line."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -120,15 +120,15 @@ def read_table(text: str, name: str, /) -> dict[str, Json]:
 
 
 def own_words(command: str, /) -> list[str]:
-    """Return the words of a command line that runs a hook of ours and nothing else; none of any other."""
+    """Split a command line that runs only one of our hooks into words; return [] for any other."""
     if " hooks " not in command:
         return []
-    # Windows has backslashes in paths, which a shell's words would lose.
+    # Backslashes in Windows paths would be lost in shell splitting.
     lexer = shlex.shlex(command.replace("\\", "/"), posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         words = list(lexer)
-    except ValueError:  # a quote that does not end
+    except ValueError:  # unterminated quote
         return []
     is_own = len(words) > 2 and _OWN_PROGRAM.fullmatch(words[0]) is not None and words[1] == "hooks"
     is_alone = not any(word and _OPERATORS.issuperset(word) for word in words) and "\n" not in command.strip()
@@ -136,7 +136,7 @@ def own_words(command: str, /) -> list[str]:
 
 
 def own_commands(value: Json, /) -> Iterator[str]:
-    """Yield the commands of ours anywhere in a value."""
+    """Yield our commands anywhere in a value."""
     if isinstance(value, str) and own_words(value):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -144,7 +144,7 @@ def own_commands(value: Json, /) -> Iterator[str]:
 
 
 def uses_shared_space(text: str, /) -> bool:
-    """Return whether a JSON text has a hook of ours that names no space, as those that were installed earlier."""
+    """Return whether JSON settings have one of our hooks without a space, as earlier versions installed them."""
     try:
         settings = read_text(text or "{}", "settings").value
     except UnreadableFile:
@@ -153,7 +153,7 @@ def uses_shared_space(text: str, /) -> bool:
 
 
 def is_own_value(value: Json, /) -> bool:
-    """Return whether a value is a hook, a group of hooks, or a prompted input of ours and of nobody else."""
+    """Return whether a value is a hook, hook group or prompted input that is entirely ours."""
     if not isinstance(value, dict):
         return False
     hooks = value.get("hooks")
@@ -164,7 +164,7 @@ def is_own_value(value: Json, /) -> bool:
 
 
 def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry:
-    """Return the entry as it is written over a person's own command, which it then runs first."""
+    """Return the entry to write over a person's own command. The new command runs theirs first."""
     node = node_at(read_text(text, name), entry.path) if entry.wraps else None
     own = node.value if node is not None else None
     if not isinstance(own, dict) or not isinstance(command := own.get("command"), str):
@@ -174,7 +174,7 @@ def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry
 
 
 def _wrapped_command(settings: Json) -> str | None:
-    """Return the person's own command in a status line of ours."""
+    """Return the person's own command from a status line of ours."""
     line = _member_at(settings, ("statusLine", "command"))
     if not isinstance(line, str) or not own_words(line) or _WRAP not in line:
         return None
@@ -182,7 +182,7 @@ def _wrapped_command(settings: Json) -> str | None:
 
 
 def _own_part(settings: Json) -> tuple[str | int, ...] | None:
-    """Return the place of a part of ours, None if there is none left."""
+    """Return the path of one part of ours, or None if none is left."""
     for path in _OWN_MEMBERS:
         if _member_at(settings, path) is not None:
             return path
@@ -208,7 +208,7 @@ def _member_at(settings: Json, path: Sequence[str]) -> Json:
 
 
 def _undo_span(before: str, after: str) -> UndoSpan:
-    """Return the one part in which two texts differ."""
+    """Return the single span in which two texts differ."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     most = shorter - start
@@ -224,7 +224,7 @@ def _with_table(text: str, entry: SettingsEntry, name: str) -> str:
     before = read_table(text, name)
     merged = _merged_table(before, entry)
     if merged is None or _parsed_table(after) != merged:
-        problem = f"has `{entry.path[0]}` in a form that takes no table: add it there by hand"
+        problem = f"has `{entry.path[0]}` in a form that cannot be extended: add the entry by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, entry.path[0]))
     return after
 
@@ -243,7 +243,7 @@ def _merged_table(settings: dict[str, Json], entry: SettingsEntry) -> dict[str, 
 
 
 def _without_table(text: str, path: tuple[str, str], name: str) -> str:
-    """Return a TOML text without a table and those inside it; comments before the next table stay."""
+    """Return a TOML text without a table and its subtables. Comments before the next table are preserved."""
     settings = read_table(text, name)
     outer, inner = path
     servers = cast("dict[str, Json]", settings.get(outer)) if isinstance(settings.get(outer), dict) else {}
@@ -264,7 +264,7 @@ def _without_table(text: str, path: tuple[str, str], name: str) -> str:
     expected = {key: value for key, value in settings.items() if key != outer} | ({outer: others} if others else {})
     remainder = _parsed_table(after)
     if remainder is None or {key: value for key, value in remainder.items() if (key, value) != (outer, {})} != expected:
-        problem = f"has `{outer}.{inner}` in a form that cannot be removed: remove it by hand"
+        problem = f"has `{outer}.{inner}` in a form that cannot be removed automatically: remove it by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner))
     return after
 

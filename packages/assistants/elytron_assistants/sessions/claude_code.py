@@ -1,4 +1,4 @@
-"""Claude Code sessions: JSON Lines whose entries name their predecessor, so a file is a tree."""
+"""Claude Code sessions: JSON Lines files whose entries name their predecessor and so form a tree."""
 
 import os
 from collections.abc import Iterator
@@ -20,50 +20,50 @@ _SILENT: Final = frozenset({
     "assistant", "system", "progress", "file-history-snapshot", "queue-operation", "last-prompt", "custom-title",
     "ai-title", "summary", "pr-link", "agent-name", "permission-mode", "agent-setting",
 })  # fmt: skip
-"""Types of entries of which nothing more is stored; the rest that is not read is unknown."""
+"""Entry types with nothing more to store. Any other unread type is reported as unknown."""
 _TITLES: Final = ("customTitle", "aiTitle", "summary")
 _HEAD_FIELDS: Final = ("gitBranch", "sessionId", *_TITLES)
 _SUBAGENTS, _SUBAGENT = "subagents", "agent-"
-"""The folder of subagents' files inside that of their session; in earlier versions they were beside it."""
+"""Folder of subagents' files inside the session's folder. Earlier versions had them next to the session's file."""
 _PEEKED_LINES: Final = 50
 END_BYTES: Final = 4 * 1024 * 1024
-"""Bytes at the end of a file that hold its last turn, with the results of its tools."""
+"""Bytes at the end of a file that are enough for its last turn, including tool results."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathEntry:
-    """What is read of an entry, with its place in the tree: the number of the one that it follows, None for a root."""
+    """What is read of an entry, and its place in the tree. `follows` is the predecessor's number, None for a root."""
 
     offset: int
     follows: int | None
     is_program: bool
-    """True for the words of a program: the entry is marked as such, or is the summary behind a compaction."""
+    """True for text written by a program: the entry is marked as such, or it is the summary after a compaction."""
     kind: str
     uuid: str
     text: str
     at: Instant | None
     head: ForeignObject
-    """Its few fields about the session and the model."""
+    """The entry's few fields about session and model."""
     calls: tuple[ToolRun, ...]
     results: tuple[tuple[str, ToolEnding], ...]
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
-    """Yield the session files below the folder of projects."""
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - needed for databases
+    """Yield the session files below the projects folder."""
     yield from session_files.file_sources(_HOST, place, tally, read_session, session_folder)
 
 
 def read_session(
     path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
-    """Return what is new in a session's file since `position`; all of it if entries before that were taken back."""
+    """Read what is new in a session file since `position`, or all of it if earlier entries were rewound."""
     is_subagent = path.parent.name == _SUBAGENTS or path.name.startswith(_SUBAGENT)
     with session_files.open_regular(path) as file:
         start = session_files.resume_offset(file, position)
         entries = read_tree(file, tally, start=start, is_subagent=is_subagent, is_resumed=start > 0)
         live = live_entries(entries)
         if start and 0 not in live:
-            # The person went back to an entry before the offset: what an earlier run stored may be off the path.
+            # The person went back to an entry before the offset, so earlier runs may have stored turns that were left.
             start, entries = 0, read_tree(file, tally, is_subagent=is_subagent)
             live = live_entries(entries)
     log, heads = session_log(entries, live, tally), [entry.head for entry in entries]
@@ -81,7 +81,7 @@ def read_session(
 
 
 def session_folder(path: Path, /) -> str | None:
-    """Return the folder in which a session began; None if the beginning of its file names none."""
+    """Return a session's start folder, or None if the beginning of its file names none."""
     with session_files.open_regular(path) as file:
         for number, (_, value) in enumerate(session_files.read_objects(file, ReadTally())):
             if (folder := value.text("cwd")) or number > _PEEKED_LINES:
@@ -90,13 +90,13 @@ def session_folder(path: Path, /) -> str | None:
 
 
 def read_end(path: Path, session: str, /) -> AssistantSession:
-    """Return what the end of a session's file says, for its last turn. Raises OSError, ValueError."""
+    """Read the end of a session file, enough for its last turn. Raises OSError, ValueError."""
     tally = ReadTally()
     with session_files.open_regular(path) as file:
         start = max(0, file.seek(0, os.SEEK_END) - END_BYTES)
         file.seek(start)
         if start:
-            file.readline()  # the line that the end begins in
+            file.readline()  # skip the partial first line
         entries = read_tree(file, tally, start=file.tell())
     return session_log(entries, live_entries(entries), tally).session(session, _HOST, None)
 
@@ -104,7 +104,7 @@ def read_end(path: Path, session: str, /) -> AssistantSession:
 def read_tree(
     file: BinaryIO, tally: ReadTally, /, *, start: int = 0, is_subagent: bool = False, is_resumed: bool = False
 ) -> list[PathEntry]:
-    """Return the entries of a file in its order; those of subagents inside it are counted only."""
+    """Return a file's entries in file order. Entries of subagents inside it are only counted."""
     entries: list[PathEntry] = []
     places: dict[str, int] = {}
     boundary = ""
@@ -116,7 +116,7 @@ def read_tree(
         parent = value.text("parentUuid")
         if value.text("subtype") == "compact_boundary":
             boundary, parent, is_root = value.text("uuid"), value.text("logicalParentUuid"), False
-        # The line of a parent that is not there was damaged or too long, or is before the offset.
+        # A missing parent was on a damaged or overlong line, or lies before the offset.
         usual = len(entries) - 1 if entries and not (is_resumed and parent) else None
         is_summary = bool(boundary) and parent == boundary
         if uuid := value.text("uuid"):
@@ -128,7 +128,7 @@ def read_tree(
 
 
 def _path_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> PathEntry:
-    """Return what is read of an entry, without its tools' outputs."""
+    """Return what is read of an entry, which includes no tool output."""
     message, queued = value.part("message"), value.part("attachment")
     parts = message.parts("content")
     is_queued = queued.text("type") == "queued_command" and queued.text("commandMode") in {"", "prompt"}
@@ -152,12 +152,12 @@ def _path_entry(value: ForeignObject, *, offset: int, follows: int | None, is_pr
 
 def _tool_result(part: ForeignObject) -> ToolEnding:
     is_error = bool(part.get("is_error"))
-    # The words "exit code" in the output of a command that passed are the command's own.
+    # If a command succeeded, the words "exit code" in its output are its own text.
     return read_result(part.words("content"), is_error=is_error, is_plain=not is_error)
 
 
 def live_entries(entries: list[PathEntry], /) -> frozenset[int]:
-    """Return the numbers of the entries on the path to the last one; the person left all others."""
+    """Return the numbers of the entries on the path to the last message. The person left all other branches."""
     live: set[int] = set()
     numbers = range(len(entries) - 1, -1, -1)
     place = next((number for number in numbers if entries[number].kind in _MESSAGE_KINDS), None)
@@ -168,9 +168,9 @@ def live_entries(entries: list[PathEntry], /) -> frozenset[int]:
 
 
 def session_log(entries: list[PathEntry], live: frozenset[int], tally: ReadTally, /) -> SessionLog:
-    """Return what was said on the path, and what was taken back."""
+    """Build the log of what was said on the live path and what was taken back."""
     log = SessionLog(tally)
-    dead = SessionLog(tally, calls=log.calls)  # results of parallel tools stand beside the path
+    dead = SessionLog(tally, calls=log.calls)  # results of parallel tool calls can be off the path
     for place, entry in enumerate(entries):
         _read_entry(log if place in live else dead, entry, tally)
     log.taken_back += dead.turns

@@ -22,29 +22,29 @@ _SILENT: Final = frozenset({
     "response_item/tool_search_output", "response_item/agent_message", "response_item/compaction",
     "response_item/context_compaction", "response_item/ghost_snapshot", "response_item/other",
 })  # fmt: skip
-"""Lines and items of which nothing is stored; an agent's message is one to another agent."""
+"""Lines and items with nothing to store. `agent_message` is addressed to another agent."""
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 
 
 @dataclass(slots=True)
 class _RolloutState:
-    """A thread while its file is read."""
+    """The state of a thread while its file is read."""
 
     log: SessionLog
     meta: ForeignObject = field(default_factory=lambda: ForeignObject({}))
     model: str = ""
     has_items: bool = False
     events: SessionLog | None = None
-    """What old files say in events only."""
+    """Messages that old files record only as events."""
     earlier_turns: int = 0
-    """Turns that were rolled back and begin before the offset."""
+    """Number of rolled-back turns that begin before the offset."""
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
-    """Yield the rollout files; of a plain and a compressed one of the same thread, the plain one."""
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - needed for databases
+    """Yield the rollout files. If a thread has a plain and a compressed file, only the plain one is yielded."""
     previous: Path | None = None
     suffixes = (".jsonl", f".jsonl{_COMPRESSED}")
-    # In the order of names, so that a plain file comes right before its compressed copy.
+    # Files come in name order, so a plain file comes right before its compressed copy.
     for source in session_files.file_sources(_HOST, place, tally, read_session, _thread_folder, suffixes=suffixes):
         if source.path.suffix == _COMPRESSED and source.path.with_suffix("") == previous:
             tally.skipped[SkipCause.REPLACED] += 1
@@ -56,7 +56,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
 def read_session(
     path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
-    """Return what is new in a thread's file since `position`; all of it if turns before that were rolled back."""
+    """Read what is new in a thread's file since `position`, or all of it if earlier turns were rolled back."""
     with session_files.open_lines(path) as file:
         if file is None:
             tally.skipped[SkipCause.COMPRESSED] += 1
@@ -88,7 +88,7 @@ def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) 
         payload, said_at = line.part("payload"), line.text("timestamp")
         match line.text("type"):
             case "session_meta":
-                # A fork repeats its parent's line behind its own.
+                # A fork repeats its parent's metadata after its own.
                 rollout.meta = payload if not rollout.meta.fields else rollout.meta
             case "turn_context":
                 rollout.model = payload.text("model") or rollout.model
@@ -103,7 +103,7 @@ def _read_rollout(lines: Iterator[tuple[int, ForeignObject]], tally: ReadTally) 
 
 def _read_item(rollout: _RolloutState, item: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
     role = item.text("role")
-    kind = item.text("type") or ("message" if role else "")  # the first versions named no type
+    kind = item.text("type") or ("message" if role else "")  # the first versions wrote no type
     if kind == "message":
         rollout.has_items |= role in {"user", "assistant"}
         _add_words(rollout, rollout.log, role, item.words("content", kinds=_TEXTS), said_at, offset)
@@ -118,7 +118,7 @@ def _read_item(rollout: _RolloutState, item: ForeignObject, said_at: str, offset
 
 
 def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offset: int, tally: ReadTally) -> None:
-    """Read an event: those that repeat response items count only in files without these."""
+    """Read an event. Events that repeat response items count only in files without such items."""
     kind = event.text("type")
     if kind == "thread_rolled_back":
         number = event.get("num_turns")
@@ -134,7 +134,7 @@ def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offs
 def _add_words(rollout: _RolloutState, log: SessionLog, role: str, text: str, said_at: str, offset: int) -> None:  # noqa: PLR0917 - a line's parts
     at = ForeignObject({"at": said_at}).time("at")
     if role == "user":
-        # The format has no id for it; the line's time tells equal prompts apart.
+        # The format has no message id, so the line's time distinguishes equal prompts.
         entry_id = blake2b(f"{said_at}\n{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
         log.add_prompt(text, entry_id, at=at, offset=offset)
     elif role == "assistant":
@@ -146,7 +146,7 @@ def _thread_folder(path: Path) -> str | None:
 
 
 def _first_meta(path: Path) -> ForeignObject:
-    """Return what the first line of a file says about its thread."""
+    """Return the thread metadata from a file's first line."""
     with session_files.open_lines(path) as file:
         first = next(session_files.read_objects(file, ReadTally()), None) if file is not None else None
     return first[1].part("payload") if first is not None else ForeignObject({})

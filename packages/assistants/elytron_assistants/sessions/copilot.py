@@ -1,4 +1,4 @@
-"""Sessions of Copilot CLI: an event log for each session. VS Code gives its hooks a transcript of the same events."""
+"""Copilot CLI sessions: one event log per session. VS Code passes its hooks a transcript of the same events."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,8 +19,8 @@ _SILENT: Final = frozenset({
 })  # fmt: skip
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
-    """Yield the event logs below the folder of sessions."""
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - needed for databases
+    """Yield the event logs below the sessions folder."""
     for source in session_files.file_sources(_HOST, place, tally, read_session, session_folder):
         if source.path.name == _EVENTS:
             yield source
@@ -29,7 +29,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
 def read_session(
     path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
-    """Return what is new in a session's log since `position`."""
+    """Read what is new in a session's log since `position`."""
     head, log = ForeignObject({}), SessionLog(tally)
     with session_files.open_regular(path) as file:
         start = session_files.resume_offset(file, position)
@@ -50,7 +50,7 @@ def read_session(
 
 
 def session_folder(path: Path, /) -> str | None:
-    """Return the folder that a session's first event names."""
+    """Return the folder named in a session's first event."""
     return _first_event(path).part("context").text("cwd") or None
 
 
@@ -67,7 +67,7 @@ def _read_event(log: SessionLog, event: ForeignObject, offset: int, tally: ReadT
         return
     match kind:
         case "user.message":
-            # The words are at times only in the form that is sent, among those of programs.
+            # Sometimes the typed text exists only in the form sent to the model, mixed with program text.
             log.add_prompt(data.text("content", "transformedContent"), event.text("id"), at=at, offset=offset)
         case "assistant.message":
             log.add_reply(data.text("content"), at=at)

@@ -1,4 +1,4 @@
-"""Cursor sessions: rows of the editor's database, and the command line's transcripts, which have no times."""
+"""Cursor sessions: rows of the editor's database, and the command line's transcripts, which carry no times."""
 
 import re
 import sqlite3
@@ -22,14 +22,14 @@ _SIGNS: Final = re.compile(r"[^A-Za-z0-9]")
 _BUBBLE_FIELDS: Final = ("type", "text", "rawText", "timestamp", "workspaceProjectDir")
 _SILENT: Final = frozenset({"turn_ended"})
 _DRIVE: Final = re.compile(r"^/(?=[A-Za-z]:)")
-"""The slash before a drive of Windows in an address."""
+"""The slash before a Windows drive letter in a file URL."""
 _LISTED: Final = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 _RANGE: Final = """SELECT key, CASE WHEN length(CAST(value AS BLOB)) <= ? THEN value END
     FROM cursorDiskKV WHERE key >= ? AND key < ? AND value IS NOT NULL ORDER BY key"""
 
 
 def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:
-    """Yield the composers in the editor's database below `place`, and the transcripts of the command line."""
+    """Yield the composers in the editor's database below `place`, and the command line's transcripts."""
     file = place if place.is_file() else place / "globalStorage" / "state.vscdb"
     if file.is_file():
         yield from _composer_sources(file, tally, stack)
@@ -56,7 +56,7 @@ def _composer_sources(file: Path, tally: ReadTally, stack: ExitStack) -> Iterato
 
 
 def _key_range(connection: sqlite3.Connection, prefix: str, tally: ReadTally) -> Iterator[tuple[str, ForeignObject]]:
-    """Yield the objects under the keys that begin with `prefix`, by the index of keys, and the last part of the key."""
+    """Yield the last key part and the object of each key with `prefix`, using a range scan of the key index."""
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
     rows = connection.execute(_RANGE, (session_files.LINE_BYTES, prefix, end))
     for (key,), value in session_files.row_objects(rows, tally):
@@ -64,7 +64,7 @@ def _key_range(connection: sqlite3.Connection, prefix: str, tally: ReadTally) ->
 
 
 def _composer_folders(storage: Path, tally: ReadTally) -> dict[str, str]:
-    """Return the folder of each composer that a workspace's own database lists."""
+    """Return folders by composer id, read from the workspaces' own databases."""
     folders: dict[str, str] = {}
     for workspace in sorted(storage.glob("*/workspace.json")):
         document = session_files.read_document(workspace, tally)
@@ -107,7 +107,7 @@ def _read_composer(
 def read_transcript(
     path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
-    """Return a transcript of the command line; its lines have no ids, and its file's time is the only one."""
+    """Read a transcript of the command line. Its lines carry no ids or times, so the file's time is used for all."""
     log, repeats, paths = SessionLog(tally), Counter[str](), list[str]()
     with session_files.open_regular(path) as file:
         at = session_files.changed_at(file)
@@ -134,9 +134,9 @@ def read_transcript(
 
 
 def _named_folder(project: str, paths: list[str]) -> str | None:
-    """Return the folder that one of a session's own paths is in and that has the project's name.
+    """Return the ancestor folder of one of the session's paths that matches the project name, or None.
 
-    The name writes every sign as `-`, so that alone it may mean several folders.
+    The project name replaces every special character with `-`, so the name by itself is ambiguous.
     """
     for text in paths:
         if text and Path(text).is_absolute():

@@ -1,4 +1,4 @@
-"""Gemini CLI sessions: a log of messages and edits to them, or one JSON document in old versions."""
+"""Gemini CLI sessions: a log of messages and edits to them, or a single JSON document in old versions."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -21,10 +21,10 @@ _SILENT: Final = frozenset({"info", "error", "warning"})
 Messages = list[ForeignObject]
 
 
-def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - as for databases
-    """Yield the files of chats below the folder of projects; of one in both forms, the newer form.
+def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - needed for databases
+    """Yield the chat files below the projects folder. If a chat exists in both formats, only the newer one is yielded.
 
-    A subagent's chat is in a folder that has the name of its parent.
+    A subagent's chat is in a folder named after its parent session.
     """
     folders = _project_folders(place.parent / "projects.json")
     read = partial(_read_as_whole, folders)
@@ -39,7 +39,7 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
 
 
 def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> AssistantSession | None:
-    """Return a chat, as a whole: a later line may change any earlier message."""
+    """Read a whole chat, because a later line may change any earlier message."""
     head, messages, taken_back = _read_state(path, tally)
     log, dead = SessionLog(tally), SessionLog(tally)
     for target, items in ((log, messages), (dead, taken_back)):
@@ -54,7 +54,7 @@ def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> Assista
 def read_transcript(
     path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
-    """Return the chat in a file that a hook names, which names its folder too."""
+    """Read the chat file that a hook names. The hook also names the folder."""
     return read_session(path, None, tally)
 
 
@@ -69,7 +69,7 @@ def _chat_folder(folders: Mapping[str, str], path: Path) -> str | None:
 
 
 def _project_folders(file: Path) -> Mapping[str, str]:
-    """Return the folder of each project id; old ids are digests of the folder."""
+    """Return folders by project id. Old project ids are digests of the folder."""
     document = (session_files.read_document(file, ReadTally()) if file.is_file() else None) or ForeignObject({})
     projects = document.part("projects").fields or document.fields
     folders = {project: folder for folder, project in projects.items() if isinstance(project, str)}
@@ -77,7 +77,7 @@ def _project_folders(file: Path) -> Mapping[str, str]:
 
 
 def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, Messages]:
-    """Return the head of a chat, its messages in their last state, and those that were taken back."""
+    """Return a chat's metadata, its messages in their final state, and the messages that were taken back."""
     if path.suffix == ".json":
         document = session_files.read_document(path, tally) or ForeignObject({})
         return document, [_slim_message(item) for item in document.parts("messages")], []
@@ -104,7 +104,7 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
 
 
 def _slim_message(message: ForeignObject) -> ForeignObject:
-    """Return what is read of a message: of its tools' results the part that has their exit code."""
+    """Reduce a message to what is read. Of tool output, only the parts that can contain the exit code remain."""
     calls: list[Json] = []
     for call in message.parts("toolCalls"):
         responses = (part.part("functionResponse").part("response") for part in call.parts("result"))

@@ -1,4 +1,4 @@
-"""Memory files of assistants: instructions a person wrote and notes the assistant took, read as single notes."""
+"""Assistants' memory files: instructions written by a person and notes taken by the assistant, read note by note."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -26,14 +26,14 @@ _FOLDER: Final = re.compile(r"^[-*#\s]*(?:applies_to: *)?cwd *[:=] *`?([^\s`,;]+
 
 
 class NoteOrigin(StrEnum):
-    """Whose words a memory file holds, which decides how far they are trusted."""
+    """Who wrote a memory file, which decides how far it is trusted."""
 
     PERSON = "person"
-    """The person's own file, in their home."""
+    """The person's own file in their home folder."""
     ASSISTANT = "assistant"
-    """What an assistant noted by itself."""
+    """Notes that an assistant took by itself."""
     REPOSITORY = "repository"
-    """A file of the repository, which others may have written."""
+    """A file in the repository, which others may have written."""
 
     @property
     def role(self) -> EvidenceRole:
@@ -41,7 +41,7 @@ class NoteOrigin(StrEnum):
 
     @property
     def authority(self) -> EvidenceAuthority | None:
-        """The authority of a note; None leaves it to the role."""
+        """The note's authority; None derives it from the role."""
         authorities = {
             "assistant": EvidenceAuthority.ARCHIVE_EVIDENCE,
             "repository": EvidenceAuthority.EXTERNAL_CONTENT,
@@ -51,18 +51,18 @@ class NoteOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A memory file: its owner's folder, None for the person's own, and which assistant reads it."""
+    """A memory file. `folder` is the project it belongs to; None means the person's own, "" an unknown folder."""
 
     path: Path
     origin: NoteOrigin
     folder: str | None = None
     is_sectioned: bool = False
-    """True if each section names its folder itself."""
+    """True if each section names its own folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNote:
-    """One note of a memory file, with the line on which it begins."""
+    """One note of a memory file. `line` is its first line, counted from 1."""
 
     id: str
     text: str
@@ -71,7 +71,7 @@ class MemoryNote:
 
 
 def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Path], /) -> Iterator[MemoryFile]:
-    """Yield the memory files that exist: the person's own in `homes`, those in `roots`, and what assistants noted."""
+    """Yield the memory files that exist: the person's own, those of the repositories `roots`, and assistants' notes."""
     for home in homes:
         yield from (MemoryFile(home / name, NoteOrigin.PERSON) for name in _HAND_WRITTEN if (home / name).is_file())
         memories = home / "memories" / "MEMORY.md"
@@ -80,7 +80,7 @@ def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Pat
     for root in dict.fromkeys(roots):
         rules = sorted((root / ".claude" / "rules").glob("*.md"))
         for path in (*(root / name for name in _IN_REPOSITORY), *rules):
-            # A link may stand in any part of the path, and a repository can carry one that leads out of it.
+            # Any part of the path may be a symbolic link, so a repository could point outside itself.
             if path.is_file() and path.resolve() == root.resolve() / path.relative_to(root):
                 yield MemoryFile(path, NoteOrigin.REPOSITORY, str(root))
     for path in sorted(projects.glob("*/memory/*.md")):
@@ -88,13 +88,13 @@ def find_memory_files(homes: Iterable[Path], projects: Path, roots: Iterable[Pat
 
 
 def _project_owner(project: Path) -> str:
-    """Return the folder that the sessions beside an assistant's notes name; empty if there is none."""
+    """Return the folder named by the sessions next to an assistant's notes, or an empty string."""
     sessions = (file for file in sorted(project.glob("*.jsonl")) if file.is_file() and not file.is_symlink())
     return next((folder for file in sessions if (folder := session_folder(file))), "")
 
 
 def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
-    """Return the notes of a memory file: each bullet and paragraph with its heading; a topic file is one note."""
+    """Return a file's notes: each bullet or paragraph with its heading, or a topic file as a single note."""
     try:
         with open_regular(file.path) as opened:
             data = opened.read(_FILE_BYTES + 1)
@@ -117,7 +117,7 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text without its HTML comments, with as many lines; one that does not end is left in."""
+    """Remove HTML comments and preserve line numbers. An unterminated comment is left in place."""
     pieces: list[str] = []
     at = 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
@@ -127,9 +127,9 @@ def _without_comments(text: str) -> str:
 
 
 def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the bullets and paragraphs with their first lines and the folder that their section names.
+    """Yield each bullet and paragraph with its first line and the folder that its section names.
 
-    A heading begins the notes below it, one of the first level a section.
+    A heading applies to the notes below it. A first-level heading starts a new section.
     """
     heading, folder, first_line = "", "", 0
     block: list[str] = []
@@ -140,7 +140,7 @@ def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
             yield first_line, f"{heading}: {words}" if heading else words, folder
             block = []
         if owner := _FOLDER.match(line):
-            # A relative folder would be one of wherever the import runs.
+            # A relative folder would be resolved against wherever the import runs.
             folder = owner[1] if owner[1].startswith("~") or Path(owner[1]).is_absolute() else ""
         if title is not None:
             heading, folder = title[2].strip(), "" if len(title[1]) == 1 else folder

@@ -1,4 +1,4 @@
-"""OpenCode sessions: rows of its database, in the tables of version 1 or version 2, never of both."""
+"""OpenCode sessions: rows of its database, from the tables of version 1 or version 2 but never both."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,8 +18,8 @@ _SILENT: Final = frozenset({
     "reasoning", "file", "patch", "snapshot", "step-start", "step-finish", "compaction", "subtask", "retry", "agent",
     "system", "synthetic", "shell", "model-switched", "agent-switched", "location-switched", "idle", "text",
 })  # fmt: skip
-"""Types of parts and rows of which nothing more is stored."""
-# What is too long is not handed over by SQLite.
+"""Part and row types with nothing more to store."""
+# SQLite does not return values over the size limit.
 _MESSAGES: Final = """SELECT id, time_created, CASE WHEN length(CAST(data AS BLOB)) <= ? THEN data END
     FROM message WHERE session_id = ? ORDER BY time_created, id"""
 _PARTS: Final = """SELECT id, CASE WHEN length(CAST(data AS BLOB)) <= ? THEN data END
@@ -29,7 +29,7 @@ _ROWS: Final = """SELECT id, type, time_created, CASE WHEN length(CAST(data AS B
 
 
 class _SessionRow(NamedTuple):
-    """A row of either table of sessions."""
+    """A row of either sessions table."""
 
     id: str
     parent: str | None
@@ -66,16 +66,16 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
 def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
     if not session_files.table_columns(connection, table):
         return False
-    return connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608 - our own words
+    return connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608 - a constant name
 
 
 def _session_rows(connection: sqlite3.Connection, table: str) -> list[_SessionRow]:
-    """Return the sessions by the time of their beginning, so that a fork comes behind its origin."""
+    """Return the sessions by creation time, so that a fork follows its origin."""
     present = session_files.table_columns(connection, table)
     names = ("id", "parent_id", "fork_session_id", "directory", "title", "time_updated")
     columns = ", ".join(name if name in present else f"NULL AS {name}" for name in names)
     rows: list[_SessionRow] = []
-    for session, *texts, changed in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - our own words
+    for session, *texts, changed in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - constant names
         parent, fork_of, folder, title = (value if isinstance(value, str) and value else None for value in texts)
         rows.append(_SessionRow(str(session), parent, fork_of, folder, title, time_of(changed) or 0))
     return rows
@@ -84,14 +84,14 @@ def _session_rows(connection: sqlite3.Connection, table: str) -> list[_SessionRo
 def _read_session(
     connection: sqlite3.Connection, row: _SessionRow, fill: Fill, tally: ReadTally
 ) -> AssistantSession | None:
-    """Return a session, as a whole: its rows may change."""
+    """Read a whole session, because any of its rows may change."""
     log = SessionLog(tally)
     fill(connection, row.id, log, tally)
     return log.session(row.id, _HOST, row.folder, parent=row.parent, fork_of=row.fork_of, title=row.title)
 
 
 def _fill_first(connection: sqlite3.Connection, session: str, log: SessionLog, tally: ReadTally) -> None:
-    """Read the tables of version 1: messages, and parts of these."""
+    """Read the tables of version 1: messages and their parts."""
     messages = connection.execute(_MESSAGES, (session_files.LINE_BYTES, session))
     for (message_id, created), message in session_files.row_objects(messages, tally):
         parts = connection.execute(_PARTS, (session_files.LINE_BYTES, message_id))

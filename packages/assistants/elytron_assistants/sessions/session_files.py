@@ -1,4 +1,4 @@
-"""Files of other programs: opened without following links, read by line, and resumed where the last run ended."""
+"""Read other programs' files: never through links, line by line, resuming where the last run ended."""
 
 import hashlib
 import importlib
@@ -22,38 +22,38 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 
 LINE_BYTES: Final = limits.IMPORT_LINE_BYTES
-"""A longer line is skipped without being held in memory."""
+"""Longer lines are skipped without being loaded into memory."""
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024
-"""The largest file that is one JSON document."""
+"""Maximum size of a file that is a single JSON document."""
 _DEPTH: Final = 8
 _ENTRIES: Final = 500_000
-"""Names in the folders of one assistant that are entry_count at."""
+"""Maximum number of directory entries examined per assistant."""
 _DIGESTED_BYTES: Final = 4096
 _BUSY_S: Final = 5
 _WAL_MODE: Final = 2
-"""At byte 18 of an SQLite file: it is written through a log beside it."""
+"""Value of byte 18 of an SQLite file in WAL mode."""
 _ZSTD_MODULES: Final = ("compression.zstd", "backports.zstd", "zstandard")
 
 
 class SessionPosition(Value):
-    """How far a source was read. `prompts` are digests of its prompts, by which a fork's copies are recognised."""
+    """How far a source was read. `prompts` are digests of its prompts, used to recognise copies in a fork."""
 
     size: int
     changed: int
     rules: int = 0
-    """Version of the list of what is dropped."""
+    """Version of the rules that decide which program text is dropped."""
     offset: int = 0
     digest: str = ""
-    """Digest of the bytes before `offset`."""
+    """Digest of the bytes just before `offset`."""
     session: str = ""
-    """The session whose words were stored; empty if there were none to store."""
+    """Session whose turns were stored, or an empty string if nothing was stored."""
     folder: str = ""
     first_id: str = ""
     prompts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """Of a memory file: the ids of its notes."""
+    """For a memory file: the ids of its notes."""
     retired: tuple[str, ...] = ()
-    """Those that were in it before."""
+    """For a memory file: the ids of notes that it no longer contains."""
 
 
 ReadFile = Callable[[Path, SessionPosition | None, ReadTally], AssistantSession | None]
@@ -61,7 +61,7 @@ ReadFile = Callable[[Path, SessionPosition | None, ReadTally], AssistantSession 
 
 @dataclass(frozen=True, slots=True)
 class SessionSource:
-    """A file, or a session in a database, that can be read. `changed` is the time of its last change, in ns or ms."""
+    """A readable session: a file, or a session in a database. `changed` is its modification time in ns or ms."""
 
     host: AssistantHost
     path: Path
@@ -69,13 +69,13 @@ class SessionSource:
     changed: int
     read: Callable[[SessionPosition | None, ReadTally], AssistantSession | None]
     key: str = ""
-    """Which session of its file it is, if the file holds several."""
+    """Identifies the session if the file contains several."""
     peek: Callable[[], str | None] | None = None
-    """Returns the folder that it names, from its beginning."""
+    """Returns the session's folder by reading only its beginning."""
 
     @property
     def changed_ms(self) -> int:
-        """The time of its last change in milliseconds since 1970."""
+        """The modification time in milliseconds since 1970."""
         return self.changed // 1_000_000 if self.changed > limits.LATEST_MS else self.changed
 
 
@@ -89,7 +89,7 @@ def file_sources(
     *,
     suffixes: tuple[str, ...] = (".jsonl",),
 ) -> Iterator[SessionSource]:
-    """Yield the files of sessions below a folder."""
+    """Yield the session files below a folder."""
     for entry in walk_files(place, tally, suffixes=suffixes):
         path, status = Path(entry.path), entry.stat(follow_symlinks=False)
         yield SessionSource(
@@ -108,12 +108,12 @@ def whole_source(
     key: str,
     folder: str | None,
 ) -> SessionSource:
-    """Return a session in a database. It is read as a whole, because any of its rows may change."""
+    """Return a source for a session in a database. It is always read as a whole, because any row may change."""
     return SessionSource(host, file, size, changed, lambda _, tally: read(tally), key=key, peek=lambda: folder)
 
 
 def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) -> Iterator[os.DirEntry[str]]:
-    """Yield the files below `folder` in the order of their names; links, pipes and devices are counted only."""
+    """Yield the files below `folder` in name order. Links, pipes and devices are only counted."""
     folders, entry_count = [(os.fspath(folder), 0)], 0
     while folders:
         place, depth = folders.pop()
@@ -138,9 +138,9 @@ def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) 
 
 @contextmanager
 def open_regular(path: Path, /) -> Generator[BinaryIO]:
-    """Open a file that is neither a link nor a pipe nor a device. Raises OSError."""
+    """Open a regular file; links, pipes and devices are refused. Raises OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - by its descriptor
+    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - opened by descriptor
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("is not a regular file")
         yield file
@@ -148,7 +148,7 @@ def open_regular(path: Path, /) -> Generator[BinaryIO]:
 
 @contextmanager
 def open_lines(path: Path, /) -> Generator[BinaryIO | None]:
-    """Open a file of lines, uncompressed where it ends in `.zst`; None where no module can do that. Raises OSError."""
+    """Open a file of lines, decompressing `.zst`; yield None if no zstd module is installed. Raises OSError."""
     with open_regular(path) as file:
         if path.suffix != ".zst":
             yield file
@@ -176,23 +176,23 @@ def _zstd_module() -> Any | None:
 
 
 def resume_offset(file: BinaryIO, position: SessionPosition | None, /) -> int:
-    """Return the offset to read from: that of `position` if the bytes before it are still the same, else 0."""
+    """Return the offset of `position` if the bytes before it are unchanged, otherwise 0."""
     if position is None or not position.offset or digest_before(file, position.offset) != position.digest:
         return 0
     return position.offset
 
 
 def digest_before(file: BinaryIO, offset: int, /) -> str:
-    """Return a digest of the bytes before `offset`, or of as many of them as tell two files apart."""
+    """Return a digest of the bytes just before `offset`: enough of them to tell two files apart."""
     start = max(0, offset - _DIGESTED_BYTES)
     file.seek(start)
     return hashlib.blake2b(file.read(offset - start), digest_size=16).hexdigest()
 
 
 def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iterator[tuple[int, ForeignObject]]:
-    """Yield the JSON object on each line from the offset `start` on, with the line's offset.
+    """Yield each line's offset and JSON object, beginning at offset `start`.
 
-    Lines that are too long, or hold no object, are counted; a last line that is not written to its end yet is not.
+    Lines that are too long or contain no object are counted as skipped. An incomplete last line is not.
     """
     if file.seekable():
         file.seek(start)
@@ -216,7 +216,7 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
 
 
 def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
-    """Return the JSON object that a file is; None, and counted, if it is none or too large."""
+    """Read a file that is one JSON object. If it is invalid or too large, count it as skipped and return None."""
     try:
         with open_regular(path) as file:
             data = file.read(DOCUMENT_BYTES + 1)
@@ -231,9 +231,9 @@ def read_document(path: Path, tally: ReadTally, /) -> ForeignObject | None:
 
 
 def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.Connection | None:
-    """Open another program's SQLite file for reading until `stack` closes; None, and counted, if that fails.
+    """Open another program's SQLite file read-only until `stack` closes. On failure, count it and return None.
 
-    To read a closed database in WAL mode would leave the two files of its log beside it, so a copy of it is read.
+    Reading a closed database in WAL mode would leave two log files next to it, so a copy is read instead.
     """
     try:
         with open_regular(path) as file:
@@ -255,12 +255,12 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
 
 
 def table_columns(connection: sqlite3.Connection, table: str, /) -> frozenset[str]:
-    """Return the columns of a table; none if there is no such table."""
+    """Return a table's columns; none if the table does not exist."""
     return frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
 
 
 def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tuple[object, ...], ForeignObject]]:
-    """Yield the rows whose last column is a JSON object, with that; the others are counted."""
+    """Yield each row's other columns and the JSON object in its last one. Other rows are counted as skipped."""
     for *fields, data in rows:
         if not isinstance(data, str | bytes):
             tally.skipped[SkipCause.TOO_LONG] += 1
@@ -273,5 +273,5 @@ def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tup
 
 
 def changed_at(file: BinaryIO, /) -> Instant:
-    """Return the time of a file's last change."""
+    """Return a file's modification time."""
     return Instant(os.fstat(file.fileno()).st_mtime_ns // 1_000_000)

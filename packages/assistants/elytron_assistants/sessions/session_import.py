@@ -1,4 +1,4 @@
-"""Import of sessions and memory files into the memory of their folder. Later runs import only what is new."""
+"""Import sessions and memory files into the memory of their folder. Later runs import only what is new."""
 
 import asyncio
 import sqlite3
@@ -48,7 +48,7 @@ from elytron_core.scope import Scope
 from elytron_core.text.program_parts import DROP_LIST_VERSION
 
 NAMESPACE: Final = ("elytron:sessions",)
-"""Of the records in the person's space that say how far each source was read."""
+"""Namespace of the records in the person's space that store how far each source was read."""
 _POSITIONS_AT_ONCE: Final = 50
 _PROMPTS_KEPT: Final = 2_000
 _RETIRED: Final = "it is no longer in its memory file"
@@ -58,7 +58,7 @@ Progress = Callable[[int, int], None]
 
 
 class FiledSessions(Value):
-    """What went to one space."""
+    """What was stored in one space."""
 
     space: str
     label: str
@@ -67,14 +67,14 @@ class FiledSessions(Value):
 
 
 class SessionImportReport(Value):
-    """What an import of sessions read, stored and skipped. `read_bytes` counts what this run read."""
+    """What an import read, stored and skipped. `read_bytes` counts bytes read by this run."""
 
     space: str
     """The person's space."""
     sources: int = 0
-    """Files, sessions in databases, and memory files that were found."""
+    """Number of session files, sessions in databases, and memory files that were found."""
     unchanged: int = 0
-    """Those of which nothing was new, and nothing was read."""
+    """Sources without changes, which were not read."""
     sessions: int = 0
     notes: int = 0
     read_bytes: int = 0
@@ -82,21 +82,21 @@ class SessionImportReport(Value):
     updated: int = 0
     duplicates: int = 0
     erased: int = 0
-    """What was erased before, and was not stored again."""
+    """Number of turns that were not stored because they had been erased before."""
     hidden: int = 0
-    """What was stored and is hidden now: taken back in its session, or gone from its memory file."""
+    """Turns hidden by this run: taken back in their session, or removed from their memory file."""
     skipped: dict[SkipCause, int] = {}
     unknown: dict[str, int] = {}
-    """Records of types that no reader knows, by assistant and type."""
+    """Number of records of unknown types, by assistant and type."""
     scrubbed: dict[str, int] = {}
-    """Credentials that were blacked out before storing, by kind."""
+    """Number of credentials redacted before storing, by kind."""
     spaces: tuple[FiledSessions, ...] = ()
     changed: bool = False
     dry_run: bool = False
 
 
 class ListedSession(Value):
-    """A session on disk: the folder that it names, and whether it was imported."""
+    """A session on disk, the folder that it names, and whether it was imported."""
 
     host: AssistantHost
     path: str
@@ -108,7 +108,7 @@ class ListedSession(Value):
 
 @dataclass(frozen=True, slots=True)
 class ImportChoice:
-    """What to import: whose sessions, since when, subagents' too, and all of it again."""
+    """What to import: which assistants, since when, with subagents or not, and whether to read everything again."""
 
     hosts: tuple[AssistantHost, ...] = tuple(AssistantHost)
     since: Instant | None = None
@@ -119,16 +119,16 @@ class ImportChoice:
 
 @dataclass(slots=True)
 class SessionImport:
-    """One import while it goes on: source after source is read, filed, and its position stored."""
+    """One running import. It reads each source, stores it in its project, and records how far it got."""
 
     memory: MemoryRuntime
     person: str
     places: AssistantPlaces
     choice: ImportChoice = field(default_factory=ImportChoice)
     place: ProjectMemory | None = None
-    """The memory of all sessions; without it, that of each one's folder."""
+    """If set, the memory of all sessions; otherwise each session goes to its own folder's memory."""
     is_paused: Callable[[Path], bool] = lambda _: False
-    """Whether hooks are paused in a folder, whose sessions and notes then wait."""
+    """Returns whether hooks are paused in a folder. Its sessions and notes then wait for a later run."""
     tally: ReadTally = field(default_factory=ReadTally)
     counts: Counter[str] = field(default_factory=Counter[str])
     scrubbed: Counter[str] = field(default_factory=Counter[str])
@@ -138,7 +138,7 @@ class SessionImport:
     _memories: dict[str, ProjectMemory] = field(default_factory=dict[str, ProjectMemory])
 
     async def run(self, progress: Progress | None = None) -> SessionImportReport:
-        """Import everything that is new, and return what was done. An interrupted run is resumed by the next one."""
+        """Import everything new and report what was done. The next run resumes an interrupted one."""
         self.positions = await read_positions(self.memory, self.person)
         with ExitStack() as stack:
             sources = [
@@ -148,7 +148,7 @@ class SessionImport:
                     find_sources, host, self.places.sessions.get(host, ()), self.tally, stack
                 )
             ]
-            self.tally.read_bytes = 0  # to find them counts for nothing
+            self.tally.read_bytes = 0  # finding sources is not counted as reading
             due_sources = [source for source in _in_time_order(sources) if self._is_due(source)]
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
@@ -166,9 +166,9 @@ class SessionImport:
         return self._report(len(sources))
 
     async def import_one(self, source: SessionSource, /) -> SessionImportReport:
-        """Import what is new in one session, and return what was done."""
+        """Import what is new in one session and report what was done."""
         record = await records_of(self.memory, scope=Scope(space=self.person)).get(NAMESPACE, position_key(source))
-        # A new session may be a fork of any.
+        # A new session may be a fork of any known session.
         self.positions = _positions_in([record]) if record else await read_positions(self.memory, self.person)
         await self._import_source(source)
         await self._store_positions()
@@ -179,7 +179,7 @@ class SessionImport:
             progress(min(start + self.tally.read_bytes, end), total)
 
     def _is_due(self, source: SessionSource) -> bool:
-        """Return whether there may be something new in a source, and count it if not."""
+        """Return whether a source may contain something new, and count it if not."""
         if self.choice.since is not None and source.changed_ms < self.choice.since:
             self.tally.skipped[SkipCause.OLDER] += 1
             return False
@@ -204,7 +204,7 @@ class SessionImport:
         if session is None:
             return
         if cause is SkipCause.PAUSED:
-            # Without a position, so that it is read once the pause is over.
+            # No position is recorded, so the session is read once the pause is over.
             self.tally.skipped[cause] += 1
             return
         if place is not None:
@@ -217,7 +217,7 @@ class SessionImport:
         await self._note_position(source, position, session, is_stored=place is not None)
 
     def _omission(self, session: AssistantSession) -> SkipCause | None:
-        """Return why a session is not stored; None if it is."""
+        """Return why a session is not stored, or None if it is to be stored."""
         if session.parent is not None and not self.choice.subagents:
             return SkipCause.SUBAGENT
         if not session.entries and not session.taken_back and session.is_whole:
@@ -228,7 +228,7 @@ class SessionImport:
         return SkipCause.PAUSED if self.is_paused(folder) else None
 
     def _without_copies(self, session: AssistantSession) -> AssistantSession:
-        """Return a session without what it copied, at its beginning, from the one that it is a fork of."""
+        """Remove the beginning that a fork copied from its origin."""
         if not session.is_whole:
             return session
         origin_digests = {
@@ -290,7 +290,7 @@ class SessionImport:
     async def _hide(
         self, host_ids: list[str], scope: Scope, place: ProjectMemory, reason: str, /, *, undo: bool = False
     ) -> None:
-        """Hide the turns that are stored under host ids, in all tiers; with `undo`, show them again."""
+        """Hide the turns stored under `host_ids` in all tiers; with `undo`, show them again."""
         for space in dict.fromkeys((place.spaces[0], place.person)) if not self.choice.dry_run else ():
             tier = scope.model_copy(update={"space": space})
             ids = list((await self._stored_turns(tier, host_ids)).values())
@@ -300,7 +300,7 @@ class SessionImport:
                 self.counts["hidden"] += 0 if undo else sum(one.outcome == "changed" for one in report.decisions)
 
     async def _stored_turns(self, scope: Scope, host_ids: Iterable[str]) -> dict[str, TurnId]:
-        """Return the turns that are stored under host ids of a conversation."""
+        """Return the stored turns of a conversation by host id."""
         context = self.memory.context
         record = await context.spaces.find(SpaceId(scope.space))
         if record is None:
@@ -341,7 +341,7 @@ class SessionImport:
         self._pending_positions.clear()
 
     async def _import_notes(self) -> None:
-        """Import the memory files of the person, of the assistants, and of the repositories that sessions name."""
+        """Import the memory files of the person, the assistants, and the repositories named by sessions."""
         folders = {position.folder for position in self.positions.values() if position.folder}
         roots = [git.top for folder in sorted(folders) if (git := working_copy(Path(folder))) is not None]
         places = self.places
@@ -366,7 +366,7 @@ class SessionImport:
         notes = read_notes(file, self.tally)
         at = Instant(status.st_mtime_ns // 1_000_000)
         places: dict[str | None, ProjectMemory] = {}
-        # The file's own folder too, for all of its notes may be gone.
+        # Include the file's own folder, because all of its notes may have been removed.
         for folder in dict.fromkeys((file.folder, *(note.folder for note in notes))):
             folder_notes = [note for note in notes if note.folder == folder]
             if folder == "":
@@ -419,7 +419,7 @@ class SessionImport:
 
 
 def _read_digest(path: Path, offset: int) -> str:
-    """Return the digest of what stands before the place at which a file is read on; empty if it is read anew."""
+    """Return the digest of the bytes before the resume offset, or an empty string if reading restarts."""
     if not offset:
         return ""
     with open_lines(path) as file:
@@ -427,11 +427,11 @@ def _read_digest(path: Path, offset: int) -> str:
 
 
 async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> ProjectMemory:
-    """Return the memory of a session's folder; one that is gone, and was in no repository, has its own."""
+    """Return a folder's memory. A missing folder that was in no repository gets a memory of its own."""
     place = await project_memory(memory, Path(folder), person=person)
     is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
     if is_lost and is_gone(folder):
-        # Two projects that are gone must not meet in the folder that held both.
+        # Two missing projects must not end up sharing the parent folder that contained both.
         space = space_name(f"path:{folder}")
         label = optional_title(Path(folder).name) or space
         return ProjectMemory(
@@ -441,15 +441,15 @@ async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> Pro
 
 
 def is_gone(folder: str, /) -> bool:
-    """Return whether a folder is no longer there."""
+    """Return whether a folder no longer exists."""
     return not Path(folder).is_dir()
 
 
 def _in_time_order(sources: list[SessionSource]) -> list[SessionSource]:
-    """Return the sources in the order of their times, since what is stored last is listed first.
+    """Sort the sources by time, because what is stored last is listed first.
 
-    Those of an assistant other than Claude Code stay together: a fork comes after its origin there, which may have gone
-    on since.
+    For assistants other than Claude Code, sources stay grouped in their order, where a fork follows its origin. The
+    origin may have changed after the fork, so times would reverse them.
     """
     latest_ms = Counter[AssistantHost]()
     for source in sources:
@@ -462,19 +462,19 @@ def _in_time_order(sources: list[SessionSource]) -> list[SessionSource]:
 
 
 def position_key(source: SessionSource, /) -> str:
-    """Return the name of the record that says how far a source was read."""
+    """Return the key of the record that stores how far a source was read."""
     return _source_key(source.host, source.path, source.key)
 
 
 def is_unchanged(source: SessionSource, position: SessionPosition, /) -> bool:
-    """Return whether nothing was written to a source since it was read under the present rules."""
-    size = position.size if source.key else source.size  # that of a database is not a session's
+    """Return whether a source is unchanged since it was read under the current rules."""
+    size = position.size if source.key else source.size  # a database's size says nothing about one session
     is_same = (position.size, position.changed, position.rules) == (size, source.changed, DROP_LIST_VERSION)
     return is_same and source.changed > 0
 
 
 async def read_positions(memory: MemoryRuntime, person: str, /) -> dict[str, SessionPosition]:
-    """Return how far each source was read; a record that cannot be understood counts as none."""
+    """Return how far each source was read. Records that cannot be parsed are ignored."""
     return _positions_in([record async for record in records_of(memory, scope=Scope(space=person)).below(NAMESPACE)])
 
 
@@ -491,7 +491,7 @@ def _positions_in(records: Iterable[Record]) -> dict[str, SessionPosition]:
 async def list_sessions(
     memory: MemoryRuntime, person: str, places: AssistantPlaces, hosts: Iterable[AssistantHost], /
 ) -> tuple[ListedSession, ...]:
-    """Return the sessions on disk, the one that changed last first."""
+    """Return the sessions on disk, most recently changed first."""
     positions, sessions = await read_positions(memory, person), list[ListedSession]()
     with ExitStack() as stack:
         for host in hosts:

@@ -14,11 +14,11 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.text.program_parts import typed_text
 
 _KINDS, _KIND_CHARS = 200, 60
-"""Unknown types of records that are counted by name, and how long a name may be."""
+"""Maximum number of unknown record types counted by name, and maximum length of such a name."""
 
 
 class AssistantHost(StrEnum):
-    """A coding assistant whose sessions can be read. Its word is the channel of what is stored."""
+    """A coding assistant whose sessions can be read. The value is also the channel of what is stored."""
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
@@ -27,22 +27,22 @@ class AssistantHost(StrEnum):
     CURSOR = "cursor"
     COPILOT = "copilot"
     MEMORY_FILES = "memory-files"
-    """Memory files of all of them."""
+    """Memory files of all assistants."""
 
 
 class SkipCause(StrEnum):
     """Why something on disk is not stored."""
 
     PROGRAM = "program"
-    """Words in the person's role that a program wrote."""
+    """Text in the user's role that a program wrote."""
     REWOUND = "rewound"
     """A prompt or reply that the person took back."""
     FORK = "fork"
     """A prompt or reply that a fork copied from another session."""
     SIDE_CHAIN = "side_chain"
-    """An entry of a subagent inside another session."""
+    """A subagent's entry inside another session."""
     SUBAGENT = "subagent"
-    """A session of a subagent; the caller may ask for it."""
+    """A subagent's session, imported only on request."""
     NO_FOLDER = "no_folder"
     """A session, note or file that does not say which folder it belongs to."""
     NO_WORDS = "no_words"
@@ -50,44 +50,44 @@ class SkipCause(StrEnum):
     PAUSED = "paused"
     """A session or memory file of a folder in which hooks are paused."""
     OLDER = "older"
-    """A session that ended before the requested time."""
+    """A session that last changed before the requested time."""
     TOO_LONG = "too_long"
-    """A line, record or file beyond the size limit."""
+    """A line, record or file over the size limit."""
     DAMAGED = "damaged"
     """A line or record that is not valid JSON."""
     COMPRESSED = "compressed"
-    """A compressed file, and no module for zstd is installed."""
+    """A compressed file, if no zstd module is installed."""
     UNREADABLE = "unreadable"
     """A file that cannot be opened, or a database without the expected tables."""
     LINK = "link"
-    """A link, pipe or device in a folder of sessions."""
+    """A link, pipe or device in a sessions folder."""
     OLD_STORAGE = "old_storage"
-    """OpenCode's storage from before version 1.2, as single JSON files."""
+    """OpenCode's storage from before version 1.2, made of single JSON files."""
     REPLACED = "replaced"
-    """An older copy of a session that is there in a newer form too."""
+    """An older copy of a session that also exists in a newer format."""
 
 
 @dataclass(slots=True)
 class ReadTally:
-    """Counts of what was read, what was skipped and why, and which types of records no reader knows."""
+    """Counts of bytes read, items skipped by cause, and records of unknown type."""
 
     read_bytes: int = 0
     is_stopped: bool = False
-    """True once the run was cancelled: a thread that still reads ends."""
+    """True once the run is cancelled, so that a reading thread stops."""
     skipped: Counter[SkipCause] = field(default_factory=Counter[SkipCause])
     unknown: Counter[str] = field(default_factory=Counter[str])
 
     on_progress: Callable[[], None] | None = None
 
     def add_bytes(self, count: int, /) -> None:
-        """Count what was read."""
+        """Count bytes read, and report progress after each mebibyte."""
         before = self.read_bytes >> 20
         self.read_bytes += count
         if self.on_progress is not None and self.read_bytes >> 20 != before:
             self.on_progress()
 
     def note_unknown(self, host: AssistantHost, kind: object, /, *, silent: Container[str] = ()) -> None:
-        """Count a record of a type that the reader of `host` does not know; `silent` ones have nothing to store."""
+        """Count a record of a type unknown to `host`'s reader. `silent` types are known and have nothing to store."""
         name = f"{host.value}:{str(kind)[:_KIND_CHARS]}"
         if str(kind) not in silent and (name in self.unknown or len(self.unknown) < _KINDS):
             self.unknown[name] += 1
@@ -95,7 +95,7 @@ class ReadTally:
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """What one side said. `id` is the prompt's: a reply has that of the prompt that it answers, "" if there is none."""
+    """One side's words. `id` is the prompt's id; a reply carries the id of the prompt it answers, or "" without one."""
 
     role: EvidenceRole
     text: str
@@ -107,10 +107,10 @@ class SessionEntry:
 
 @dataclass(frozen=True, slots=True)
 class AssistantSession:
-    """One session: where it took place and what was said in it. `parent` is set for a subagent's session.
+    """One session: where it took place and what was said. `parent` is set for a subagent's session.
 
-    `resume_at` is the offset of its file from which a later run reads, and `is_rewound` says that the person took back
-    entries which an earlier run may have stored: `taken_back`.
+    A later run resumes reading at the file offset `resume_at`. `taken_back` are entries that the person took back and
+    that an earlier run may have stored.
     """
 
     id: str
@@ -125,10 +125,10 @@ class AssistantSession:
     resume_at: int = 0
     taken_back: tuple[SessionEntry, ...] = ()
     is_whole: bool = True
-    """False if only the end of its file was read."""
+    """False if only the end of the file was read."""
 
     def with_reply(self, text: str, /) -> "AssistantSession":
-        """Return the session's last turn alone, with this reply; an empty text leaves the reply as it is."""
+        """Return only the session's last turn, with `text` as its reply. An empty text leaves the reply unchanged."""
         prompts = [place for place, entry in enumerate(self.entries) if entry.role is EvidenceRole.USER]
         entries = list(self.entries[prompts[-1] :] if prompts else self.entries)
         if text.strip():
@@ -140,7 +140,7 @@ class AssistantSession:
 
 @dataclass(slots=True)
 class SessionTurn:
-    """A prompt with its reply and the tools that were used between them. `offset` is where it begins in its file."""
+    """A prompt, its reply, and the tool calls between them. `offset` is the turn's position in the file."""
 
     prompt: SessionEntry | None = None
     reply: SessionEntry | None = None
@@ -150,10 +150,10 @@ class SessionTurn:
 
     @property
     def entries(self) -> Iterator[SessionEntry]:
-        """Yield prompt and reply; the marks stand beside the reply, or without one beside the prompt."""
+        """Yield the prompt and the reply. Marks are attached to the reply, or to the prompt if there is no reply."""
         marks = tuple(mark for call in self.calls for mark in call.marks)
         if self.prompt is not None:
-            # A web page that was read takes nothing from the person's own words.
+            # Reading a web page does not make the person's own words less trusted.
             inner_marks = tuple(mark for mark in marks if not mark.is_outside)
             yield replace(self.prompt, marks=inner_marks if self.reply is None else ())
         if self.reply is not None:
@@ -161,7 +161,7 @@ class SessionTurn:
 
 
 class SessionLog:
-    """Collects a session in its order: prompts, replies, tool calls and their results."""
+    """Builder for a session: takes prompts, replies, tool calls and results in order."""
 
     def __init__(self, tally: ReadTally, /, *, calls: dict[str, ToolRun] | None = None) -> None:
         self.turns: list[SessionTurn] = []
@@ -170,7 +170,7 @@ class SessionLog:
         self._tally = tally
 
     def add_prompt(self, text: str, entry_id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
-        """Begin a turn with what the person typed of `text`; a text of programs only begins none."""
+        """Begin a turn with the typed part of `text`. Text written only by programs begins no turn."""
         typed = typed_text(text)
         if not typed:
             self._tally.skipped[SkipCause.PROGRAM] += bool(text.strip())
@@ -178,7 +178,7 @@ class SessionLog:
         self.turns.append(SessionTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
 
     def add_reply(self, text: str, /, *, at: Instant | None = None, model: str = "", key: str = "") -> None:
-        """Note the last words of the assistant; parts of one message, with the same `key`, are joined."""
+        """Set the turn's reply, so the last one counts. Parts of one message, which share `key`, are joined."""
         if not (text := text.strip()):
             return
         turn = self._turn()
@@ -188,7 +188,7 @@ class SessionLog:
         turn.reply, turn.reply_key = SessionEntry(EvidenceRole.ASSISTANT, text, prompt_id, at, model), key
 
     def add_call(self, call: ToolRun, /) -> None:
-        """Note a tool's use in the current turn; a later state of the same one replaces the earlier."""
+        """Add a tool call to the current turn. A later state of the same call replaces the earlier one."""
         calls = self._turn().calls
         earlier = self.calls.get(call.id) if call.id else None
         if earlier in calls:
@@ -199,12 +199,12 @@ class SessionLog:
             self.calls[call.id] = call
 
     def add_result(self, call_id: str, result: ToolEnding, /) -> None:
-        """Note how a tool's use ended."""
+        """Record how a tool call ended."""
         if (call := self.calls.get(call_id)) is not None:
             call.finish(result)
 
     def roll_back(self, count: int, /) -> None:
-        """Take back the last `count` turns."""
+        """Move the last `count` turns to those taken back."""
         if count > 0:
             self.taken_back += self.turns[-count:]
             del self.turns[-count:]
@@ -215,7 +215,7 @@ class SessionLog:
         return self.turns[-1]
 
     def session(self, session_id: str, host: AssistantHost, folder: str | None, /, **fields: Any) -> AssistantSession:
-        """Return the session that was collected, with what fixed its failed commands beside what was said."""
+        """Return the collected session. Entries for fixed commands and decisions follow the turns they belong to."""
         digest = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
         name = session_id if optional_title(session_id) == session_id else digest
         taken_back = tuple(entry for turn in self.taken_back for entry in turn.entries)
@@ -229,6 +229,6 @@ class SessionLog:
             entries = list(turn.entries)
             yield from entries
             at = entries[-1].at if entries else None
-            # Marks are not searched; these are what people look for.
+            # Marks are not searchable, but people search for these.
             for key, text in (fixes.get(place, {}) | call_decisions(turn.calls)).items():
                 yield SessionEntry(EvidenceRole.TOOL, text, key, at)

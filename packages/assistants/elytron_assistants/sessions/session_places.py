@@ -1,4 +1,4 @@
-"""Where assistants keep their sessions and memory files, by system and by the variables that move them."""
+"""Where assistants store their sessions and memory files, by platform and environment variables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -27,29 +27,29 @@ TRANSCRIPTS: Final[Mapping[AssistantHost, ReadFile]] = {
     AssistantHost.CURSOR: cursor.read_transcript,
     AssistantHost.COPILOT: copilot.read_session,
 }
-"""The reader of one session's file, where each session has one."""
+"""The reader of a session file, for assistants with one file per session."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantPlaces:
-    """The folders and files of all assistants of one person."""
+    """The folders and files of all of one person's assistants."""
 
     sessions: Mapping[AssistantHost, tuple[Path, ...]]
     memory_homes: tuple[Path, ...]
-    """Folders with memory files of the person's own."""
+    """Folders that contain the person's own memory files."""
     claude_projects: Path
     roots: tuple[Path, ...] = ()
-    """Repositories whose memory files are read, in place of those that sessions name."""
+    """Repositories whose memory files are read, instead of those named by sessions."""
 
     def at(self, host: AssistantHost, path: Path, /) -> "AssistantPlaces":
-        """Return these places with `path` in place of those of one assistant."""
+        """Return a copy in which `path` replaces the places of one assistant."""
         if host is AssistantHost.MEMORY_FILES:
             return replace(self, memory_homes=(), roots=(path,))
         return replace(self, sessions={**self.sessions, host: (path,)})
 
 
 def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
-    """Return the places of the person with this home, as the variables of `environment` move them."""
+    """Return the places for a home folder, taking the overriding variables in `environment` into account."""
     from platformdirs import user_config_path, user_data_path
 
     def moved(variable: str, usual: Path) -> Path:
@@ -59,7 +59,7 @@ def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
     claude = moved("CLAUDE_CONFIG_DIR", home / ".claude")
     codex_home = moved("CODEX_HOME", home / ".codex")
     gemini_home = moved("GEMINI_CLI_HOME", home) / ".gemini"
-    # OpenCode keeps to the folders of Linux on macOS too.
+    # OpenCode uses the Linux folders on macOS too.
     data = (moved("XDG_DATA_HOME", home / ".local" / "share") / "opencode", user_data_path("opencode", appauthor=False))
     database = environment.get("OPENCODE_DB", "")
     editor = user_config_path("Cursor", appauthor=False, roaming=True) / "User"
@@ -80,6 +80,6 @@ def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
 def find_sources(
     host: AssistantHost, places: tuple[Path, ...], tally: ReadTally, stack: ExitStack, /
 ) -> list[SessionSource]:
-    """Return the sessions of an assistant in `places`; databases stay open until `stack` closes."""
+    """Return an assistant's sessions in `places`. Databases stay open until `stack` closes."""
     reader = READERS.get(host)
     return [source for place in places for source in reader(place, tally, stack)] if reader is not None else []

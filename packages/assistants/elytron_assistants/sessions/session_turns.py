@@ -1,4 +1,4 @@
-"""Turns of a session: messages for what was said, marks for what was done."""
+"""Convert a session to turns: messages for what was said, marks for what was done."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -21,19 +21,19 @@ _SESSION, _ASSISTANT, _FILE = "session", "assistant", "memory_file"
 
 
 def entry_id(session: str, entry: SessionEntry, /) -> str:
-    """Return the id under which an entry is stored once, however often and by whatever way it is read."""
-    # Without a prompt's id its words tell it from others.
+    """Return the id under which an entry is stored exactly once, however it is read."""
+    # Without a prompt id, the text distinguishes the entry.
     text = entry.text if not entry.id else ""
     return _joined_digest(session, entry.id, entry.role.value, text)
 
 
 def former_id(session: str, entry: SessionEntry, /) -> str:
-    """Return the id under which hooks of earlier versions stored an entry."""
+    """Return the id under which earlier versions' hooks stored an entry."""
     return _joined_digest(session, entry.id, entry.role.value, entry.text)
 
 
 def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
-    """Yield a turn for each entry of a session; in a subagent's one, the prompts are an assistant's words too."""
+    """Yield a turn for each entry of a session. A subagent's prompts are stored as an assistant's words too."""
     for entry in session.entries:
         is_task = session.parent is not None and entry.role is EvidenceRole.USER
         role = EvidenceRole.ASSISTANT if is_task else entry.role
@@ -52,7 +52,7 @@ def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
 
 
 def note_drafts(file: MemoryFile, notes: Sequence[MemoryNote], /, *, at: Instant) -> Iterator[TurnDraft]:
-    """Yield a turn for each note of a memory file, with the trust that its origin has."""
+    """Yield a turn for each note of a memory file, with the trust of the file's origin."""
     name = without_home(str(file.path))
     for note in notes:
         yield TurnDraft(
@@ -65,12 +65,12 @@ def note_drafts(file: MemoryFile, notes: Sequence[MemoryNote], /, *, at: Instant
 
 
 def note_conversation(file: MemoryFile, /) -> str:
-    """Return the conversation of a memory file's notes: its path, or as much of that as a name may have."""
+    """Return the conversation of a memory file's notes: its path, truncated at the front if it is too long."""
     return optional_title(without_home(str(file.path))[-limits.NAME_CHARS :]) or _joined_digest(str(file.path))
 
 
 def origin_refs(host: str, session: str, /) -> tuple[HostOpaqueRef, ...]:
-    """Return the references by which everything of an assistant, or of one session, is erased."""
+    """Return references for erasing everything from one assistant or one session."""
     return tuple(
         HostOpaqueRef(host_kind=host, business_ref_type=kind, business_ref_id=name, relation=HostRefRelation.ORIGIN)
         for kind, name in ((_ASSISTANT, host), (_SESSION, session))
@@ -78,7 +78,7 @@ def origin_refs(host: str, session: str, /) -> tuple[HostOpaqueRef, ...]:
 
 
 def draft_batches(drafts: Iterator[TurnDraft], /) -> Iterator[tuple[TurnDraft, ...]]:
-    """Yield the drafts in batches that are bounded in number and in characters."""
+    """Group drafts into batches limited by number and characters."""
     batch: list[TurnDraft] = []
     chars = 0
     for draft in drafts:
@@ -92,14 +92,14 @@ def draft_batches(drafts: Iterator[TurnDraft], /) -> Iterator[tuple[TurnDraft, .
 
 
 def prompt_digests(session: AssistantSession, entries: Sequence[SessionEntry], /) -> list[str]:
-    """Return a digest of each prompt, which is the same in a fork that copied it; "" for what is no prompt."""
-    # Only Claude Code copies the ids of entries with them.
+    """Return a digest for each prompt, equal in a fork that copied it, and "" for other entries."""
+    # Only Claude Code copies entry ids into a fork.
     is_id = session.host is AssistantHost.CLAUDE_CODE
     return [_joined_digest(e.id if is_id else e.text)[:12] if e.role is EvidenceRole.USER else "" for e in entries]
 
 
 def _mark_observations(marks: Sequence[SessionMark], folder: str) -> Iterator[ToolObservation]:
-    """Yield the marks of an entry; where there are too many, failed commands and decisions stay."""
+    """Yield an entry's marks. Over the limit, failed commands, decisions and outside content take precedence."""
     distinct = list(dict.fromkeys(marks))
     if len(distinct) > limits.TOOL_OBSERVATIONS:
         distinct.sort(key=lambda mark: not (mark.exit_code or mark.kind in {MarkKind.DECISION, MarkKind.OUTSIDE}))

@@ -1,7 +1,7 @@
-"""Memory around the calls of a model client: recalled before a request goes out, stored when its answer ends.
+"""Memory around a model client's calls: recall before a request is sent, and store when its answer ends.
 
-The client gets an HTTP client that adds the block to requests and reads a copy of answers, so that its methods, streams
-and tools stay as they are. Requests and answers are read as the proxy reads them.
+The client is given an HTTP client that adds the block to requests and reads a copy of the answers, so its methods,
+streams and tools work unchanged. Requests and answers are parsed by the proxy's code.
 """
 
 import logging
@@ -34,7 +34,7 @@ ClientT = TypeVar("ClientT")
 ResultT = TypeVar("ResultT")
 logger = logging.getLogger("elytron.wrap")
 _LIBRARIES: Final = ("httpx2", "httpx")
-"""Libraries of HTTP clients that model clients are built on, by their versions."""
+"""HTTP client libraries that model clients use, depending on their version."""
 _SHARED: Final = ("timeout", "headers", "params", "cookies", "base_url")
 
 
@@ -47,12 +47,13 @@ def wrap(
     conversation: str | None = None,
     max_chars: int = limits.BLOCK_CHARS,
 ) -> ClientT:
-    """Return a client of `openai` or `anthropic` whose calls recall from `memory` before and store the turn after.
+    """Return an `openai` or `anthropic` client whose calls recall from `memory` before and store the turn after.
 
-    Chat completions, Responses and Messages take part, whole or streamed, also while tools run; other calls pass. A
-    memory that fails or is late never fails a call: the first failure is logged, and the call goes on without it.
-    Turns go to `conversation`; without one, chats are told apart by their messages. A client of blocking calls needs a
-    blocking memory, one of asyncio the memory of its loop. Raises ScopeMissing without a space, Unsupported.
+    Chat completions, Responses and Messages are covered, streamed or not, including turns with tool calls; other calls
+    pass through. A memory failure or timeout never fails a call: the first failure is logged, and the call continues
+    without memory. Turns are stored in `conversation`; by default, chats are recognised by their messages. A blocking
+    client needs a blocking memory, an asyncio client the memory of its loop. Raises ScopeMissing without a space, or
+    Unsupported.
 
     >>> from openai import OpenAI
     >>> client = elytron.wrap(OpenAI(api_key="key"), memory, conversation="support")
@@ -61,7 +62,7 @@ def wrap(
     """
     own: Any = getattr(client, "_client", None)
     if own is None or not hasattr(client, "copy"):
-        raise Unsupported("wrap takes a client of the package openai or anthropic, such as openai.OpenAI()")
+        raise Unsupported("wrap requires a client from the package openai or anthropic, such as openai.OpenAI()")
     scope = space_scope(memory.scope, space, operation="wrap", conversation=conversation)
     is_async = hasattr(own, "aclose")
     if isinstance(memory, BlockingMemory):
@@ -70,7 +71,7 @@ def wrap(
         sender = BlockingSender(own, ClientTurns(memory.runtime, scope, max_chars=max_chars), memory.run)
     elif not is_async:
         raise Unsupported(
-            "a client of blocking calls needs a blocking memory: `with elytron.open(...)`, or its .sync()"
+            "a blocking client needs a blocking memory: `with elytron.open(...)`, or `elytron.open(...).sync()`"
         )
     else:
         sender = AsyncSender(own, ClientTurns(memory, scope, max_chars=max_chars))
@@ -80,38 +81,38 @@ def wrap(
 
 @dataclass(frozen=True, slots=True)
 class ClientTurn:
-    """A turn of a client: the chat that it belongs to, its id, and the block that its requests show."""
+    """A client's turn: the chat it belongs to, its id, and the block shown in its requests."""
 
     thread: str
     id: str
     block: str
     selected: tuple[str, ...]
-    """The ids of what is in the block."""
+    """Ids of the memories in the block."""
 
 
 @dataclass(slots=True)
 class WrappedCall:
-    """A call as it goes out, and the copy of its answer until that is stored."""
+    """An outgoing call, and the copy of its answer until it is stored."""
 
     dialect: PromptDialect
     prompt: CallPrompt
     body: bytes
     path: str
     question: bytes
-    """Digest of the conversation up to the question."""
+    """Digest of the conversation up to and including the question."""
     turn: ClientTurn
     is_open: bool
-    """True if the question is stored already: its tools run."""
+    """True if the question has been stored already and its tools are running."""
     copy: StreamCopy | WholeCopy | None = None
 
     def begin_copy(self, response: Any, /) -> bool:
-        """Begin the copy of an answer; return whether it is one, and no refusal."""
+        """Start copying an answer. Return whether it is an answer and not an error."""
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         self.copy = StreamCopy(self.dialect) if is_stream else WholeCopy(self.dialect)
         return response.status_code == 200
 
     def feed(self, chunk: bytes, /) -> bool:
-        """Read on; return whether the answer has come to its end and is not stored yet."""
+        """Add a chunk to the copy. Return whether the answer is complete and not yet stored."""
         if self.copy is None:
             return False
         self.copy.feed(chunk)
@@ -119,20 +120,20 @@ class WrappedCall:
 
 
 class ClientTurns:
-    """The turns of one wrapped client: what memory adds to a request, and what is stored of its answer."""
+    """The turns of a wrapped client: what memory adds to a request, and what is stored of its answer."""
 
     def __init__(self, memory: MemoryFace, scope: Scope, /, *, max_chars: int) -> None:
         self._memory = memory
         self._scope = scope
         self._max_chars = max_chars
         self._threads: LruCache[bytes, str] = LruCache(limits.BLOCKS)
-        """Chats by the digest of all that was said in them so far."""
+        """Chats by the digest of everything said in them so far."""
         self._open: LruCache[bytes, ClientTurn] = LruCache(limits.BLOCKS)
-        """Turns whose tools run, by their question."""
+        """Turns whose tools are running, by question."""
         self._has_failed = False
 
     async def begin(self, dialect: PromptDialect, path: str, content: bytes) -> WrappedCall | None:
-        """Return the call with memory's block in its body; None for one that is no prompt."""
+        """Return the call with memory's block in its body, or None if the request is not a prompt."""
         body = fields_of(content)
         prompt = dialect.read(body) if body is not None else None
         if body is None or prompt is None:
@@ -143,7 +144,7 @@ class ClientTurns:
         thread = open_turn.thread if open_turn is not None else self._threads.use(start)
         context = await self._context(prompt, thread) if not prompt.is_task else TurnContext()
         turn = open_turn
-        # The same memories stay the same bytes, which the provider has cached with all before them.
+        # The same memories must produce the same bytes, because the provider has cached everything up to them.
         if turn is None or turn.selected != context.selected:
             turn_id = turn.id if turn is not None else uuid4().hex
             turn = ClientTurn(thread or uuid4().hex, turn_id, context.block, context.selected)
@@ -152,11 +153,11 @@ class ClientTurns:
         return WrappedCall(dialect, prompt, content, path, question, turn, is_open=open_turn is not None)
 
     async def store(self, call: WrappedCall) -> None:
-        """Store the turn of an answer that came to its end, once; the question alone while its tools run."""
+        """Store the turn of a complete answer once. While its tools run, store only the question."""
         copy, prompt, call.copy = call.copy, call.prompt, None
         match copy:
             case StreamCopy():
-                # An answer that gave its reason is whole, however its stream ends.
+                # An answer with a finish reason is complete, however its stream ends.
                 copy.end(is_clean=True)
             case WholeCopy():
                 copy.end()
@@ -186,13 +187,15 @@ class ClientTurns:
             self._threads[end_of(call.question, reply)] = call.turn.thread
 
     def note_failure(self, error: Exception, /) -> None:
-        """Log that memory failed, the first time as a warning."""
+        """Log a memory failure: the first as a warning, later ones at debug level."""
         key = error.key if isinstance(error, ElytronError) else type(error).__name__
-        logger.log(logging.DEBUG if self._has_failed else logging.WARNING, "calls go on without memory: %s", key)
+        logger.log(
+            logging.DEBUG if self._has_failed else logging.WARNING, "memory failed, calls continue without it: %s", key
+        )
         self._has_failed = True
 
     async def _context(self, prompt: CallPrompt, thread: str | None) -> TurnContext:
-        """Return what memory knows for the question, without what the request itself shows of its chat."""
+        """Return memories for the question, except those that the request itself shows from its chat."""
         memory = self._turn_memory(thread, RecallFilters() if thread is None else without_conversation(thread))
         budget = TurnBudget(self._max_chars, wait_s=limits.MEMORY_WAIT_S)
         context = await memory.before(TurnMessages(current=prompt.text), budget)
@@ -207,7 +210,7 @@ class ClientTurns:
 
 
 class BlockingSender:
-    """Sends the requests of a client of blocking calls through its own HTTP client."""
+    """Sends a blocking client's requests through the client's own HTTP client."""
 
     def __init__(self, http_client: Any, turns: ClientTurns, run: Callable[[Coroutine[Any, Any, Any]], Any], /) -> None:
         self._http_client = http_client
@@ -231,7 +234,7 @@ class BlockingSender:
 
         def copy_chunks(*size: int) -> Iterator[bytes]:
             for chunk in chunks_of(*size):
-                # The caller may read no further than the end of the answer.
+                # The caller may stop reading once the answer is complete.
                 if call.feed(chunk):
                     self._attempt(self._turns.store(call))
                 yield chunk
@@ -245,16 +248,16 @@ class BlockingSender:
         return response
 
     def _attempt(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
-        """Return what memory did; None where it failed."""
+        """Run a memory call and return its result, or None if it failed."""
         try:
             return self._run(work)
-        except Exception as error:  # noqa: BLE001 - no failure of memory fails the call
+        except Exception as error:  # noqa: BLE001 - a memory failure must not fail the call
             self._turns.note_failure(error)
             return None
 
 
 class AsyncSender:
-    """Sends the requests of an asyncio client through its own HTTP client."""
+    """Sends an asyncio client's requests through the client's own HTTP client."""
 
     def __init__(self, http_client: Any, turns: ClientTurns, /) -> None:
         self._http_client = http_client
@@ -277,7 +280,7 @@ class AsyncSender:
 
         async def copy_chunks(*size: int) -> AsyncIterator[bytes]:
             async for chunk in chunks_of(*size):
-                # The caller may read no further than the end of the answer.
+                # The caller may stop reading once the answer is complete.
                 if call.feed(chunk):
                     await self._attempt(self._turns.store(call))
                 yield chunk
@@ -291,22 +294,22 @@ class AsyncSender:
         return response
 
     async def _attempt(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
-        """Return what memory did; None where it failed."""
+        """Await a memory call and return its result, or None if it failed."""
         try:
             return await work
-        except Exception as error:  # noqa: BLE001 - no failure of memory fails the call
+        except Exception as error:  # noqa: BLE001 - a memory failure must not fail the call
             self._turns.note_failure(error)
             return None
 
 
 def _dialect_of(request: Any) -> PromptDialect | None:
-    """Return the dialect of a request, by the end of its path; None for one that is no prompt."""
+    """Return the dialect that handles the request's path, or None if the request is not a prompt."""
     ends = ((path.removeprefix("/v1"), dialect) for path, dialect in DIALECTS.items() if request.method == "POST")
     return next((dialect for end, dialect in ends if request.url.path.endswith(end)), None)
 
 
 def _changed_request(request: Any, call: WrappedCall | None) -> Any:
-    """Return the request with the body of the call."""
+    """Return the request with the call's body."""
     if call is None or call.body == request.content:
         return request
     headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() != "content-length"]
@@ -316,16 +319,16 @@ def _changed_request(request: Any, call: WrappedCall | None) -> Any:
 
 
 def _http_client(own: Any, sender: BlockingSender | AsyncSender, /, *, is_async: bool) -> Any:
-    """Return an HTTP client of the library of `own` that makes requests as that does, and sends them by `sender`."""
+    """Return an HTTP client that builds requests as `own` does and sends them with `sender`."""
     modules = {base.__module__.partition(".")[0] for base in type(own).__mro__}
     library_name = next((name for name in _LIBRARIES if name in modules), None)
     if library_name is None:
-        raise Unsupported(f"wrap takes clients that send by {' or '.join(_LIBRARIES)}, and this one does not")
+        raise Unsupported(f"wrap supports clients that use {' or '.join(_LIBRARIES)}; this one does not")
     library: Any = import_module(library_name)
     kind: Any = library.AsyncClient if is_async else library.Client
 
     class RecallingClient(kind):
-        """Makes requests; its sender sends them, and it is closed with the client that they go out by."""
+        """Builds requests for the sender to send. Closing it closes the client that sends them."""
 
         is_closed = property(lambda _: own.is_closed)
 

@@ -1,4 +1,4 @@
-"""Google's Agent Development Kit: stored sessions, and a memory service over what was said in them."""
+"""Google's Agent Development Kit: a session service, and a memory service over what was said in sessions."""
 
 from elytron_integrations.integration_table import require_framework as _require_framework
 

@@ -1,6 +1,6 @@
-"""Events of an app's sessions: where they are stored, and what memory is told of them.
+"""Session events of an app: where they are stored, and which text memory gets from them.
 
-Both services store an event in the same way, so that one which went through both is stored once.
+Both services store events in the same way, so an event that passes through both is stored once.
 """
 
 from typing import Final
@@ -19,17 +19,17 @@ from elytron_integrations.user_memory import UserMemory, memory_of_caller, narro
 
 ISSUER: Final = "google-adk"
 NAMESPACE: Final = "elytron:google-adk"
-"""First part of the namespaces of what is stored besides events."""
+"""First part of the namespaces of everything stored in addition to events."""
 APPS_SPACE: Final = "google-adk-apps"
-"""The space of what belongs to an app and to no user."""
+"""The space for data that belongs to an app and not to a user."""
 
 
 def caller_memory(memory: MemoryFace, user_id: str | None, /, *, operation: str) -> UserMemory:
-    """Return the memory of the user that a call names. Raises ScopeMissing without one, InvalidInput."""
+    """Return the memory of the user named in a call. Raises ScopeMissing without a user, or InvalidInput."""
     if not user_id:
         raise ScopeMissing(operation=operation, way_out="pass the user_id")
     if user_id == APPS_SPACE:
-        raise InvalidInput(field="user_id", problem="is the name of what belongs to no user: choose another")
+        raise InvalidInput(field="user_id", problem="is a reserved name: choose another")
     return memory_of_caller(memory, user_id)
 
 
@@ -39,12 +39,12 @@ def channel_of(app_name: str, /) -> str:
 
 
 def session_scope(scope: Scope, app_name: str, session_id: str, /) -> Scope:
-    """Return where a session's events are."""
+    """Return the scope of a session's events."""
     return narrowed_scope(scope, channel=channel_of(app_name), conversation=host_name(session_id))
 
 
 def event_item(event: Event, /) -> ConversationItem:
-    """Return an event as it is stored: whole, beside the words that were said in it."""
+    """Return the item that stores an event: the complete event and its text."""
     is_user = event.author == "user"
     return ConversationItem(
         value=event.model_dump(mode="json", by_alias=True),
@@ -58,6 +58,6 @@ def event_item(event: Event, /) -> ConversationItem:
 
 
 def content_text(content: types.Content | None, /) -> str:
-    """Return the words of a content, without a model's thoughts."""
+    """Return a content's text, without the model's thoughts."""
     parts = (content.parts if content is not None else None) or ()
     return joined_text(part.text for part in parts if not part.thought)[: limits.MESSAGE_CHARS]

@@ -1,4 +1,4 @@
-"""The memory service of Google's ADK over the messages of one user's sessions."""
+"""The memory service of Google's ADK, over the messages in one user's sessions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -34,10 +34,10 @@ _ADDED: Final = "added-memories"
 
 
 class ElytronMemoryService(BaseMemoryService):
-    """Remembers the events of sessions for each user and app. A user is a memory space.
+    """Memory service for session events by user and app. Each user is a memory space.
 
-    With `searches_all`, a search finds all that is remembered of the user, and not only what this app added. The
-    memory is opened in this process; one that was opened for a user serves nobody else.
+    With `searches_all`, a search covers everything remembered about the user instead of only what this app added. The
+    memory must be opened in this process; one opened for a single user serves nobody else.
     """
 
     def __init__(self, memory: MemoryFace, *, searches_all: bool = False) -> None:
@@ -46,7 +46,7 @@ class ElytronMemoryService(BaseMemoryService):
 
     @override
     async def add_session_to_memory(self, session: Session) -> None:
-        """Store the events of a session that have words or other content, each once."""
+        """Store a session's events that have content, each once."""
         await self.add_events_to_memory(
             app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
         )
@@ -61,7 +61,7 @@ class ElytronMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store events, each once under its id. One that was deleted from memory is not stored again."""
+        """Store events, each once by its id. An event that was deleted from memory is not stored again."""
         _require_no_metadata(custom_metadata)
         scope = caller_memory(self._memory, user_id, operation="add_events_to_memory").scope
         items = [event_item(event) for event in events if event.content is not None and event.content.parts]
@@ -76,7 +76,7 @@ class ElytronMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store memories as they are, those with an id once."""
+        """Store memories unchanged; those with an id are stored once."""
         _require_no_metadata(custom_metadata)
         scope = caller_memory(self._memory, user_id, operation="add_memory").scope
         items = [_entry_item(entry) for entry in memories]
@@ -84,7 +84,7 @@ class ElytronMemoryService(BaseMemoryService):
 
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return up to ten memories that answer `query`, best first; none if memory has no answer."""
+        """Return up to ten memories that answer `query`, best first, or none if memory has no answer."""
         memory = caller_memory(self._memory, user_id, operation="search_memory")
         filters = RecallFilters() if self._searches_all else RecallFilters(channels=(channel_of(app_name),))
         report = await memory.recall(query[: limits.QUERY_CHARS], limit=SEARCH_HITS, filters=filters)
@@ -93,13 +93,13 @@ class ElytronMemoryService(BaseMemoryService):
 
     @override
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Erase a memory of this app by the id that a search returned, also from the session that it is of.
+        """Erase one of the app's memories, by the id from a search, also from the session that contains it.
 
-        Raises InvalidInput without an id, since that would be everything, NotFound.
+        Raises NotFound, or InvalidInput without an id, because that would erase everything.
         """
         memory = caller_memory(self._memory, user_id, operation="delete_memory")
         if not memory_id:
-            problem = "is missing: without it, all memories of the user would go. Name one, or erase the user's space"
+            problem = "is missing and would erase all of the user's memories: pass an id, or erase the user's space"
             raise InvalidInput(field="memory_id", problem=problem)
         hit = await memory.get(memory_id)
         if hit.channel != channel_of(app_name) or hit.conversation is None:
@@ -109,7 +109,7 @@ class ElytronMemoryService(BaseMemoryService):
         item = next((item for item in stored if hit.id.startswith(item.turn_id)), None)
         if item is not None and isinstance(event_id := item.value.get("id"), str):
             (name,) = _deletion_names(app_name, [event_id])
-            await records_of(self._memory, scope=memory.scope).put(*name, True)  # noqa: FBT003 - the value that is stored
+            await records_of(self._memory, scope=memory.scope).put(*name, True)  # noqa: FBT003 - the stored value
         await memory.erase(hit.id)
 
     async def _append(self, scope: Scope, app_name: str, items: Sequence[ConversationItem]) -> None:
@@ -120,19 +120,19 @@ class ElytronMemoryService(BaseMemoryService):
 
 
 def _deletion_names(app_name: str, ids: Iterable[str]) -> list[RecordName]:
-    """Return the names of the records that say that an event was deleted."""
+    """Return the names of the records that mark events as deleted."""
     return [((NAMESPACE, host_name(app_name), "deleted"), host_name(event_id)) for event_id in ids]
 
 
 def _require_no_metadata(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
-        raise Unsupported("custom_metadata has no effect here: set it on the memories or events themselves")
+        raise Unsupported("custom_metadata is not supported here: set it on the memories or events")
 
 
 def _entry_item(entry: MemoryEntry) -> ConversationItem:
     text = content_text(entry.content)
     if not text:
-        raise InvalidInput(field="memories", problem="contain one without text: a memory needs words")
+        raise InvalidInput(field="memories", problem="contain a memory without words")
     role = EvidenceRole.ASSISTANT if entry.content.role == "model" else EvidenceRole.USER
     value = entry.model_dump(mode="json", by_alias=True)
     speaker = host_name(entry.author) if entry.author and entry.author != "user" else None

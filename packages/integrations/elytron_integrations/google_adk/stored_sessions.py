@@ -1,4 +1,4 @@
-"""The session service of Google's ADK: events as turns of a conversation, and state in records beside them."""
+"""The session service of Google's ADK: events are turns of a conversation, and state is stored in records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,10 +38,10 @@ _PREFIXES: Final = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
 
 
 class ElytronSessionService(BaseSessionService):
-    """Stores sessions for each user and app. A user is a memory space; what is said in a session can be recalled.
+    """Session service by user and app. Each user is a memory space, and what is said in a session can be recalled.
 
-    An event and the state that it changes are one commit. State of an app is in a space of its own, or in the user's
-    where the memory was opened for that user. The memory is opened in this process.
+    An event and its state changes are one commit. App state is in a separate space, or in the user's space if the
+    memory was opened for one user. The memory must be opened in this process.
     """
 
     def __init__(self, memory: MemoryFace) -> None:
@@ -51,7 +51,7 @@ class ElytronSessionService(BaseSessionService):
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Store a new session. Raises AlreadyExistsError if there is one of its id."""
+        """Store a new session. Raises AlreadyExistsError if the id is in use."""
         scope = self._scope(user_id, "create_session")
         name = (session_id or "").strip() or uuid4().hex
         head_name = _head_name(app_name, name)
@@ -73,7 +73,7 @@ class ElytronSessionService(BaseSessionService):
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """Return a session with its events, or those of them that `config` names; None if there is none."""
+        """Return a session with the events that `config` selects, or None if it does not exist."""
         scope = self._scope(user_id, "get_session")
         head = await records_of(self._memory, scope=scope).get(*_head_name(app_name, session_id.strip()))
         if head is None:
@@ -86,7 +86,7 @@ class ElytronSessionService(BaseSessionService):
 
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Return a user's sessions without events, the latest last. Raises ScopeMissing without a user."""
+        """Return a user's sessions without events, latest last. Raises ScopeMissing without a user."""
         scope = self._scope(user_id, "list_sessions")
         namespace, _ = _head_name(app_name, "")
         heads = [head.value async for head in records_of(self._memory, scope=scope).below(namespace)]
@@ -95,7 +95,7 @@ class ElytronSessionService(BaseSessionService):
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Erase a session with its events, and what memory drew from them."""
+        """Erase a session, its events, and what memory derived from them."""
         scope = self._scope(user_id, "delete_session")
         records = records_of(self._memory, scope=scope)
         head = await records.get(*_head_name(app_name, session_id.strip()))
@@ -107,13 +107,13 @@ class ElytronSessionService(BaseSessionService):
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Return the state of a user in all sessions of an app, without prefixes."""
+        """Return a user's state across all sessions of an app, without prefixes."""
         scope = self._scope(user_id, "get_user_state")
         return _state_of(await records_of(self._memory, scope=scope).get(*_user_name(app_name)))
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event with the state that it changes, once under its id; parts of an answer are not stored.
+        """Store an event and its state changes, once by its id. Partial events are not stored.
 
         Raises SessionNotFoundError.
         """
@@ -163,7 +163,7 @@ class ElytronSessionService(BaseSessionService):
         await records.finalize_turn(request, names, lambda _turn_id, _message_ids: drafts)
 
     async def _change_state(self, records: RuntimeRecords, name: RecordName, delta: Mapping[str, Any]) -> None:
-        """Lay `delta` over the state of this name."""
+        """Merge `delta` into the state with this name."""
 
         async def put() -> None:
             record = await records.get(*name)
@@ -194,7 +194,7 @@ class ElytronSessionService(BaseSessionService):
         return caller_memory(self._memory, user_id, operation=operation).scope
 
     def _app_records(self, scope: Scope) -> RuntimeRecords:
-        """Return the records of what belongs to an app; those of one user's memory are in that user's space."""
+        """Return the records for app state. If the memory was opened for one user, they are in that user's space."""
         own = self._memory.scope
         is_of_one = own is not None and own.space != DEFAULT_SPACE
         space = scope if is_of_one else narrowed_scope(None, space=APPS_SPACE)
@@ -219,7 +219,7 @@ def _state_of(record: Record | None) -> dict[str, Any]:
 
 
 def _state_deltas(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what a state changes by prefix, and for the session under an empty one, as JSON."""
+    """Return state changes as JSON, grouped by prefix; those of the session itself have an empty prefix."""
     values: dict[str, Any] = to_jsonable_python(dict(state), serialize_unknown=True)
     deltas: dict[str, dict[str, Any]] = {"": {}, **{prefix: {} for prefix in _PREFIXES}}
     for key, value in values.items():
@@ -229,7 +229,7 @@ def _state_deltas(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _turn_delta(draft: TurnDraft) -> CanonicalTurnDelta:
-    """Return an event's turn in the form that is committed with records."""
+    """Return an event's turn in the form that is committed together with records."""
     (message,) = draft.messages
     is_answer = message.role is EvidenceRole.ASSISTANT
     return CanonicalTurnDelta(

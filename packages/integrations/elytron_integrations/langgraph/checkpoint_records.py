@@ -1,7 +1,7 @@
 """Records of LangGraph threads: heads, an entry per checkpoint, and the state and writes of each checkpoint.
 
-Heads repeat the entry of the newest checkpoint of each namespace. Entries are small, so that a thread is listed without
-reading its states. What is larger than a record is in several, which are committed together.
+Heads repeat the entry of each namespace's newest checkpoint. Entries are small, so a thread can be listed without
+reading its states. Values too large for one record are split over several, which are committed together.
 """
 
 import base64
@@ -26,7 +26,7 @@ _STATE: Final = "state"
 
 
 class TypedBytes(NamedTuple):
-    """A value as LangGraph's serializer wrote it: the name of its form, and the bytes."""
+    """A value from LangGraph's serializer: the name of its format, and the bytes."""
 
     form: str
     data: bytes
@@ -45,7 +45,7 @@ class CheckpointEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoredWrite:
-    """What a task wrote to a channel in the step of a checkpoint."""
+    """What a task wrote to a channel during a checkpoint's step."""
 
     task: str
     path: str
@@ -60,7 +60,7 @@ class ThreadRecords:
     def __init__(self, records: RuntimeRecords, /) -> None:
         self._records = records
         self._heads: LruCache[RecordName, Record] = LruCache(_HEADS_CACHED)
-        """Heads as this object stored them. One that another writer changed is read after a commit is refused."""
+        """Heads as this object stored them. One that another writer changed is read once a commit is refused."""
 
     async def find_entry(self, thread: str, namespace: str, checkpoint: str | None) -> CheckpointEntry | None:
         """Return the entry of a checkpoint, or of the newest one."""
@@ -69,7 +69,7 @@ class ThreadRecords:
         return _entry_of(record) if record is not None else None
 
     async def list_entries(self, thread: str | None, namespace: str | None) -> list[CheckpointEntry]:
-        """Return the entries of a thread's namespace, of a whole thread, or of all threads."""
+        """Return the entries of a namespace in a thread, of a whole thread, or of all threads."""
         if thread is None:
             entries = [_entry_of(record) async for record in self._records.below((_ENTRIES,))]
             return [entry for entry in entries if namespace in {None, entry.namespace}]
@@ -78,7 +78,7 @@ class ThreadRecords:
         return [_entry_of(record) async for record in self._records.within(*places)]
 
     async def read_state(self, entry: CheckpointEntry) -> tuple[TypedBytes | None, list[StoredWrite]]:
-        """Return the state of a checkpoint, None without one, and its writes."""
+        """Return a checkpoint's state, or None without one, and its writes."""
         parts: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         async for record in self._records.within(_state_place(entry.thread, entry.namespace, entry.id)):
             name, number = part_number(record)
@@ -88,7 +88,7 @@ class ThreadRecords:
         return TypedBytes(state[0]["form"], joined_data(state)) if state is not None else None, writes
 
     async def put_checkpoint(self, entry: CheckpointEntry, state: TypedBytes) -> None:
-        """Store a checkpoint, as the head too if none is newer."""
+        """Store a checkpoint, and make it the head unless a newer one exists."""
         fields = _entry_fields(entry)
         name = _head_name(entry.thread, entry.namespace)
         drafts = [
@@ -111,13 +111,13 @@ class ThreadRecords:
         await settle_change(put)
 
     async def put_writes(self, thread: str, namespace: str, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
-        """Store writes: those of a special channel in place of earlier ones, others only if there are none yet."""
+        """Store writes. Special channels replace earlier writes; other writes are stored only if they are new."""
         place = _state_place(thread, namespace, checkpoint)
         by_key = {f"write.{_text_digest(write.task)}.{write.index}": write for write in writes}
         drafts = {key: part_drafts(place, key, _write_fields(write), write.value.data) for key, write in by_key.items()}
         new = [replace(draft, expected_version=0) for parts in drafts.values() for draft in parts]
         try:
-            # Writes are mostly new, and then nothing is read first.
+            # Most writes are new, so try to store them without reading first.
             if new:
                 await self._records.put_all(new)
             return
@@ -133,7 +133,7 @@ class ThreadRecords:
             await self._records.put_all(rest)
 
     async def erase_thread(self, thread: str) -> None:
-        """Erase all checkpoints of a thread, and all writes, also those of a checkpoint that was never stored."""
+        """Erase all checkpoints and writes of a thread, including writes of checkpoints that were never stored."""
         heads = [record async for record in self._records.within(_head_name(thread, "")[0])]
         places = [_entry_name(thread, _entry_of(head).namespace, "")[0] for head in heads]
         entries = [record async for record in self._records.within(*places)]
@@ -141,7 +141,7 @@ class ThreadRecords:
         await self._records.erase([*heads, *entries, *states])
 
     async def erase_entries(self, entries: Sequence[CheckpointEntry]) -> None:
-        """Erase checkpoints with their writes. Heads name the newest ones that remain."""
+        """Erase checkpoints with their writes, and move heads to the newest remaining checkpoints."""
         erased_ids: dict[tuple[str, str], set[str]] = defaultdict(set)
         for entry in entries:
             erased_ids[entry.thread, entry.namespace].add(entry.id)
@@ -153,7 +153,7 @@ class ThreadRecords:
         await self._records.erase([*records, *[record async for record in self._records.within(*places)]])
 
     async def copy_thread(self, source: str, target: str) -> None:
-        """Copy every checkpoint and write of a thread, oldest first; the other thread's newest stay its heads."""
+        """Copy every checkpoint and write of a thread, oldest first. Newer checkpoints of the target stay its heads."""
         for entry in sorted(await self.list_entries(source, None), key=lambda entry: entry.id):
             state, writes = await self.read_state(entry)
             if state is not None:
@@ -161,7 +161,7 @@ class ThreadRecords:
                 await self.put_writes(target, entry.namespace, entry.id, writes)
 
     async def _move_head(self, thread: str, namespace: str, erased_ids: set[str]) -> None:
-        """Have the head name the newest checkpoint that is not erased, or erase it."""
+        """Point the head to the newest checkpoint that is not being erased, or erase the head."""
         head = await self._records.get(*_head_name(thread, namespace))
         if head is None or _entry_of(head).id not in erased_ids:
             return
@@ -180,7 +180,7 @@ class ThreadRecords:
 
 
 def _text_digest(text: str) -> str:
-    """Return a name for a text of any length."""
+    """Return a fixed-length name for a text of any length."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

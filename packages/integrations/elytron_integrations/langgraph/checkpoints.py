@@ -1,7 +1,7 @@
-"""LangGraph's checkpointer over a memory: the state of threads, step by step, and the writes that wait in a step.
+"""LangGraph's checkpointer over a memory: the state of threads at each step, and pending writes.
 
-Checkpoints are in the runtime's own records, as LangGraph's serializer wrote them: no recall finds them, and no wire
-reaches them. A thread's newest checkpoints are found by its heads, one per namespace.
+Checkpoints are stored in runtime records in the form LangGraph's serializer wrote them: recall does not find them, and
+they are not accessible over the network. A thread's newest checkpoints are located by its heads, one per namespace.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 
 class ElytronSaver(BaseCheckpointSaver[int]):
-    """Stores checkpoints of LangGraph threads in one space of a memory.
+    """Store checkpoints of LangGraph threads in one space of a memory.
 
-    Takes the memory of `async with elytron.open(...)` or `with elytron.open(...)`; both serve `invoke` and `ainvoke`,
-    the first one only the latter on its own loop. Raises ScopeMissing without a space, Unsupported for a memory on a
-    server.
+    Accepts the memory of `async with elytron.open(...)` or `with elytron.open(...)`. Both serve `invoke` and `ainvoke`,
+    but on its own event loop, an asyncio memory serves only `ainvoke`. Raises ScopeMissing without a space, and
+    Unsupported for a memory on a server.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         self._threads = ThreadRecords(records)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that `config` names, else the newest of its thread and namespace."""
+        """Return the checkpoint that `config` names, or the newest of its thread and namespace."""
         return await self._loop.run(self._find_tuple(config))
 
     async def alist(
@@ -65,7 +65,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first; without a `config`, those of every thread in the space."""
+        """Yield checkpoints, newest first; without `config`, those of every thread in the space."""
         for entry in await self._loop.run(self._list_entries(config, filter, before, limit)):
             checkpoint = await self._loop.run(self._load_tuple(entry))
             if checkpoint is not None:
@@ -76,9 +76,9 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 - states are stored whole
+        new_versions: ChannelVersions,  # noqa: ARG002 - states are stored as a whole
     ) -> RunnableConfig:
-        """Store a checkpoint, and return the config that names it."""
+        """Store a checkpoint and return the config that names it."""
         thread, namespace = _place_of(config)
         entry = CheckpointEntry(
             thread=thread,
@@ -93,11 +93,11 @@ class ElytronSaver(BaseCheckpointSaver[int]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote in the step of a checkpoint; a write that is stored already stays as it is."""
+        """Store what a task wrote during a checkpoint's step. Writes that are already stored are not changed."""
         thread, namespace = _place_of(config)
         checkpoint_id = get_checkpoint_id(config)
         if checkpoint_id is None:
-            raise InvalidInput(field="config", problem="names no checkpoint_id, which the writes belong to")
+            raise InvalidInput(field="config", problem="has no checkpoint_id for the writes")
         stored_writes = [
             StoredWrite(
                 task=task_id,
@@ -111,21 +111,21 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         await self._loop.run(self._threads.put_writes(thread, namespace, checkpoint_id, stored_writes))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Erase every checkpoint of a thread, with its writes."""
+        """Erase a thread's checkpoints and writes."""
         await self._loop.run(self._threads.erase_thread(str(thread_id)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Erase the checkpoints that these runs stored in any thread of the space, with their writes."""
+        """Erase all checkpoints and writes that these runs stored in any thread of the space."""
         await self._loop.run(self._erase_runs(frozenset(run_ids)))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread, with their writes, to another thread."""
+        """Copy all checkpoints and writes of a thread to another thread."""
         await self._loop.run(self._threads.copy_thread(str(source_thread_id), str(target_thread_id)))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Erase all checkpoints of threads ("delete"), or all but the newest of each namespace ("keep_latest").
 
-        Earlier checkpoints that the channels of a newest one are rebuilt from stay, too.
+        Earlier checkpoints that are required to rebuild a newest checkpoint's channels are preserved too.
         """
         if strategy not in {"keep_latest", "delete"}:
             raise InvalidInput(field="strategy", problem='must be "keep_latest" or "delete"')
@@ -136,7 +136,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
                 await self._loop.run(self._prune_thread(thread_id))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return what `aget_tuple` does."""
+        """Blocking form of `aget_tuple`."""
         return self._loop.wait(self.aget_tuple(config))
 
     def list(
@@ -147,7 +147,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield what `alist` does."""
+        """Blocking form of `alist`."""
         for entry in self._loop.wait(self._list_entries(config, filter, before, limit)):
             checkpoint = self._loop.wait(self._load_tuple(entry))
             if checkpoint is not None:
@@ -160,29 +160,29 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Do what `aput` does."""
+        """Blocking form of `aput`."""
         return self._loop.wait(self.aput(config, checkpoint, metadata, new_versions))
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Do what `aput_writes` does."""
+        """Blocking form of `aput_writes`."""
         self._loop.wait(self.aput_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Do what `adelete_thread` does."""
+        """Blocking form of `adelete_thread`."""
         self._loop.wait(self.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Do what `adelete_for_runs` does."""
+        """Blocking form of `adelete_for_runs`."""
         self._loop.wait(self.adelete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Do what `acopy_thread` does."""
+        """Blocking form of `acopy_thread`."""
         self._loop.wait(self.acopy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Do what `aprune` does."""
+        """Blocking form of `aprune`."""
         self._loop.wait(self.aprune(thread_ids, strategy=strategy))
 
     async def _find_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -196,7 +196,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Sequence[CheckpointEntry]:
-        """Return the entries that pass the filters of `list`, newest first."""
+        """Return the entries that match the filters of `list`, newest first."""
         place = config.get("configurable", {}) if config is not None else {}
         thread_id, namespace = place.get("thread_id"), place.get("checkpoint_ns")
         entries = await self._threads.list_entries(None if thread_id is None else str(thread_id), namespace)
@@ -212,7 +212,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         return sorted(passing, key=lambda entry: entry.id, reverse=True)[:limit]
 
     async def _load_tuple(self, entry: CheckpointEntry) -> CheckpointTuple | None:
-        """Return a checkpoint with its writes; None if it is erased meanwhile."""
+        """Return a checkpoint with its writes, or None if it was erased in the meantime."""
         state, writes = await self._threads.read_state(entry)
         if state is None:
             return None
@@ -238,7 +238,7 @@ class ElytronSaver(BaseCheckpointSaver[int]):
         remaining: set[tuple[str, str]] = set()
         for entry in newest.values():
             remaining.add((entry.namespace, entry.id))
-            # Channels that were not stored whole since: they are rebuilt from the writes of earlier steps.
+            # Channels not stored as a whole since then are rebuilt from the writes of earlier steps.
             channels = set(self._load(entry.metadata).get("counters_since_delta_snapshot") or ())
             parent = by_place.get((entry.namespace, entry.parent or ""))
             while channels and parent is not None:

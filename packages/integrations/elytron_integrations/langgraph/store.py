@@ -1,6 +1,6 @@
-"""LangGraph's store over a memory: values under namespaces and keys, which are records of one space.
+"""LangGraph's store over a memory: values under namespaces and keys, stored as records of one space.
 
-A query is a search of the memory, and the memory's own recall finds the same values.
+A query searches the memory, and the memory's own recall finds the same values.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 _UNSEARCHED: Final = " "
-"""Search text of a value that no query is to find; without a text, the value itself is searched."""
+"""Search text for a value that no query should find. With an empty text, the value itself would be searched."""
 
 
 class ElytronStore(BaseStore):
-    """Stores values in one space of a memory, for every thread of a graph.
+    """Store values in one space of a memory, for every thread of a graph.
 
-    Takes the memory of `async with elytron.open(...)`, `with elytron.open(...)` or `elytron.connect(...)`. A `ttl` in
-    minutes counts from the last put: reading does not extend it. Raises ScopeMissing without a space.
+    Accepts the memory of `async with elytron.open(...)`, `with elytron.open(...)` or `elytron.connect(...)`. A `ttl` in
+    minutes counts from the last put, and reading does not extend it. Raises ScopeMissing without a space.
     """
 
     supports_ttl = True
-    """A time to live is passed on, and a memory that cannot keep it refuses it."""
+    """A TTL is passed on, and a memory that does not support one refuses it."""
     ttl_config: TTLConfig | None = {"refresh_on_read": False}
 
     def __init__(self, memory: OpenMemory, /, *, space: str | None = None) -> None:
@@ -52,14 +52,14 @@ class ElytronStore(BaseStore):
         self._space = space_scope(self._face.scope, space, operation="ElytronStore").space
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what `abatch` does."""
+        """Blocking form of `abatch`."""
         return self._loop.wait(self._perform_all(tuple(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return what each operation gives. All reads come before all puts; of puts to one key, the last one counts.
+        """Perform operations and return their results.
 
-        Raises InvalidInput, PermissionRefused for the namespaces that Elytron reserves, Unsupported for a time to live
-        that the memory cannot keep.
+        All reads run before all puts; of several puts to one key, only the last one counts. Raises InvalidInput,
+        PermissionRefused for namespaces reserved by Elytron, and Unsupported if the memory does not support a TTL.
         """
         return await self._loop.run(self._perform_all(tuple(ops)))
 
@@ -148,13 +148,13 @@ def _item_fields(record: RecordItem) -> dict[str, Any]:
 
 
 def _require_no_refresh(record: RecordItem, *, refreshes: bool) -> None:
-    """Raise Unsupported where a read is to extend the time to live of a record."""
+    """Raise Unsupported if a read should extend the TTL of a record."""
     if refreshes and record.expires_at is not None:
-        raise Unsupported("reading does not extend a time to live here: pass refresh_ttl=False, or put the value again")
+        raise Unsupported("reading does not extend a TTL: pass refresh_ttl=False, or put the value again")
 
 
 def _search_text(value: Mapping[str, Any], index: Literal[False] | list[str] | None) -> str:
-    """Return what queries search of a value: the texts at the paths of `index`, else all of it by names."""
+    """Return a value's search text: the texts at the paths in `index`, otherwise all of it with field names."""
     if index is False:
         return _UNSEARCHED
     lines = (
@@ -178,7 +178,7 @@ def _named_lines(part: object, name: str) -> Iterator[str]:
 
 
 def _filter_conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
-    """Yield a filter of the memory for each comparison of LangGraph's filter. Raises InvalidInput."""
+    """Yield one memory filter per comparison in LangGraph's filter. Raises InvalidInput."""
     for name, value in values.items():
         field = f"{prefix}{name}"
         if not isinstance(value, Mapping):
@@ -198,12 +198,12 @@ def _filter_conditions(values: Mapping[str, Any], prefix: str) -> Iterator[dict[
 
 def _compared_value(value: object, field: str) -> object:
     if not isinstance(value, str | int | float):
-        raise InvalidInput(field=f"filter.{field}", problem="can be compared with texts, numbers and booleans only")
+        raise InvalidInput(field=f"filter.{field}", problem="can only be compared with strings, numbers and booleans")
     return value
 
 
 def _literal_prefix(conditions: Iterable[MatchCondition]) -> tuple[str, ...]:
-    """Return the parts with which every namespace begins that the conditions let through."""
+    """Return the literal namespace parts that every match must begin with."""
     prefixes = (condition.path for condition in conditions if condition.match_type == "prefix")
     path = next(prefixes, ())
     return path[: path.index("*")] if "*" in path else tuple(path)

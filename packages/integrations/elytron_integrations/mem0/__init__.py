@@ -1,1 +1,1 @@
-"""mem0 programs: its classes and dictionaries over a memory here."""
+"""mem0's classes and dictionaries over an Elytron memory."""

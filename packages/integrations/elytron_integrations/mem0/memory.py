@@ -1,6 +1,6 @@
-"""mem0's classes: `Memory` and `AsyncMemory` over a store, `MemoryClient` over a server.
+"""mem0's classes: `Memory` and `AsyncMemory` over a store, and `MemoryClient` over a server.
 
-Both generations of its arguments are taken: ids as keywords (1.x), and in `filters` (2.x).
+Both generations of mem0's arguments are accepted: ids as keywords (1.x) and in `filters` (2.x).
 """
 
 import asyncio
@@ -41,9 +41,10 @@ _EVENTS: Final = {WriteOutcome.STORED: "ADD", WriteOutcome.UPDATED: "UPDATE"}
 
 
 class AsyncMemory:
-    """mem0's `AsyncMemory`: in the file memory.db, or where its config says.
+    """mem0's `AsyncMemory`, stored in the file memory.db or wherever its config says.
 
-    With `user_id` the object is one user's: nothing of another is read or changed by it, whatever id is passed.
+    With `user_id`, the object belongs to one user and never reads or changes another user's memories, whatever id is
+    passed.
     """
 
     def __init__(
@@ -56,14 +57,14 @@ class AsyncMemory:
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any], *, user_id: str | None = None) -> Self:
-        """Return a memory on the store of `vector_store`, whose provider is "elytron".
+        """Return a memory on the store in `vector_store`, if its provider is "elytron".
 
-        Its config has the `path` and options of `elytron.open`.
+        Its config takes `path` and the options of `elytron.open`.
         """
         return cls(config_dict, user_id=user_id)
 
     async def open_face(self) -> MemoryFace:
-        """Return the memory beneath, which the first call opens."""
+        """Return the underlying memory, which the first call opens."""
         async with self._lock:
             if self._face is None:
                 self._face = await self._opening
@@ -80,9 +81,10 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         **ids: Any,
     ) -> Mem0Answer:
-        """Store each message once, and with `infer` what the language model or the rules draw from it.
+        """Store each message once, and with `infer` what the language model or the rules extract from it.
 
-        `ids` are user_id, agent_id and run_id, one at least. The event of what is stored already is NONE.
+        `ids` are user_id, agent_id and run_id; at least one is required. The event of an already stored message is
+        NONE.
         """
         scope = scope_of_call("add", self._owner, filters, **ids).scope
         write = draft_messages(messages, scope, metadata=metadata, timestamp=timestamp)
@@ -111,7 +113,7 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         **ids: Any,
     ) -> Mem0Answer:
-        """Find what answers the query among the memories of the ids, best first."""
+        """Find memories that answer the query within these ids, best first."""
         part = scope_of_call("search", self._owner, filters, **ids)
         report = await (await self.open_face()).recall(
             query,
@@ -131,7 +133,7 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         **ids: Any,
     ) -> Mem0Answer:
-        """Read the memories of the ids."""
+        """Return the memories of these ids."""
         part = scope_of_call("get_all", self._owner, filters, **ids)
         count = _bounded_count(limit, top_k, default=100)
         report = await (await self.open_face()).list(limit=count, filters=part.filters, user_id=part.space)
@@ -139,7 +141,7 @@ class AsyncMemory:
 
     @mem0_arguments
     async def get(self, memory_id: str) -> Mem0Answer | None:
-        """Read one memory by its id; None if this object's memory has none of it."""
+        """Return one memory by its id, or None if this object's memory does not contain it."""
         space, versions = await self._versions(memory_id)
         if not versions:
             return None
@@ -155,17 +157,19 @@ class AsyncMemory:
         *,
         data: str | None = None,
     ) -> Mem0Answer:
-        """Give a memory another text; the earlier one stays in its history. Raises NotFound."""
+        """Replace a memory's text. The earlier text stays in its history. Raises NotFound."""
         content = text if text is not None else data
         if metadata is not None or content is None:
-            raise InvalidInput(field="update()", problem="takes a text; for other metadata, delete and add the memory")
+            raise InvalidInput(
+                field="update()", problem="takes a text; to change metadata, delete the memory and add it again"
+            )
         space, versions = await self._versions(memory_id, must_exist=True)
         await (await self.open_face()).correct(versions[-1].id, content, user_id=space)
         return {"message": "Memory updated successfully!"}
 
     @mem0_arguments
     async def delete(self, memory_id: str) -> Mem0Answer:
-        """Erase a memory with all its versions, by its id. Raises NotFound."""
+        """Erase a memory and all its versions. Raises NotFound."""
         space, versions = await self._versions(memory_id, must_exist=True)
         await (await self.open_face()).erase([version.id for version in versions], user_id=space)
         return {"message": "Memory deleted successfully!"}
@@ -179,7 +183,7 @@ class AsyncMemory:
         *,
         filters: Mapping[str, Any] | None = None,
     ) -> Mem0Answer:
-        """Erase a user's memory, or an agent's or run's part of it with what was drawn from that."""
+        """Erase a user's memory, or an agent's or run's part of it, including what was derived from that part."""
         scope = scope_of_call(
             "delete_all", self._owner, filters, user_id=user_id, agent_id=agent_id, run_id=run_id
         ).scope
@@ -191,7 +195,7 @@ class AsyncMemory:
 
     @mem0_arguments
     async def history(self, memory_id: str) -> list[Mem0Answer]:
-        """Read the versions of a memory, oldest first; a deleted one has none."""
+        """Return a memory's versions, oldest first; a deleted memory has none."""
         space, versions = await self._versions(memory_id)
         if not versions:
             return []
@@ -200,32 +204,32 @@ class AsyncMemory:
 
     @mem0_arguments
     async def reset(self, *, user_id: str | None = None) -> Mem0Answer:
-        """Erase all of one user: of `user_id`, or the one that this object was opened for."""
+        """Erase everything of one user: `user_id`, or the user that this object was opened for."""
         if user_id is None and self._owner is None:
             raise ScopeMissing(operation="reset", way_out="pass the user_id whose memory is to be erased")
         return await self.delete_all(user_id=user_id)
 
     async def close(self) -> None:
-        """Close the memory beneath."""
+        """Close the underlying memory."""
         if self._face is not None:
             await self._face.close()
 
     async def _answer(self, hit: RecallHit, space: str, /, **more: Any) -> Mem0Answer:
-        """Return a memory as mem0 does, an edited one under its first id."""
+        """Return a memory in mem0's form. An edited one is returned under its first id."""
         is_edited = EDIT_OF in hit.metadata
         versions = (await self._versions(public_id(space, hit.id)))[1] if is_edited else []
         return memory_answer(hit, space, versions[0].id if versions else hit.id, **more)
 
     async def _versions(self, memory_id: str, *, must_exist: bool = False) -> tuple[str, list[HistoryItem]]:
-        """Return the space and the versions of a memory, oldest first; none of what is not this object's.
+        """Return a memory's space and versions, oldest first, or no versions if it does not belong to this object.
 
-        Raises NotFound in that case if it `must_exist`.
+        With `must_exist`, raises NotFound instead of returning no versions.
         """
         space, memory = split_id(memory_id, self._owner)
         versions: dict[str, HistoryItem] = {}
         if memory:
             face = await self.open_face()
-            # What an erasure would take are the versions.
+            # The versions are exactly what an erasure would remove.
             report = await face.operate(MemoryEraseRequest(scope=Scope(space=space), ids=(memory,), dry_run=True))
             for decision in report.decisions:
                 if decision.outcome is not ControlOutcome.NOT_FOUND:
@@ -237,14 +241,14 @@ class AsyncMemory:
 
 
 class BlockingMem0Calls(BlockingCalls):
-    """mem0's calls, waiting for their answer."""
+    """mem0's calls in blocking form."""
 
     def __init__(self, memory: AsyncMemory, /) -> None:
         self.runtime = memory
         self._blocking: BlockingMemory[MemoryFace] = BlockingMemory(memory.open_face())
 
     def run(self, call: Coroutine[Any, Any, ResultT], /) -> ResultT:
-        """Run `call` where the memory lives and return its result."""
+        """Run `call` on the memory's event loop and return its result."""
         return self._blocking.run(call)
 
     add = blocking_call(AsyncMemory.add)
@@ -258,19 +262,19 @@ class BlockingMem0Calls(BlockingCalls):
     reset = blocking_call(AsyncMemory.reset)
 
     def close(self) -> None:
-        """Close the memory beneath; one that is not closed is closed when the interpreter ends."""
+        """Close the underlying memory. If this is not called, the memory is closed when the interpreter exits."""
         self._blocking.close()
 
 
 class SyncMemory(BlockingMem0Calls):
-    """mem0's `Memory`: `AsyncMemory` with calls that wait."""
+    """mem0's `Memory`: `AsyncMemory` with blocking calls."""
 
     def __init__(self, config: object = None, *, user_id: str | None = None) -> None:
         super().__init__(AsyncMemory(config, user_id=user_id))
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any], *, user_id: str | None = None) -> Self:
-        """Return a memory on the store that the config names, as `AsyncMemory.from_config` does."""
+        """Return a memory on the store named in the config, like `AsyncMemory.from_config`."""
         return cls(config_dict, user_id=user_id)
 
 
@@ -278,14 +282,14 @@ Memory = SyncMemory
 
 
 class MemoryClient(BlockingMem0Calls):
-    """mem0's `MemoryClient`, of an Elytron server at `host` by one of its access keys."""
+    """mem0's `MemoryClient`, for an Elytron server at `host` and one of its access keys."""
 
     def __init__(self, api_key: str | None = None, host: str = _SERVER, *, user_id: str | None = None) -> None:
         super().__init__(AsyncMemory(user_id=user_id, opening=connect(host, api_key=api_key)))
 
 
 def _store_opening(config: object) -> Awaitable[MemoryFace]:
-    """Return the opening of the store of mem0's config. Warns of settings that have no effect here."""
+    """Return an awaitable that opens the store of mem0's config. Warns about settings that have no effect."""
     settings = plain_settings(config, what="config")
     store = plain_settings(settings.get("vector_store"), what="vector_store")
     options: dict[str, Any] = {"space": None}
@@ -293,12 +297,12 @@ def _store_opening(config: object) -> Awaitable[MemoryFace]:
         del settings["vector_store"]
         options |= plain_settings(store.get("config"), what="vector_store.config")
     if without_effect := sorted(settings.keys() - {"version"}):
-        warnings.warn(f"settings of mem0 without effect here: {', '.join(without_effect)}", stacklevel=4)
+        warnings.warn(f"these mem0 settings have no effect: {', '.join(without_effect)}", stacklevel=4)
     return open_memory(options.pop("path", _STORE), **options)
 
 
 def _bounded_count(limit: int | None, top_k: int | None, *, default: int) -> int:
-    """Return how many memories are asked for, by either name."""
+    """Return the requested number of memories, given under either name."""
     if None not in {limit, top_k} and limit != top_k:
-        raise InvalidInput(field="top_k", problem="and limit name different numbers")
+        raise InvalidInput(field="top_k", problem="and limit are different numbers: pass only one of them")
     return next((count for count in (limit, top_k) if count is not None), default)

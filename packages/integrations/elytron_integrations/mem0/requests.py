@@ -1,4 +1,4 @@
-"""mem0's arguments as requests here, and reports here as mem0's dictionaries."""
+"""Translate mem0's arguments into Elytron's requests, and Elytron's reports into mem0's dictionaries."""
 
 import hashlib
 import json
@@ -25,12 +25,12 @@ P = ParamSpec("P")
 SelfT = TypeVar("SelfT")
 ResultT = TypeVar("ResultT")
 Mem0Answer = dict[str, Any]
-"""A dictionary as mem0 returns it."""
+"""A dictionary in the form that mem0 returns."""
 SHARED_SPACE: Final = "mem0-shared"
-"""The space of memories that belong to an agent or run and to no user."""
+"""The space of memories that belong to an agent or run but to no user."""
 _AGENT: Final = "agent_id"
 _NESTED: Final = "mem0_nested"
-"""Metadata that hold what is no single value, as JSON."""
+"""Metadata key for nested values, which are stored as JSON."""
 _IDS: Final = frozenset({"user_id", _AGENT, "run_id", "actor_id", _NESTED})
 _UNCHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "async_mode": (False,),
@@ -42,13 +42,13 @@ _UNCHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "show_expired": (False,),
     "version": ("v2", "v3"),
 }
-"""Arguments of mem0 with the values that ask for what happens here anyway."""
+"""mem0 arguments that are accepted only with these values, which match what happens anyway."""
 
 
 def mem0_arguments(
     method: Callable[Concatenate[SelfT, P], Coroutine[Any, Any, ResultT]], /
 ) -> Callable[Concatenate[SelfT, P], Coroutine[Any, Any, ResultT]]:
-    """Have `method` take mem0's `options=` for its keywords, and refuse those that it has no use for."""
+    """Let `method` take mem0's `options=` as keywords, and reject arguments that it does not support."""
     parameters = signature(method).parameters.keys() - {"self"}
     names = (parameters - {"ids"}) | {"user_id", _AGENT, "run_id"} if "ids" in parameters else parameters
 
@@ -65,24 +65,24 @@ def mem0_arguments(
 
 
 def plain_settings(settings: object, /, *, what: str) -> dict[str, Any]:
-    """Return what a mapping or one of mem0's models sets. Raises InvalidInput for other values."""
+    """Return the settings of a mapping or of one of mem0's models. Raises InvalidInput for other values."""
     dump = getattr(settings, "model_dump", None)
     fields: object = dump() if callable(dump) else settings or {}
     if not isinstance(fields, Mapping):
-        raise InvalidInput(field=what, problem="must be a mapping or mem0's own model of them")
+        raise InvalidInput(field=what, problem="must be a mapping or one of mem0's models")
     return {name: value for name, value in cast("Mapping[str, Any]", fields).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Mem0Scope:
-    """Whose memory a call is about, and the filters that its ids and nested filters make."""
+    """Whose memory a call concerns, and the filters from its ids and nested filters."""
 
     space: str
     filters: RecallFilters
 
     @property
     def scope(self) -> Scope:
-        """Return where a call of these ids writes. Raises InvalidInput where the filters are more than ids."""
+        """Return the scope for a write. Raises InvalidInput if the filters contain more than ids."""
         parts = {"agent": self.filters.agents, "conversation": self.filters.conversations}
         ids_only = RecallFilters(agents=parts["agent"][:1], conversations=parts["conversation"][:1])
         if self.filters != ids_only:
@@ -91,30 +91,30 @@ class Mem0Scope:
 
 
 def scope_of_call(call: str, owner: str | None, filters: Mapping[str, Any] | None, /, **ids: object) -> Mem0Scope:
-    """Return whose memory a call of these ids is about, on an object that was opened for `owner`, if for one user.
+    """Return the memory that a call with these ids concerns. `owner` is the only user of the object, if it has one.
 
-    Raises ScopeMissing without any id, InvalidInput for another user than the owner.
+    Raises ScopeMissing without any id, and InvalidInput for a user other than the owner.
     """
     texts = {name: str(value).strip() for name, value in ids.items() if value is not None}
     user, narrowed = calls.narrowed_by(filters or {}, **texts)
     if "" in {user, *narrowed.agents, *narrowed.conversations}:
         raise InvalidInput(field=f"an id of {call}()", problem="is empty")
     if user is None and owner is None and not (narrowed.agents or narrowed.conversations):
-        raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, also in filters")
+        raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, as an argument or in filters")
     if owner is not None and user not in {None, owner}:
         raise InvalidInput(field="user_id", problem="is not the user that this memory was opened for")
     if user == SHARED_SPACE:
-        raise InvalidInput(field="user_id", problem="is the name of what belongs to no user: choose another")
+        raise InvalidInput(field="user_id", problem="is a reserved name: choose another")
     return Mem0Scope(user or owner or SHARED_SPACE, narrowed)
 
 
 def public_id(space: str, memory: str, /) -> str:
-    """Return the id that mem0's calls know a memory by: its own, and the user's, so that it is found by it alone."""
+    """Return the id for mem0's calls. It contains the user's space, so the id by itself locates the memory."""
     return f"{memory}@{quote(space, safe='')}"
 
 
 def split_id(memory_id: str, owner: str | None, /) -> tuple[str, str]:
-    """Return the space and id of a memory; empty ones for what is no id, or of another user than the owner."""
+    """Return a memory's space and id, or empty strings if the id is invalid or belongs to another user."""
     memory, _, place = memory_id.rpartition("@")
     space = unquote(place)
     return (space, memory) if memory and space and owner in {None, space} else ("", "")
@@ -128,24 +128,24 @@ def draft_messages(
     metadata: Mapping[str, Any] | None,
     timestamp: calls.When | None,
 ) -> TranscriptWrite:
-    """Return a write of the messages, each a turn, under ids by which the same ones are stored once.
+    """Return a write that stores each message as a turn, with ids that prevent storing the same message twice.
 
-    Messages of the system are left out, as in mem0.
+    System messages are left out, as in mem0.
     """
     fields = _stored_metadata(metadata, scope)
     write = calls.transcript_of(messages, at=timestamp, metadata=fields)
     turns = [turn for turn in write.turns if turn.messages[0].role is not EvidenceRole.SYSTEM]
     if not turns:
-        raise InvalidInput(field="messages", problem="contain nothing that a user or an assistant says")
+        raise InvalidInput(field="messages", problem="contain no message from a user or an assistant")
     digests = [_turn_digest(turn, scope) for turn in turns]
-    # Messages that are equal within a call were said so often.
+    # Equal messages within one call were said that many times.
     names = [f"mem0-{digest}-{digests[:place].count(digest)}" for place, digest in enumerate(digests)]
     drafts = (turn.model_copy(update={"host_id": name}) for turn, name in zip(turns, names, strict=True))
     return TranscriptWrite(turns=tuple(drafts))
 
 
 def _turn_digest(turn: TurnDraft, scope: Scope) -> str:
-    """Return the digest of a turn as it is stored, without secrets: nothing that is not stored follows from it."""
+    """Return the digest of a turn with secrets redacted, as it is stored, so that it reveals nothing else."""
     (message,) = turn.messages
     parts = (message.role, scrub_secrets(message.text).text, message.speaker, message.at, scope.agent)
     fields = json.dumps(turn.metadata, sort_keys=True)
@@ -154,30 +154,33 @@ def _turn_digest(turn: TurnDraft, scope: Scope) -> str:
 
 
 def _stored_metadata(metadata: Mapping[str, Any] | None, scope: Scope) -> dict[str, Any]:
-    """Return metadata with what is nested as JSON. Raises InvalidInput for names of ids, and what JSON has not."""
+    """Return the metadata with nested values as JSON.
+
+    Raises InvalidInput for the names of ids and for values that JSON cannot represent.
+    """
     fields = dict(metadata or {})
     if names := sorted(_IDS & fields.keys()):
-        raise InvalidInput(field=f"metadata.{names[0]}", problem="is the name of an id: pass it as one")
+        raise InvalidInput(field=f"metadata.{names[0]}", problem="is reserved for an id: pass it as an argument")
     nested = {name: fields.pop(name) for name, value in [*fields.items()] if isinstance(value, dict | list | tuple)}
     try:
         fields |= {_NESTED: json.dumps(nested, allow_nan=False)} if nested else {}
     except (TypeError, ValueError):
-        raise InvalidInput(field="metadata", problem="holds a value that JSON cannot hold") from None
+        raise InvalidInput(field="metadata", problem="contains a value that JSON cannot represent") from None
     return fields | ({_AGENT: scope.agent} if scope.agent is not None else {})
 
 
 def _public_metadata(hit: RecallHit) -> dict[str, Any] | None:
-    """Return the metadata as they were given; None if there were none."""
+    """Return the metadata in its original form, or None if there is none."""
     fields: dict[str, Any] = {name: value for name, value in hit.metadata.items() if name not in {*_IDS, "edit_of"}}
     try:
         fields |= json.loads(str(hit.metadata.get(_NESTED, "{}")))
-    except ValueError:  # a secret was taken out of it
+    except ValueError:  # a secret in it was redacted
         fields[_NESTED] = hit.metadata[_NESTED]
     return fields or None
 
 
 def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Mem0Answer:
-    """Return a memory under the id `memory` as mem0 does; of ids, those that it has."""
+    """Return a memory in mem0's form under the id `memory`, with only the ids that it has."""
     at = _iso_time(hit.at)
     ids = {
         "user_id": space if space != SHARED_SPACE else None,
@@ -199,7 +202,7 @@ def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Me
 
 
 def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: str, /) -> Mem0Answer:
-    """Return what was done with a message as mem0's `add` does; of one that was refused, the reason."""
+    """Return the result for one message as mem0's `add` does; for a refused message, include the reason."""
     (message,) = turn.messages
     answer: Mem0Answer = {
         "id": public_id(space, decision.id) if decision.id is not None else None,
@@ -212,7 +215,7 @@ def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: s
 
 
 def history_answer(items: Sequence[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
-    """Return the versions of a memory as mem0's history, oldest first."""
+    """Return a memory's versions as mem0's history, oldest first."""
     return [
         {
             "id": item.id,

@@ -1,8 +1,8 @@
-"""A session of the OpenAI Agents SDK over a memory: its items as they are, and what was said in them as evidence.
+"""OpenAI Agents SDK sessions over a memory: items are stored unchanged, and their text is stored as evidence.
 
-Items are in the runtime's own records of the conversation, so erasing a message of it erases them, too. The head has
-the number of the next item; no number is used twice, so a late removal takes no other item away. Texts of the user and
-the assistant are a turn of the conversation, stored in the same commit as the items.
+Items are runtime records of the conversation, so erasing a message of the conversation also erases them. The head
+record stores the next item's number. Numbers are never reused, so a delayed removal cannot remove another item. The
+texts of user and assistant form a turn, stored in the same commit as the items.
 """
 
 import json
@@ -29,17 +29,23 @@ from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 _HEAD: Final = "agents-session"
 _ITEM: Final = "agents-item-"
 _GROUP_ITEMS: Final = 32
+<<<<<<< HEAD
 """Items of one commit."""
+=======
+"""Maximum number of items in one commit."""
+_RACES: Final = 64
+"""Number of times that other writers of the session may commit first before a call gives up."""
+>>>>>>> prose_b
 _CLEARED: Final = 10_000
-"""Texts that a session cleared and that are recognised when compaction stores them again."""
+"""Number of cleared texts remembered, to recognise them when compaction stores them again."""
 _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
 class ElytronSession(SessionABC):
-    """The items of one conversation, and with `remembers` its texts as memory, in one space.
+    """The items of one conversation in one space, and with `remembers` their text as memory.
 
-    `session_id` is the memory's conversation. Raises ScopeMissing without a space, and Unsupported for a memory on a
-    server.
+    `session_id` is the name of the conversation in memory. Raises ScopeMissing without a space, and Unsupported for a
+    memory on a server.
     """
 
     def __init__(
@@ -60,37 +66,37 @@ class ElytronSession(SessionABC):
         self._place = copies_of_conversation(session_id)
         self._remembers = remembers
         self._head: Record | None = None
-        """The head after the last commit of this session, which tells the number of the next item."""
+        """The head record after this session's last commit, which contains the next item's number."""
         self._cleared: LruCache[tuple[EvidenceRole, str], None] = LruCache(_CLEARED)
-        """Texts of items that were cleared: what compaction stores again was said once."""
+        """Texts of cleared items. If compaction stores such a text again, it is not new evidence."""
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[TResponseInputItem]:
-        """Return the items in order, with `limit`, or that of the session's settings, the latest ones only."""
+        """Return the items in order, or only the latest ones if `limit` or the session's settings limit them."""
         del wrapper
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         items = await self._loop.run(self._read_items())
-        # SQLite's meaning of LIMIT, which programs were written for: a negative number is none.
+        # Programs expect SQLite's meaning of LIMIT, where a negative number is no limit.
         return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
-        """Store items behind the others, and what was said in them as a turn."""
+        """Append items, and store what was said in them as a turn."""
         del wrapper
         bodies = [_item_body(item) for item in items]
         for start in range(0, len(items), _GROUP_ITEMS):
             await self._loop.run(self._store_items(bodies[start : start + _GROUP_ITEMS]))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
-        """Remove the latest item and return it. Memory keeps what was said in it."""
+        """Remove and return the latest item. What was said in it stays in memory."""
         del wrapper
         return await self._loop.run(settle_change(self._pop_item))
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
-        """Remove all items. Memory keeps what was said in them."""
+        """Remove all items. What was said in them stays in memory."""
         del wrapper
         await self._loop.run(self._clear_items())
 
@@ -98,7 +104,7 @@ class ElytronSession(SessionABC):
         return [_item_of(records) for _, records in sorted((await self._records_of_items()).items())]
 
     async def _records_of_items(self) -> dict[int, dict[int, Record]]:
-        """Return the records of each item by their numbers, of the items by theirs."""
+        """Return records by item number and part number."""
         parts: dict[int, dict[int, Record]] = {}
         async for record in self._records.within(self._place):
             if record.key.startswith(_ITEM):
@@ -107,11 +113,16 @@ class ElytronSession(SessionABC):
         return {number: records for number, records in parts.items() if not fields_of(records[0]).get("popped")}
 
     async def _store_items(self, bodies: Sequence[str]) -> None:
-        """Store items with their turn in one commit."""
+        """Store items and their turn in one commit."""
         messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
+<<<<<<< HEAD
 
         async def store() -> None:
             # As this session left it, mostly: another writer's is read after the commit is refused.
+=======
+        for attempt in range(_RACES):
+            # Usually this session wrote the head last. Another writer's is read after the commit is refused.
+>>>>>>> prose_b
             head = self._head if self._head is not None else await self._records.get(self._place, _HEAD)
             self._head, first = None, _next_number(head)
             drafts = [
@@ -120,18 +131,29 @@ class ElytronSession(SessionABC):
                 for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
             ]
             drafts.append(self._head_draft(head, first + len(bodies)))
+<<<<<<< HEAD
             *_, self._head = await self._commit(messages, drafts)
 
         await settle_change(store)
+=======
+            try:
+                *_, self._head = await self._commit(messages, drafts)
+            except PreconditionFailed:
+                # Another writer's items were committed first.
+                if attempt == _RACES - 1:
+                    raise
+                continue
+            return
+>>>>>>> prose_b
 
     def _new_message(self, item: object) -> Message | None:
-        """Return what is said in an item and is evidence; None for what was cleared and is stored again."""
+        """Return what an item says, or None if it is not evidence or was cleared and is stored again."""
         message = _message_of(item) if self._remembers else None
         was_cleared = message is not None and self._cleared.pop((message.role, message.text), False) is None
         return None if was_cleared else message
 
     async def _commit(self, messages: Sequence[Message], drafts: Sequence[RecordDraft]) -> Sequence[Record]:
-        """Store drafts, and messages as a turn, in one commit; return the records of the drafts."""
+        """Store drafts, and messages as a turn, in one commit; return the drafts' records."""
         if not messages:
             return await self._records.put_all(drafts)
         is_answered = messages[-1].role is EvidenceRole.ASSISTANT
@@ -144,6 +166,7 @@ class ElytronSession(SessionABC):
         return await self._records.commit_turn(MemoryTranscriptCommitRequest(scope=self._scope, delta=delta), drafts)
 
     async def _pop_item(self) -> TResponseInputItem | None:
+<<<<<<< HEAD
         items = await self._records_of_items()
         if not items:
             return None
@@ -153,6 +176,22 @@ class ElytronSession(SessionABC):
         await self._records.put_all([mark])
         await self._records.erase(records.values())
         return _item_of(records)
+=======
+        for _ in range(_RACES):
+            items = await self._records_of_items()
+            if not items:
+                return None
+            records = items[max(items)]
+            mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
+            try:
+                await self._records.put_all([mark])
+            except PreconditionFailed:
+                # Another writer popped it.
+                continue
+            await self._records.erase(records.values())
+            return _item_of(records)
+        raise PreconditionFailed
+>>>>>>> prose_b
 
     async def _clear_items(self) -> None:
         items = (await self._records_of_items()).values()
@@ -177,20 +216,20 @@ def _item_of(records: Mapping[int, Record]) -> TResponseInputItem:
 
 
 def _item_body(item: TResponseInputItem) -> str:
-    """Return an item as JSON. Raises InvalidInput for what JSON cannot hold."""
+    """Return an item as JSON. Raises InvalidInput for values that JSON cannot represent."""
     try:
         return json.dumps(item, allow_nan=False, default=lambda part: part.model_dump(mode="json"))
     except (AttributeError, TypeError, ValueError, RecursionError):
-        raise InvalidInput(field="items", problem="contain a value that JSON cannot hold") from None
+        raise InvalidInput(field="items", problem="contain a value that JSON cannot represent") from None
 
 
 def _message_of(item: object) -> Message | None:
-    """Return what the user or the assistant said in an item; None for other items, and for too long a text."""
+    """Return what the user or assistant says in an item, or None for other items and texts over the limit."""
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
     role, content = _ROLES.get(fields.get("role", "")), fields.get("content")
     parts: list[Any] = cast("list[Any]", content) if isinstance(content, list) else [{"text": content}]
     texts = [cast("Mapping[str, Any]", part).get("text") for part in parts if isinstance(part, Mapping)]
-    # Half of a character is replaced: evidence is stored as UTF-8.
+    # Lone surrogates are replaced, because evidence is stored as UTF-8.
     text = "\n".join(text for text in texts if isinstance(text, str)).encode("utf-8", "replace").decode()
     if role is None or not text.strip() or len(text) > limits.MESSAGE_CHARS:
         return None

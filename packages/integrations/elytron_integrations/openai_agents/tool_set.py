@@ -1,4 +1,4 @@
-"""Tools of the OpenAI Agents SDK with which a model recalls, stores and forgets memories."""
+"""OpenAI Agents SDK tools that let a model recall, store and forget memories."""
 
 import json
 
@@ -9,14 +9,14 @@ from elytron_core.policy.projection.fence import wrap_block
 from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
 _HITS_MAX = 20
-"""Memories that one call returns, at most."""
+"""Maximum number of memories that one call returns."""
 
 
 def memory_tools(memory: OpenMemory, /, *, space: str | None = None) -> list[Tool]:
-    """Return the tools `recall_memories`, `store_memory` and `forget_memory` for the `tools` of an agent.
+    """Return the tools `recall_memories`, `store_memory` and `forget_memory` for an agent's `tools`.
 
-    They reach one space. What they store is the assistant's word, and what they recall is fenced as reference data.
-    Raises ScopeMissing without a space.
+    They access one space. What they store counts as said by the assistant, and what they recall is fenced as reference
+    data. Raises ScopeMissing without a space.
     """
     loop = MemoryLoop(memory)
     user = space_scope(loop.face.scope, space, operation="memory_tools").space
@@ -38,7 +38,7 @@ def memory_tools(memory: OpenMemory, /, *, space: str | None = None) -> list[Too
             }
             for hit in report
         ]
-        # A text must not close the fence around it.
+        # A text must not be able to close the fence around it.
         lines = "\n".join(json.dumps(row, ensure_ascii=False).replace("<", "\\u003c") for row in rows)
         return wrap_block(lines) if lines else "Nothing is remembered about that."
 

@@ -1,4 +1,4 @@
-"""Pydantic AI: stored conversations, and memory around the runs of an agent."""
+"""Pydantic AI: a conversation store, and memory around agent runs."""
 
 from elytron_integrations.integration_table import require_framework as _require_framework
 

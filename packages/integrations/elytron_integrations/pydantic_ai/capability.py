@@ -1,4 +1,4 @@
-"""Memory around the runs of an agent of Pydantic AI."""
+"""Memory around the runs of Pydantic AI agents."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,15 +17,15 @@ from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_
 from elytron_integrations.user_memory import user_memory
 
 SpaceOfRun = Callable[[RunContext[Any]], str]
-"""Returns whose memory a run uses, such as `lambda ctx: ctx.deps.user_id`."""
+"""Returns the space whose memory a run uses, such as `lambda ctx: ctx.deps.user_id`."""
 
 
 @dataclass
 class ElytronMemory(AbstractCapability[Any]):
-    """Recalls before a run's model requests, and stores what the person said and the agent answered after the run.
+    """Recall before a run's model requests, and store the person's words and the agent's answer after the run.
 
-    `space` is the memory space, or returns it for a run; without it, the memory's own is used. The block is part of
-    the requests only, not of the message history. A memory that fails never fails a run.
+    `space` is the memory space, or a function that returns it for a run; by default, the memory's own is used. The
+    block is added to requests only, not to the message history. A memory failure never fails a run.
     """
 
     memory: MemoryFace
@@ -37,12 +37,12 @@ class ElytronMemory(AbstractCapability[Any]):
     @classmethod
     @override
     def get_serialization_name(cls) -> None:
-        """Return None: a memory is opened by the program, and no specification names it."""
+        """Return None: the program opens the memory, so a specification cannot name it."""
         return
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> "ElytronMemory":
-        """Return the capability of one run. Raises ScopeMissing if nothing names whose memory it uses."""
+        """Return the capability for one run. Raises ScopeMissing if no space is given."""
         space = self.space(ctx) if callable(self.space) else self.space
         memory = user_memory(self.memory, space, operation="the capability ElytronMemory")
         run = AgentRunMemory(memory, framework="pydantic-ai", max_chars=self.max_chars)
@@ -52,12 +52,12 @@ class ElytronMemory(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Return the request with the recalled block in front of the person's latest words."""
+        """Insert the recalled block before the person's latest words in the request."""
         place, prompt = _latest_prompt(request_context.messages)
         if prompt is None or self._run is None:
             return request_context
         if self._block is None:
-            # Once for a run: requests after its tools repeat the same bytes, which a provider has cached.
+            # Recall once per run, so requests after tool calls repeat the same bytes that the provider has cached.
             self._block = await self._run.block(joined_text(_user_texts(prompt)), conversation=ctx.conversation_id)
         if not self._block:
             return request_context
@@ -68,7 +68,7 @@ class ElytronMemory(AbstractCapability[Any]):
 
     @override
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Store the run's turn under its id, in the conversation of the run."""
+        """Store the run's turn under its id, in the run's conversation."""
         new_messages = result.new_messages()
         user_text = joined_text(text for message in new_messages for text in _user_texts(message))
         answer = result.output if isinstance(result.output, str) else _answer_text(new_messages)
@@ -82,7 +82,7 @@ class ElytronMemory(AbstractCapability[Any]):
 
 
 def _latest_prompt(messages: Sequence[ModelMessage]) -> tuple[int, ModelRequest | None]:
-    """Return the last message with the person's words, and its place."""
+    """Return the last message that contains the person's words, and its index."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
@@ -105,6 +105,6 @@ def _content_texts(contents: Sequence[UserContent]) -> Iterator[str]:
 
 
 def _answer_text(messages: Sequence[ModelMessage]) -> str:
-    """Return the words of the last answer, for a run whose output is a value."""
+    """Return the text of the last answer, for a run whose output is not text."""
     answers = [message.text for message in messages if isinstance(message, ModelResponse)]
     return (answers[-1] if answers else None) or ""

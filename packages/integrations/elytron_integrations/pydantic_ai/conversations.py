@@ -1,6 +1,6 @@
-"""Conversations of Pydantic AI in the runtime's own records: entries once each, and a record that points at the last.
+"""Pydantic AI conversations in runtime records: each entry is stored once, and a record points to the last one.
 
-A message stands under the turn of its run, so that it is erased with what the run left in memory.
+A message is stored under its run's turn, so erasing what the run left in memory also erases the message.
 """
 
 import json
@@ -28,21 +28,21 @@ from elytron_integrations.user_memory import user_memory
 _HEADS: Final = ("elytron:pydantic-ai", "conversations")
 _ENTRIES: Final = ("elytron:pydantic-ai", "entries")
 _MESSAGES: Final = ("elytron:pydantic-ai", "messages")
-"""Namespace of messages that name no run."""
+"""Namespace of messages without a run."""
 _DELETED: Final[JsonValue] = {"deleted": True}
 _RECORD: Final = TypeAdapter(ConversationRecord)
 
 
 @dataclass(frozen=True, slots=True)
 class _EntryPlace:
-    """Where an entry's message is stored, and which entry is before it."""
+    """Where an entry's message is stored, and the preceding entry."""
 
     parent_id: str | None
     pieces: tuple[RecordName, ...]
 
 
 class ElytronConversationStore(ConversationStore):
-    """Stores conversations in one memory space, `space` or the memory's own. It needs a memory in this process.
+    """Conversation store in one memory space: `space`, or the memory's own. The memory must be opened in this process.
 
     A save is one commit. `delete` erases the record and the entries that no other conversation reaches.
     """
@@ -53,13 +53,13 @@ class ElytronConversationStore(ConversationStore):
 
     @override
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
-        """Return the record of a conversation; None if there is none."""
+        """Return a conversation's record, or None."""
         head = await self._records.get(_HEADS, host_name(conversation_id))
         return _record_of(head)
 
     @override
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
-        """Return the records of this scope, or all, latest first."""
+        """Return the records of this scope, or of all scopes, latest first."""
         records = [record async for head in self._records.below(_HEADS) if (record := _record_of(head)) is not None]
         records_in_scope = [record for record in records if scope is None or record.scope == scope]
         return sorted(records_in_scope, key=lambda record: record.updated_at, reverse=True)[:limit]
@@ -72,7 +72,7 @@ class ElytronConversationStore(ConversationStore):
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Store a record with its new entries in one commit. Raises ConversationConflict."""
+        """Store a record and its new entries in one commit. Raises ConversationConflict."""
         key = host_name(record.conversation_id)
         head = await self._records.get(_HEADS, key)
         stored = _record_of(head)
@@ -83,7 +83,7 @@ class ElytronConversationStore(ConversationStore):
             last = await self._records.get(_ENTRIES, record.head_id)
             if last is None:
                 raise ConversationConflict(record.conversation_id)
-            # Stored again as it is, so that the commit fails if it is erased meanwhile.
+            # Write the last entry again unchanged, so that the commit fails if it is erased concurrently.
             drafts.append(RecordDraft(_ENTRIES, record.head_id, last.value, expected_version=last.version))
         value = _RECORD.dump_python(record, mode="json")
         drafts.append(RecordDraft(_HEADS, key, value, expected_version=head.version if head is not None else 0))
@@ -101,7 +101,7 @@ class ElytronConversationStore(ConversationStore):
         if head is None or stored is None or stored.revision != expected_revision:
             raise ConversationConflict(conversation_id)
         try:
-            # First in the place of the record, so that no save that is under way is lost.
+            # Replace the record with a marker first, so that a concurrent save conflicts and is not lost.
             await self._records.put(_HEADS, key, _DELETED, expected_version=head.version)
         except PreconditionFailed:
             raise ConversationConflict(conversation_id) from None
@@ -116,7 +116,7 @@ class ElytronConversationStore(ConversationStore):
 
     @override
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """Return an entry. Raises LookupError if it is not stored, or its message was erased from memory."""
+        """Return an entry. Raises LookupError if it is not stored or its message was erased from memory."""
         (entry,) = await self._entries((await self._required_place(entry_id),), (entry_id,))
         if entry is None:
             raise LookupError(f"the message of entry {entry_id!r} was erased")
@@ -124,7 +124,7 @@ class ElytronConversationStore(ConversationStore):
 
     @override
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
-        """Return the entries up to `head_id`, or the last of them, without messages that were erased from memory."""
+        """Return up to `limit` entries that end with `head_id`, oldest first, without messages erased from memory."""
         ids: list[str] = []
         places: list[_EntryPlace] = []
         entry_id = head_id
@@ -137,7 +137,7 @@ class ElytronConversationStore(ConversationStore):
         return [entry for entry in reversed(entries) if entry is not None]
 
     async def _entries(self, places: Sequence[_EntryPlace], ids: Sequence[str]) -> list[ConversationEntry | None]:
-        """Return the entries at these places, read at once; None for each whose message was erased."""
+        """Return the entries at these places with a single read, and None for each entry whose message was erased."""
         names = [name for place in places for name in place.pieces]
         pieces = dict(zip(names, await self._records.get_all(names), strict=True))
         entries: list[ConversationEntry | None] = []
@@ -156,7 +156,7 @@ class ElytronConversationStore(ConversationStore):
         return _place_of(record)
 
     async def _chain_ids(self, tips: Sequence[str | None]) -> set[str]:
-        """Return the ids of entries from these back to the first."""
+        """Return the ids of these entries and all their ancestors."""
         ids: set[str] = set()
         for tip in tips:
             entry_id = tip
@@ -171,7 +171,7 @@ def _record_of(head: Record | None) -> ConversationRecord | None:
 
 
 def _entry_drafts(entry: ConversationEntry, conversation_id: str) -> list[RecordDraft]:
-    """Return the records of an entry: its message in pieces, and where they are."""
+    """Return an entry's records: its message in pieces, and the record that locates them."""
     run_id = entry.message.run_id
     conversation = host_name(entry.message.conversation_id or conversation_id)
     namespace = copies_of_turn(host_name(run_id), conversation) if run_id is not None else _MESSAGES

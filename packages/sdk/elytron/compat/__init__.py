@@ -1,1 +1,1 @@
-"""Interfaces of other memories, for programs that were written for them."""
+"""APIs of other memory libraries, for programs written for them."""

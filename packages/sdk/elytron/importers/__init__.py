@@ -1,3 +1,3 @@
-"""Readers of other programs' transcripts and notes: chats, exports, Markdown, plain text."""
+"""Readers for other programs' transcripts and notes: chats, exports, Markdown and plain text."""
 
 __all__: list[str] = []

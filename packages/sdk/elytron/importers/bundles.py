@@ -1,4 +1,4 @@
-"""Folders and ZIP files as bundles of members, each read within bounds; unsafe names and links are left out."""
+"""Folders and ZIP files as bundles of files, each read within limits. Unsafe names and links are left out."""
 
 import os
 import stat
@@ -18,28 +18,28 @@ from elytron_core.strict_json import Json
 
 MAGIC: Final = b"PK\x03\x04"
 BROKEN_ZIP: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-"""Exceptions of `zipfile` for a file that is damaged, locked, or packed in an unknown way."""
+"""Exceptions that `zipfile` raises for damaged or encrypted files and unknown compression methods."""
 BUNDLE_FILES: Final = 50_000
-"""Files of a folder or ZIP that is imported as one export, such as one with a file for each day."""
+"""Maximum number of files in a single export, which may have a file per day."""
 _IN_MEMORY: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BundleMember:
-    """A file of a folder or ZIP file: its name there, and what holds it."""
+    """A file in a folder or ZIP file: its name, and the folder or archive that contains it."""
 
     name: str
     holder: Path | ZipFile
     entry: ZipInfo | None = None
-    """Of a ZIP file, which may hold several files of one name."""
+    """The entry in a ZIP file, which may contain several files with the same name."""
 
     @property
     def path(self) -> Path | None:
-        """Return where a file of a folder is; None for one in a ZIP file."""
+        """Return the path of a file in a folder, or None for a file in a ZIP file."""
         return self.holder / self.name if isinstance(self.holder, Path) else None
 
     def open(self) -> tuple[IO[bytes], int]:
-        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again.
+        """Open the file and return it with its size; the caller closes it. From a ZIP file, it is a seekable copy.
 
         Raises UnreadableFile.
         """
@@ -47,7 +47,7 @@ class BundleMember:
             if isinstance(self.holder, Path):
                 file = (self.holder / self.name).open("rb")
                 return file, os.fstat(file.fileno()).st_size
-            # Read up to the bound, whatever size its header gives.
+            # Read up to the limit, whatever size the header declares.
             with self.holder.open(self.entry or self.name) as packed:
                 data = packed.read(limits.TRANSCRIPT_JSON_BYTES + 1)
         except BROKEN_ZIP:
@@ -60,7 +60,7 @@ class BundleMember:
         return copy, len(data)
 
     def json(self) -> Json:
-        """Return the JSON document in the file. Raises UnreadableFile."""
+        """Return the file's JSON document. Raises UnreadableFile."""
         file, size = self.open()
         with file:
             return whole_document(file, name=self.name, size=size)
@@ -68,32 +68,32 @@ class BundleMember:
 
 @dataclass(slots=True)
 class FileBundle:
-    """The files of a folder or ZIP file, sorted by name: hidden ones left out, unsafe ones counted."""
+    """The files of a folder or ZIP file, sorted by name. Hidden files are left out, unsafe ones only counted."""
 
     name: str
     holder: Path | ZipFile
     members: list[BundleMember] = field(default_factory=list[BundleMember])
     unsafe: int = 0
     is_vault: bool = False
-    """True if Obsidian keeps its settings in it."""
+    """True if it contains Obsidian's settings."""
 
     def files_named(self, name: str, /) -> list[BundleMember]:
-        """Return the files of this name, in any folder."""
+        """Return the files with this name, in any folder."""
         return [member for member in self.members if PurePosixPath(member.name).name == name]
 
     def ending(self, *suffixes: str) -> list[BundleMember]:
-        """Return the files whose names end so."""
+        """Return the files with one of these suffixes."""
         return [member for member in self.members if member.name.lower().endswith(suffixes)]
 
 
 def too_large(name: str, /) -> UnreadableFile:
-    """Return the error for a file beyond the bound of one document."""
+    """Return the error for a file over the size limit of one document."""
     error = PayloadTooLarge(limit=limits.TRANSCRIPT_JSON_BYTES, what="one of its files", way_out="unpack and split it")
     return UnreadableFile(name=name, problem=error.message)
 
 
 def whole_document(file: IO[bytes], /, *, name: str, size: int) -> Json:
-    """Return the JSON document that `file` holds. Raises UnreadableFile."""
+    """Parse the JSON document in `file`. Raises UnreadableFile."""
     file.seek(0)
     try:
         data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
@@ -103,7 +103,7 @@ def whole_document(file: IO[bytes], /, *, name: str, size: int) -> Json:
 
 
 def open_bundle(source: Path | ZipFile, /, *, name: str) -> FileBundle:
-    """Return the files of a folder, links left out, or of a ZIP file. Raises LimitExceeded for too many."""
+    """List the files of a folder, without links, or of a ZIP file. Raises LimitExceeded for too many."""
     bundle = FileBundle(name, source)
     members: list[BundleMember] = []
     if isinstance(source, Path):
@@ -128,14 +128,14 @@ def _require_few(count: int) -> None:
 
 
 def _is_unsafe(info: ZipInfo) -> bool:
-    """Return whether a member's name leads out of its ZIP, or it is a link. Nothing is written, but none is honest."""
+    """Return whether a member is a link or its name points outside the ZIP file. Such files are not trusted."""
     name = PurePosixPath(info.filename.replace("\\", "/"))
     return name.is_absolute() or ".." in name.parts or ":" in name.parts[0] or stat.S_ISLNK(info.external_attr >> 16)
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
-        # In place: `os.walk` goes on with what is left in this list.
+        # Assign in place, because `os.walk` continues with the contents of this list.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
             path = Path(place, name)

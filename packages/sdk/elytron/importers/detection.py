@@ -1,6 +1,6 @@
-"""Detection of a transcript's format from its content; prose is recognised by its file name.
+"""Detect a transcript's format from its content, or for prose from its file name.
 
-Folders and ZIP files are treated alike: an export's conversations as one file, or each file by itself.
+Folders and ZIP files are handled alike: either as a single export, or each file on its own.
 """
 
 import os
@@ -44,17 +44,17 @@ from elytron_store.private_files import private_opener
 __all__ = ["MAGIC", "FoundTranscript", "FoundTranscripts", "TranscriptFormat", "is_export", "open_transcripts"]
 
 IMPORT_FILES: Final = 400
-"""Files of a folder or ZIP that are read as transcripts of their own."""
+"""Maximum number of files in a folder or ZIP file that are read as separate transcripts."""
 ZIP_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
-"""Bytes of all transcripts in a ZIP file together."""
+"""Maximum total size of the transcripts in a ZIP file, in bytes."""
 IMPORT_OWNERS: Final = 1_000
-"""Users of one imported store whose names are noted."""
+"""Maximum number of users recorded by name for one imported store."""
 _PART: Final = re.compile(r"conversations(-\d+)?\.json")
 _OF_AN_ARCHIVE: Final = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
 
 
 def is_export(path: Path, /) -> bool:
-    """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
+    """Return whether the ZIP file at `path` contains transcripts and is not an archive of a space."""
     try:
         with ZipFile(path) as archive:
             bundle = bundles.open_bundle(archive, name=path.name)
@@ -62,25 +62,25 @@ def is_export(path: Path, /) -> bool:
                 return True
             return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(_transcript_members(bundle.members))
     except LimitExceeded:
-        return True  # the reader of transcripts says how many files there are
+        return True  # the transcript reader will report the number of files
     except BROKEN_ZIP:
         return False
 
 
 def _export_parts(members: list[BundleMember]) -> list[BundleMember]:
-    """Return the files in which ChatGPT and Claude hand out conversations."""
+    """Return the files that contain the conversations of a ChatGPT or Claude export."""
     return [member for member in members if _PART.fullmatch(PurePosixPath(member.name).name)]
 
 
 def _transcript_members(members: list[BundleMember]) -> list[BundleMember]:
-    """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
+    """Return possible transcripts: an export's own files if there are any, otherwise files with a known suffix."""
     exported = _export_parts(members) or [each for each in members if PurePosixPath(each.name).name == "result.json"]
     suffixes = format_table.FILE_SUFFIXES
     return exported or [member for member in members if PurePosixPath(member.name).suffix.lower() in suffixes]
 
 
 def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
-    """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
+    """Return an export's conversations, with its parts joined in order. Raises UnreadableFile."""
     joined: list[Json] = []
     remaining_bytes = limits.TRANSCRIPT_JSON_BYTES
     for part in parts:
@@ -100,14 +100,14 @@ def _export_conversations(parts: list[BundleMember], *, name: str) -> Json:
 _HEAD_BYTES = 64 * 1024
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
-"""The beginning of a text in UTF-16: its mark, or two Latin characters."""
+"""The start of UTF-16 text: its byte order mark, or two Latin characters."""
 _ASKED_FOR = {EvidenceRole.SYSTEM: OmissionReason.SYSTEM, EvidenceRole.TOOL: OmissionReason.TOOL}
-"""Roles whose messages are stored only where the caller asks for them."""
+"""Roles whose messages are stored only if the caller includes them."""
 
 
 @dataclass(slots=True)
 class FoundTranscript:
-    """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
+    """A recognised transcript. Its messages can be read any number of times, and `place` identifies it uniquely."""
 
     read: Reader
     name: str
@@ -116,25 +116,25 @@ class FoundTranscript:
     size_bytes: int
     date_choice: DateChoice = field(default_factory=DateChoice)
     left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
-    """Content that the last pass left out on purpose."""
+    """Content that the last pass left out intentionally."""
     skipped: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
     """The first records that the last pass could not read."""
     skipped_count: int = 0
     dates: DateReading | None = None
-    """How the last pass read dates whose form leaves a choice."""
+    """How the last pass interpreted dates in an ambiguous format."""
     remarks: ReaderRemarks = field(default_factory=ReaderRemarks)
     owners: frozenset[str] | None = None
-    """Users whose memories are read from a store of several; None for all."""
+    """Users whose memories are read from a multi-user store; None means all."""
     met_owners: set[str] = field(default_factory=set[str])
-    """Users that the last pass met, as far as they are noted."""
+    """Users that the last pass encountered, up to a limit."""
 
     def messages(
         self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = (), strict: bool = False
     ) -> Iterator[ImportedMessage]:
-        """Yield what was said, in order; `home` takes what names no conversation.
+        """Yield the messages in order. Messages without a conversation are put into `home`.
 
-        What a system or a tool said is left out, unless `include` names the role. A record that cannot be read is
-        skipped and noted; with `strict` it raises UnreadableFile.
+        System and tool messages are left out unless `include` names their role. Unreadable records are skipped and
+        recorded; with `strict`, they raise UnreadableFile.
         """
         self.left_out.clear()
         self.skipped.clear()
@@ -160,7 +160,7 @@ class FoundTranscript:
                         yield item
 
     def _is_others(self, owner: str) -> bool:
-        """Return whether a memory is of a user who was not requested, and note the user."""
+        """Record the memory's user, and return whether that user was not requested."""
         if len(self.met_owners) < IMPORT_OWNERS:
             self.met_owners.add(owner)
         return self.owners is not None and owner not in self.owners
@@ -173,13 +173,13 @@ class FoundTranscript:
             self.skipped.append(record)
 
     def unreadable(self, record: SkippedRecord, /) -> UnreadableFile:
-        """Return the error that names a record of this transcript."""
+        """Return the error for an unreadable record of this transcript."""
         problem = record.problem if record.line is not None else f"{record.problem} ({record.place})"
         return UnreadableFile(name=self.name, problem=problem, line=record.line)
 
 
 class FoundTranscripts(ExitStack):
-    """The transcripts of a file, folder or ZIP file, open until closed."""
+    """The transcripts of a file, folder or ZIP file, which are open until this is closed."""
 
     def __init__(self, name: str, /) -> None:
         super().__init__()
@@ -196,15 +196,15 @@ class FoundTranscripts(ExitStack):
 def open_transcripts(
     path: Path, /, *, place: str | None = None, date_order: DateOrder | None = None
 ) -> FoundTranscripts:
-    """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile.
+    """Open the transcripts at `path`; the caller closes them. Raises UnreadableFile.
 
-    `place` names the file instead of its path, for one that was sent and is in another folder each time. `date_order`
-    settles dates whose form leaves the order of day and month open.
+    `place` identifies the file instead of its path, for uploads that are stored in a different folder each time.
+    `date_order` decides dates in which day and month are ambiguous.
     """
     source = FoundTranscripts(path.name or path.resolve().name)
     with ExitStack() as stack:
         file = None if path.is_dir() else stack.enter_context(_open_file(path))
-        # Asked of a file that is open: a path with a null character has no real one.
+        # Resolve the path only once the file is open: a path with a null character cannot be resolved.
         whole = place or os.path.realpath(path)
         if file is None:
             _add_members(source, path, whole, path.stat().st_size, stack)
@@ -228,7 +228,7 @@ def open_transcripts(
 
 
 def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, size: int, stack: ExitStack) -> None:
-    """Add the transcripts of a folder or ZIP file, and how many files of it are none."""
+    """Add the transcripts of a folder or ZIP file, and count its other files."""
     bundle, name = bundles.open_bundle(holder, name=source.name), source.name
     source.unsafe_files = bundle.unsafe
     for row in format_table.BUNDLE_ROWS:
@@ -254,7 +254,7 @@ def _add_members(source: FoundTranscripts, holder: Path | ZipFile, whole: str, s
 
 
 def _add_files(source: FoundTranscripts, members: list[BundleMember], whole: str, stack: ExitStack) -> None:
-    """Add each file that is a transcript by itself."""
+    """Add each file that is a separate transcript."""
     earlier: Counter[str] = Counter()
     remaining_bytes = ZIP_UNPACKED_BYTES
     for member in members:
@@ -263,7 +263,7 @@ def _add_files(source: FoundTranscripts, members: list[BundleMember], whole: str
         remaining_bytes -= member_size if member.path is None else 0
         if remaining_bytes < 0:
             raise _unpacks_to_too_much(source.name)
-        # Further files of one name have conversations of their own.
+        # Repeated file names get separate conversations.
         place = f"{whole}\n{member.name}" + f"\n{earlier[member.name]}" * (earlier[member.name] > 0)
         earlier[member.name] += 1
         with suppress(_NoTranscript):
@@ -282,7 +282,7 @@ def _unpacks_to_too_much(name: str) -> UnreadableFile:
 
 
 def _require_small(bundle: FileBundle, *, name: str) -> None:
-    """Raise UnreadableFile if the files of a ZIP say that they unpack to too much; each is bounded when it is read."""
+    """Raise UnreadableFile if a ZIP file's declared sizes exceed the limit. Reading checks the actual sizes."""
     sizes = (member.entry.file_size for member in bundle.members if member.entry is not None)
     if sum(sizes) > ZIP_UNPACKED_BYTES:
         raise _unpacks_to_too_much(name)
@@ -294,7 +294,7 @@ def _is_database(file: IO[bytes]) -> bool:
 
 
 def _unpacked_copy(file: IO[bytes], stack: ExitStack) -> Path:
-    """Return a file of its own for a database in a ZIP, which SQLite opens by its path; it goes with the source."""
+    """Unpack a database from a ZIP file, because SQLite opens files by path. The copy is deleted with the stack."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-import-"))
     path = Path(folder, "database")
     file.seek(0)
@@ -309,11 +309,11 @@ def _database_transcript(path: Path, *, name: str, place: str, size: int) -> Fou
         if row.matches(database):
             read = _reader_of(database, row, name=name, size=size)
             return FoundTranscript(read, name, place, row.format, size)
-    raise _NoTranscript(name=name, problem="is a SQLite file without a table that is known here")
+    raise _NoTranscript(name=name, problem="is a SQLite file without a supported table")
 
 
 class _NoTranscript(UnreadableFile):
-    """A file in none of the formats, or an empty one; in a folder it is passed over."""
+    """A file that is empty or in no known format. In a folder, it is ignored."""
 
 
 def _unknown_format(name: str) -> _NoTranscript:
@@ -322,7 +322,7 @@ def _unknown_format(name: str) -> _NoTranscript:
 
 def _open_file(path: Path) -> IO[bytes]:
     try:
-        # Asked before opening: a pipe or a device would block, or never end.
+        # Check before opening: a pipe would block, and a device might never end.
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnreadableFile(name=path.name, problem="is not a file")
         return path.open("rb")
@@ -345,7 +345,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
-    # Before JSON is tried, since a line of a chat may begin with a bracket too.
+    # This comes before JSON, because a chat line may also begin with a bracket.
     if whatsapp.begins_chat(first):
         return _text_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     lines = LineFile(file, size)
@@ -370,7 +370,7 @@ def _matches_mail(source: LineFile) -> bool:
 
 
 def _object_reader(source: LineFile, *, name: str) -> tuple[Reader, TranscriptFormat]:
-    """Return the reader of a file that begins with an object: lines of them, or one document."""
+    """Return the reader for a file that begins with an object: JSON Lines, or a single document."""
     first = _first_line(source.file)
     for row in format_table.LINE_ROWS:
         if first is not None and row.matches(first):
@@ -378,7 +378,7 @@ def _object_reader(source: LineFile, *, name: str) -> tuple[Reader, TranscriptFo
     try:
         parsed = bundles.whole_document(source.file, name=name, size=source.size)
     except UnreadableFile:
-        return _row_of_lines(source, format_table.LINE_ROWS[-1], name=name)  # no document, and so lines
+        return _row_of_lines(source, format_table.LINE_ROWS[-1], name=name)  # not one document, so it must be lines
     return _document_reader(parsed, name=name, size=source.size)
 
 
@@ -400,7 +400,7 @@ def _reader_of(source: SourceT, row: FormatRow[SourceT], *, name: str, size: int
 
 
 _LINE_BYTES = 1_000
-"""More than the beginning of an exported chat's line, up to its first word, ever needs."""
+"""More than enough for a chat line up to its first word."""
 
 
 def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
@@ -415,7 +415,7 @@ def _text_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: in
 
 
 def _first_line(file: IO[bytes]) -> dict[str, Json] | None:
-    """Return the object on the first line; None if that is no whole object."""
+    """Return the object on the first line, or None if the line is not a complete object."""
     file.seek(0)
     try:
         line = message_shape.foreign_json(file.readline(limits.IMPORT_LINE_BYTES))

@@ -1,4 +1,4 @@
-"""Every format that can be imported: how it is recognised, its reader, and its line of the documentation."""
+"""Every importable format: how it is recognised, its reader, and its row in the documentation."""
 
 import tomllib
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class TranscriptFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FormatRow(Generic[SourceT]):
-    """One form of a format: how a source of its kind is recognised, and its reader."""
+    """One variant of a format: how a source of this kind is recognised, and its reader."""
 
     format: TranscriptFormat
     matches: Callable[[SourceT], bool]
@@ -65,7 +65,7 @@ class FormatRow(Generic[SourceT]):
 
 @dataclass(frozen=True, slots=True)
 class FormatPage:
-    """What the documentation says of a format."""
+    """A format's row in the documentation."""
 
     name: str
     looks_like: str
@@ -95,7 +95,7 @@ def _is_openai(document: Json) -> bool:
 
 
 def _has_manifest(*manifest: Callable[[Json], bool]) -> Callable[[FileBundle], bool]:
-    """Return whether a bundle's manifest is one of these; one that cannot be read is none."""
+    """Return a predicate for bundles whose manifest passes one of `manifest`. Unreadable manifests are ignored."""
 
     def matches(bundle: FileBundle) -> bool:
         for member in bundle.files_named("manifest.json"):
@@ -136,14 +136,14 @@ DOCUMENT_ROWS: Final[tuple[FormatRow[Json], ...]] = (
     FormatRow(TranscriptFormat.MEM0, mem0_files.looks_exported, mem0_files.read_export),
     FormatRow(TranscriptFormat.GRAPHITI, graphs.is_graphiti_dump, graphs.read_graphiti_dump),
 )
-"""JSON documents, the more specific forms first."""
+"""JSON documents, the more specific formats first."""
 LINE_ROWS: Final[tuple[FormatRow[Line], ...]] = (
     FormatRow(TranscriptFormat.COGX, cogx.is_record, cogx.read_record_line),
     FormatRow(TranscriptFormat.MCP_MEMORY, graphs.is_graph_line, graphs.read_graph_line),
     FormatRow(TranscriptFormat.MEM0, mem0_files.looks_like_line, mem0_files.read_record),
     FormatRow(TranscriptFormat.JSONL, lambda line: "content" in line, formats.read_message_line),
 )
-"""Lines of JSON, recognised by the first; the last row takes lines that no other knows."""
+"""JSON Lines, recognised by the first line. The last row takes files that no other row recognises."""
 DATABASE_ROWS: Final[tuple[FormatRow[ForeignDatabase], ...]] = (
     FormatRow(TranscriptFormat.MEM0_HISTORY, _has_table("history", "memory_id", "new_memory"), mem0_files.read_history),
     FormatRow(TranscriptFormat.MEM0_QDRANT, _has_table("points", "id", "point"), mem0_files.read_points),
@@ -162,7 +162,7 @@ BUNDLE_ROWS: Final[tuple[FormatRow[FileBundle], ...]] = (
     FormatRow(TranscriptFormat.OBSIDIAN, notes.is_vault, notes.read_vault),
     FormatRow(TranscriptFormat.BASIC_MEMORY, notes.is_basic_memory, notes.read_basic_memory),
 )
-"""Folders and ZIP files that are one export, recognised by their files."""
+"""Folders and ZIP files that form a single export, recognised by their files."""
 MAIL_ROW: Final[FormatRow[LineFile]] = FormatRow(
     TranscriptFormat.MBOX, lambda source: mailbox.begins_mailbox(source.file.read(4096)), mailbox.read_mailbox
 )
@@ -171,7 +171,7 @@ TEXT_READERS: Final[dict[TranscriptFormat, SourceReader[Json]]] = {
     TranscriptFormat.MARKDOWN: formats.read_markdown,
     TranscriptFormat.TEXT: formats.read_plain_text,
 }
-"""Texts: a chat by its lines, prose by the name of its file."""
+"""Text formats: a chat is recognised by its lines, prose by the file name."""
 _PROSE: Final = {
     "": TranscriptFormat.TEXT,
     ".txt": TranscriptFormat.TEXT,
@@ -180,28 +180,29 @@ _PROSE: Final = {
     ".markdown": TranscriptFormat.MARKDOWN,
 }
 FILE_SUFFIXES: Final = frozenset({*_PROSE, ".jsonl", ".json", ".mbox", ".db", ".sqlite", ".sqlite3"} - {""})
-"""Endings of files that may be transcripts, within a folder or ZIP."""
+"""File suffixes of possible transcripts in a folder or ZIP file."""
 
 
 @cache
 def format_pages() -> dict[TranscriptFormat, FormatPage]:
-    """Return what the documentation says of each format."""
+    """Return each format's row in the documentation."""
     text = files("elytron.importers").joinpath("format_pages.toml").read_text("utf-8")
     return {TranscriptFormat(name): FormatPage(**page) for name, page in tomllib.loads(text).items()}
 
 
 def supported_formats() -> str:
-    """Return the readable formats in words."""
-    return f"supported are {', '.join(page.name for page in format_pages().values())}; or a folder or ZIP file of these"
+    """Return a sentence fragment that lists the supported formats."""
+    names = ", ".join(page.name for page in format_pages().values())
+    return f"supported formats are {names}, and folders or ZIP files of these"
 
 
 def prose_format(name: str, /) -> TranscriptFormat | None:
-    """Return the format of a text by the ending of its file's name."""
+    """Return the format of a prose file by its suffix, or None."""
     return _PROSE.get(PurePosixPath(name).suffix.lower())
 
 
 def page_table() -> Iterator[str]:
-    """Yield the lines of the table of formats in the documentation."""
+    """Yield the lines of the documentation's table of formats."""
     yield "| format | looks like | conversation | messages recognised by |"
     yield "|---|---|---|---|"
     for page in format_pages().values():

@@ -1,4 +1,4 @@
-"""Transcript formats: exports of ChatGPT, Claude and Telegram, OpenAI messages, text, Markdown, JSON Lines."""
+"""Transcript formats: ChatGPT, Claude and Telegram exports, OpenAI messages, text, Markdown and JSON Lines."""
 
 import math
 import re
@@ -28,7 +28,7 @@ _SPEAKERS = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
 class _OpenedConversation(NamedTuple):
-    """One conversation of an export: its messages, and how many are on paths of it that its user left."""
+    """One conversation of an export: its messages, and the number of messages on branches that the user left."""
 
     key: ConversationKey
     title: str | None
@@ -38,7 +38,7 @@ class _OpenedConversation(NamedTuple):
 
 
 MessageReader = Callable[[Json, ConversationKey, Instant | None], list[TurnDraft | LeftOut]]
-"""Reads a message of a conversation; the time is that of the message before it."""
+"""Reads one message of a conversation. The time is that of the preceding message."""
 
 
 def _conversation_items(
@@ -48,7 +48,7 @@ def _conversation_items(
     opener: Callable[[Json], _OpenedConversation],
     reader: MessageReader,
 ) -> Iterator[ReadItem]:
-    """Yield what is said in the conversations of an export; a bad conversation or message holds up no other."""
+    """Yield the messages of an export's conversations. A bad conversation or message does not stop the others."""
     for number, value in enumerate(values, start=1):
         where, share = f"{what} {number}", (number - 1) / len(values)
         place.now(where, share)
@@ -71,13 +71,13 @@ def _conversation_items(
 
 
 def read_chatgpt_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
+    """Yield what user and assistant said on each conversation's current path, without hidden, system and tool parts."""
     conversations = message_shape.list_items(_as_list(document), what="conversations")
     return _conversation_items(conversations, "conversation", place, _open_chatgpt, _chatgpt_message)
 
 
 def _as_list(document: Json) -> Json:
-    """Return the conversations of a document; one by itself is a list of one."""
+    """Return a document's conversations; a single conversation becomes a list of one."""
     return [document] if isinstance(document, dict) else document
 
 
@@ -107,7 +107,7 @@ def _chatgpt_message(value: Json, _key: ConversationKey, before: Instant | None)
 
 
 def _message_path(conversation: dict[str, Json]) -> list[Json]:
-    """Return the messages from the root, or what is left of the path to it, to the current node."""
+    """Return the messages on the path to the current node, from the root or the first node that still exists."""
     nodes = message_shape.object_members(conversation.get("mapping"), what="mapping")
     messages: list[Json] = []
     node_ids: set[str] = set()
@@ -127,12 +127,12 @@ def _node_parent(node: Json) -> Json:
 
 
 def _node_message(node: Json) -> Json:
-    """Return a node's message; what is no node is returned as it is, to be reported in its place."""
+    """Return a node's message. A value that is not a node is returned unchanged, so that it is reported."""
     return node.get("message") if isinstance(node, dict) else node
 
 
 def _newest_leaf(nodes: dict[str, Json]) -> str | None:
-    """Return the last end of a path, for an export that does not say which one its user last saw."""
+    """Return the most recent leaf, for exports that do not name the node that the user last saw."""
     inner = {parent for node in nodes.values() if isinstance(parent := _node_parent(node), str)}
     leaves = [key for key in nodes if key not in inner]
     if nodes and not leaves:
@@ -163,7 +163,7 @@ def _is_said(message: Json) -> bool:
 
 
 def _message_omission(message: dict[str, Json]) -> OmissionReason:
-    """Return why a message of the path is not stored."""
+    """Return why a message on the path is not stored."""
     author = message_shape.object_members(message.get("author") or {}, what="author").get("role")
     if author == EvidenceRole.SYSTEM:
         return OmissionReason.SYSTEM
@@ -186,7 +186,7 @@ def _chatgpt_words(message: dict[str, Json]) -> str:
 
 
 def _without_citation(mark: re.Match[str]) -> str:
-    """Return what ChatGPT shows for a mark of its own: the name of a thing or person, or nothing."""
+    """Return the text that ChatGPT shows for its own marks: the name of an entity, or nothing."""
     inner = mark[1] or ""
     if not inner.startswith(_LABELLED):
         return ""
@@ -201,7 +201,7 @@ def _without_citation(mark: re.Match[str]) -> str:
 
 
 def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what was said in each conversation, in order, pasted texts too; calls and thoughts are not."""
+    """Yield each conversation's messages in order, including pasted texts; tool calls and thoughts are left out."""
     conversations = message_shape.list_items(_as_list(document), what="conversations")
     return _conversation_items(conversations, "conversation", place, _open_claude, _claude_message)
 
@@ -233,7 +233,7 @@ _PASTE_NAME = re.compile(r"(past(e|ed)[-_ ]?(text|content)?[-_ ()\d]*(\.txt)?)?"
 
 
 def _claude_attachments(attachments: Json) -> tuple[list[str], int]:
-    """Return the texts that a user pasted, which Claude's page stores as attachments without a file; and the others."""
+    """Return the pasted texts, stored by Claude as attachments without a file, and the number of other attachments."""
     pasted: list[str] = []
     others = 0
     for item in attachments if isinstance(attachments, list) else ():
@@ -250,7 +250,7 @@ def _claude_attachments(attachments: Json) -> tuple[list[str], int]:
 
 
 def _claude_words(message: dict[str, Json]) -> str:
-    """Return the words; if there are blocks, `text` is ignored, as it replaces blocks without words."""
+    """Return a message's text. If there are content blocks, `text` is ignored: it has placeholders for other blocks."""
     blocks = message.get("content")
     return (
         message_shape.content_text(blocks) if blocks else message_shape.content_text(message.get("text"), what="text")
@@ -258,7 +258,7 @@ def _claude_words(message: dict[str, Json]) -> str:
 
 
 def read_openai_messages(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the messages that hold words; calls of tools, pictures and sounds have none."""
+    """Yield the messages that contain text; tool calls, images and audio do not."""
     inner = document.get("messages") if isinstance(document, dict) else document
     messages = message_shape.list_items(inner, what="messages")
     for position, value in enumerate(messages):
@@ -277,7 +277,7 @@ _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information
 
 
 def read_telegram_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what was written in each chat, in order; service messages and media without words are not."""
+    """Yield each chat's messages in order; service messages and media without text are left out."""
     return _conversation_items(_document_chats(document), "chat", place, _open_chat, _telegram_message)
 
 
@@ -300,7 +300,7 @@ def _telegram_message(value: Json, key: ConversationKey, _before: Instant | None
         return [LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)]
     own = message.get("id")
     own_id = f"{key.conversation}.{own}" if isinstance(own, int) else None
-    # Of an account that was deleted only its id is known.
+    # For a deleted account, only the id is known.
     speaker = message_shape.optional_title(message.get("from")) or message_shape.optional_title(message.get("from_id"))
     return [message_shape.message_turn(words, speaker=speaker, at=_telegram_time(message), own_id=own_id)]
 
@@ -319,7 +319,7 @@ def _document_chats(document: Json) -> list[Json]:
 
 
 def _telegram_words(text: Json) -> str:
-    """Return a message's text, which is one text or a list of texts and of objects with a text."""
+    """Return a message's text, given as a string or as a list of strings and objects with text."""
     if not isinstance(text, list):
         return message_shape.content_text(text, what="text")
     parts = [part.get("text") if isinstance(part, dict) else part for part in text]
@@ -331,19 +331,19 @@ _TIME_DIGITS = 20
 
 def _telegram_time(message: dict[str, Json]) -> Instant | None:
     seconds = message.get("date_unixtime")
-    # More digits than a time has may be more than Python reads as a number.
+    # Python refuses to convert very long digit strings.
     if isinstance(seconds, str) and seconds.isdecimal() and len(seconds) <= _TIME_DIGITS:
         return message_shape.optional_moment(int(seconds), what="date_unixtime")
     return message_shape.optional_moment(message.get("date"), what="date")
 
 
 PIECE_CHARS = 4_000
-"""A longer paragraph becomes several messages, cut at white space."""
+"""A longer paragraph is split into several messages at whitespace."""
 _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 
 def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ImportedMessage]:
-    """Yield the paragraphs, in order."""
+    """Yield the paragraphs in order."""
     assert isinstance(document, str)
     pieces = list(text_pieces(document))
     for number, piece in enumerate(pieces, start=1):
@@ -352,11 +352,11 @@ def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /
 
 
 def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
-    """Yield the paragraphs of `text`, none longer than `most` characters."""
+    """Yield the paragraphs of `text`, split into pieces of at most `most` characters."""
     for paragraph in _BLANK.split(text.replace("\r\n", "\n")):
         rest = paragraph.strip()
         while len(rest) > most:
-            # Not before the middle, so that no piece becomes very short.
+            # Only the second half is searched, so that no piece becomes very short.
             cut = rest.rfind(" ", most // 2, most)
             cut = cut if cut > 0 else most
             yield rest[:cut].rstrip()
@@ -366,7 +366,7 @@ def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
 
 
 SECTION_CHARS = 2_000
-"""A longer section becomes one message for each paragraph."""
+"""A longer section is stored as one message per paragraph."""
 _FENCE = "---"
 _HEADING = re.compile(r"#{1,6}[^\S\n]+\S")
 _CODE = ("```", "~~~")
@@ -379,7 +379,7 @@ class _TextSection:
 
 
 def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ImportedMessage | LeftOut]:
-    """Yield the sections in order; front matter is left out, and the first heading is the title."""
+    """Yield the sections in order. Front matter is left out, and the first heading is the title."""
     assert isinstance(document, str)
     text = document.replace("\r\n", "\n")
     body = _without_front_matter(text)
@@ -396,7 +396,7 @@ def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) 
 
 
 def markdown_pieces(body: str, /) -> Iterator[str]:
-    """Yield the sections of Markdown without front matter, each under its heading, long ones in pieces."""
+    """Yield the sections of Markdown without front matter, each under its heading; long ones are split."""
     for section in _text_sections(body):
         yield from _section_pieces(section)
 
@@ -411,7 +411,7 @@ def _without_front_matter(text: str) -> str:
 def _text_sections(text: str) -> Iterator[_TextSection]:
     heading, body, in_code = "", list[str](), False
     for line in text.split("\n"):
-        # A `#` inside a block of code is no heading.
+        # A `#` inside a code block is not a heading.
         in_code ^= line.lstrip().startswith(_CODE)
         if not in_code and _HEADING.match(line):
             yield _TextSection(heading, "\n".join(body))

@@ -1,4 +1,4 @@
-"""JSON Lines, streamed: each line bounded, a bad one reported and passed over."""
+"""Stream JSON Lines with a size limit per line. Bad lines are reported and skipped."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from elytron_core.strict_json import Json
 
 @dataclass(frozen=True, slots=True)
 class LineFile:
-    """An open file of lines, of which the first `size` bytes are read; what others append meanwhile is not."""
+    """An open file of lines. Only its first `size` bytes are read, even if others append to it."""
 
     file: IO[bytes]
     size: int
 
     def records(self, place: ReaderPlace, /) -> Iterator[tuple[int, dict[str, Json] | SkippedRecord]]:
-        """Yield the number of each line with its object, or with what is wrong with it; blank lines are passed over."""
+        """Yield each line's number with its object or its problem. Blank lines are skipped."""
         self.file.seek(0)
         offset = number = 0
         while offset < self.size and (
@@ -39,7 +39,7 @@ class LineFile:
                     yield number, SkippedRecord(place.words, error.message, number)
 
     def _skip_line(self, line: bytes, offset: int) -> int:
-        """Read to the end of a line that is too long, and return how many bytes that took."""
+        """Read to the end of an overlong line and return the number of bytes read."""
         count = 0
         while not line.endswith(b"\n") and (
             line := self.file.readline(min(limits.IMPORT_LINE_BYTES, self.size - offset - count))
@@ -51,7 +51,7 @@ class LineFile:
 def read_lines(
     source: LineFile, read: SourceReader[dict[str, Json]], home: ConversationKey, place: ReaderPlace, /
 ) -> Iterator[ReadItem]:
-    """Yield what `read` makes of each line; a bad one is reported with its number."""
+    """Yield what `read` returns for each line. A bad line is reported with its number."""
     for number, record in source.records(place):
         if isinstance(record, SkippedRecord):
             yield record

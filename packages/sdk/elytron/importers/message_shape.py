@@ -1,4 +1,4 @@
-"""Conversion of transcript formats to turns. A wrong shape is an InvalidInput that names it, never its value."""
+"""Convert transcript formats to turns. Errors about malformed values name the field but never the value."""
 
 import codecs
 import re
@@ -22,35 +22,35 @@ from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
 SECONDS_BELOW = 100_000_000_000
-"""A smaller number is epoch seconds (to the year 5138). From here on it is milliseconds, and from 1,000 times as much
-microseconds, then nanoseconds (each from 1973)."""
+"""Smaller numbers are epoch seconds (up to the year 5138), larger ones milliseconds. From 1,000 times this value they
+are microseconds, then nanoseconds (each from 1973)."""
 _ZONE = re.compile(r"([Zz]|[+-]\d{2}(:?\d{2}){0,2})\s*\Z")
 _WORDED = TEXT_PARTS | {"voice_note"}
-"""The parts of a message that were said, or written for its reader."""
+"""Part types that were said, or written for the message's reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    """One message of a transcript: its conversation, the turn to commit, and the position in the file."""
+    """One message of a transcript: its conversation, the turn to commit, and its position in the file."""
 
     conversation: ConversationKey
     turn: TurnDraft
     title: str | None
     done_bytes: int
     place: str = ""
-    """Where it is in its file, in words."""
+    """Readable description of its position in the file."""
     owner: str | None = None
-    """Whose memory it is in a store of several users, by the name that store has for them."""
+    """The user whose memory it is, as named by a multi-user store."""
 
     @property
     def has_own_id(self) -> bool:
-        """True if its format gives it an id, by which it is recognised."""
+        """True if the format provides an id, by which the message is recognised."""
         return self.turn.host_id is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
-    """A record that cannot be read: where it is and what is wrong, never its value."""
+    """An unreadable record: its position and the problem, never its value."""
 
     place: str
     problem: str
@@ -58,7 +58,7 @@ class SkippedRecord:
 
 
 class DateOrder(StrEnum):
-    """Order of day, month and year in the dates of a file."""
+    """Order of day, month and year in a file's dates."""
 
     DMY = "dmy"
     MDY = "mdy"
@@ -66,14 +66,14 @@ class DateOrder(StrEnum):
 
 
 class DateChoice(NamedTuple):
-    """Order in which the dates of a file are to be read, None for the one that fits best, and why."""
+    """The order in which a file's dates are to be read, or None for the best fit, and the reason."""
 
     order: DateOrder | None = None
     reason: str = "it was requested"
 
 
 class DateReading(Value):
-    """How the dates of a file were read and why; `is_ambiguous` if another order fits them as well."""
+    """How a file's dates were read, and why. `is_ambiguous` means that another order fits equally well."""
 
     order: DateOrder
     reason: str
@@ -81,40 +81,40 @@ class DateReading(Value):
 
 
 class OmissionReason(StrEnum):
-    """Why something of a transcript is not stored."""
+    """Why a part of a transcript is not stored."""
 
     SYSTEM = "system"
-    """A system's message; the caller may ask for it."""
+    """A system message; stored only on request."""
     TOOL = "tool"
-    """A tool's call or result; the caller may ask for results."""
+    """A tool call or result; results are stored only on request."""
     HIDDEN = "hidden"
-    """Not shown to its user."""
+    """Content that was not shown to the user."""
     BRANCH = "branch"
-    """On a path of the conversation that its user left."""
+    """A message on a branch of the conversation that the user left."""
     SERVICE = "service"
-    """A notice of the program, such as that a person joined."""
+    """A notice from the program, such as that a person joined."""
     MEDIA = "media"
-    """A picture, sound or file without words."""
+    """An image, audio or file without text."""
     DELETED = "deleted"
-    """Deleted by its writer."""
+    """Deleted by its author."""
     METADATA = "metadata"
-    """About the file, not said in it."""
+    """Information about the file rather than part of its content."""
     ATTACHMENT = "attachment"
-    """The text of a file that was attached."""
+    """The text of an attached file."""
     NO_WORDS = "no_words"
     OTHER_FILE = "other_file"
-    """A file of the folder or ZIP that is no transcript."""
+    """A file in the folder or ZIP file that is not a transcript."""
     UNSAFE_NAME = "unsafe_name"
-    """A file of a ZIP whose name leads out of it, or that is a link."""
+    """A ZIP member that is a link or whose name points outside the archive."""
     OTHER_OWNER = "other_owner"
-    """The memory of a user that was not requested."""
+    """The memory of a user who was not requested."""
     NO_SENTENCE = "no_sentence"
-    """A record of another memory that says nothing in words, such as an entity without a description."""
+    """A record of another memory system that contains no sentence, such as an entity without a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something of a transcript that is not stored."""
+    """A part of a transcript that is not stored."""
 
     reason: OmissionReason
     count: int = 1
@@ -122,28 +122,28 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRemarks:
-    """What a reader says at the end: the times without a zone, read as UTC, and the unknown keys of records."""
+    """A reader's final remarks: how many times had no zone and were read as UTC, and how many keys were unknown."""
 
     naive_times: int = 0
     unknown_keys: int = 0
 
 
 ReadItem = ImportedMessage | LeftOut | SkippedRecord | DateReading | ReaderRemarks
-"""What a reader yields: messages, what is left out on purpose, what cannot be read, and how it was read."""
+"""What a reader yields: messages, intentional omissions, unreadable records, and how the file was read."""
 Reader = Callable[[ConversationKey, DateChoice], Iterator[ReadItem]]
-"""Yields what one transcript holds, in order, from the beginning at each call.
+"""Yields a transcript's content in order, from the beginning at each call.
 
-The key takes what names no conversation. Raises UnreadableFile.
+Messages without a conversation are put into the given one. Raises UnreadableFile.
 """
 
 
 def strip_mark(data: bytes, /) -> bytes:
-    """Return the beginning of a file without the mark that some programs put before UTF-8."""
+    """Strip the UTF-8 byte order mark from the beginning of a file."""
     return data.removeprefix(codecs.BOM_UTF8)
 
 
 def foreign_json(data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Json:
-    """Return the JSON that another program wrote; half a surrogate pair becomes U+FFFD. Raises as `parse_json`."""
+    """Parse another program's JSON; lone surrogates become U+FFFD. Raises the errors of `parse_json`."""
     return parse_json(strict_json.mend_surrogates(strip_mark(data)), limit=limit)
 
 
@@ -162,17 +162,17 @@ def list_items(value: Json, /, *, what: str) -> list[Json]:
 
 
 def optional_name(value: Json, /, *, what: str) -> str | None:
-    """Return a name as scopes and speakers take it, or None if there is none."""
+    """Return a valid name for scopes and speakers, or None if it is empty."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise InvalidInput(field=what, problem="is not a text")
+        raise InvalidInput(field=what, problem="is not a string")
     require_name(value, field=what, limit=limits.NAME_CHARS)
     return value
 
 
 def required_name(value: Json, /, *, what: str) -> str:
-    """Return a name as scopes take it."""
+    """Return a valid name for scopes."""
     name = optional_name(value, what=what)
     if name is None:
         raise InvalidInput(field=what, problem="is missing")
@@ -180,7 +180,7 @@ def required_name(value: Json, /, *, what: str) -> str:
 
 
 def optional_title(value: Json, /) -> str | None:
-    """Return `value` as a title: printable, on one line, cut to its bound."""
+    """Return `value` as a title: printable, on one line, truncated to the length limit."""
     if not isinstance(value, str):
         return None
     line = " ".join("".join(char if char.isprintable() else " " for char in value).split())
@@ -188,7 +188,7 @@ def optional_title(value: Json, /) -> str | None:
 
 
 def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
-    """Return the role that `value` names, in the words of any of the formats."""
+    """Return the role that `value` names, in any format's vocabulary."""
     role = ROLE_WORDS.get(value) if isinstance(value, str) else None
     if role is None:
         raise InvalidInput(field=what, problem=f"must be one of {', '.join(ROLE_WORDS)}")
@@ -196,21 +196,21 @@ def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
 
 
 def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
-    """Return the instant in ISO 8601 text or in an epoch number, whose size says the unit; None if there is none."""
+    """Parse ISO 8601 text or an epoch number, whose magnitude determines the unit. Return None for None."""
     if value is None or isinstance(value, str):
         return instant(value, field=what) if value is not None else None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field=what, problem="must be a text or a number")
+        raise InvalidInput(field=what, problem="must be a string or a number")
     if abs(value) < SECONDS_BELOW:
         return instant(round(value * 1000), field=what)
     units = (unit for unit in (1, 1_000, 1_000_000) if abs(value) < SECONDS_BELOW * 1000 * unit)
     unit = next(units, None)
-    # What is larger, infinite or no number is refused as it is.
+    # Values that are larger, infinite or NaN are passed on and refused.
     return instant(value if unit is None else round(value / unit), field=what)
 
 
 def content_text(content: Json, /, *, what: str = "content") -> str:
-    """Return the words of `content`: a text, or the text parts of a list; pictures and calls have none."""
+    """Return the text of `content`: a string, or the text parts of a list. Images and calls have none."""
     match content:
         case None:
             return ""
@@ -219,7 +219,7 @@ def content_text(content: Json, /, *, what: str = "content") -> str:
         case list():
             return "\n".join(words for part in content if (words := _part_text(part, what=what)))
         case _:
-            raise InvalidInput(field=what, problem="must be a text or a list of parts")
+            raise InvalidInput(field=what, problem="must be a string or a list of parts")
 
 
 def _part_text(part: Json, *, what: str) -> str:
@@ -236,11 +236,11 @@ def _part_text(part: Json, *, what: str) -> str:
                 raise InvalidInput(field=what, problem="has a text part without text")
             return words
         case _:
-            raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
+            raise InvalidInput(field=what, problem="has a part that is neither a string nor an object")
 
 
 def spoken_turn(message: dict[str, Json], /) -> TurnDraft | None:
-    """Return a message `{role, content, timestamp?, name?}` as a turn; None if it has no words."""
+    """Convert a message `{role, content, timestamp?, name?}` to a turn, or return None if it is blank."""
     role, text = named_role(message.get("role")), content_text(message.get("content"))
     at = optional_moment(message.get("timestamp"))
     speaker = optional_name(message.get("name"), what="name")
@@ -256,7 +256,7 @@ def message_turn(
     at: Instant | None = None,
     own_id: str | None = None,
 ) -> TurnDraft:
-    """Return one message as a turn, named by its own id where its format gives one."""
+    """Return one message as a turn, with `own_id` as its id if the format provides one."""
     try:
         message = Message(role=role, text=text, speaker=speaker, at=at)
         return TurnDraft(messages=(message,), host_id=own_id)
@@ -265,7 +265,7 @@ def message_turn(
 
 
 def outside_words(draft: TurnDraft, /) -> TurnDraft:
-    """Return a turn of which nobody here vouches for the words: a mail, a bot's message, a document."""
+    """Mark a turn's text as external content, which no user vouches for: mail, a bot's message, a document."""
     authority = EvidenceAuthority.EXTERNAL_CONTENT
     messages = tuple(message.model_copy(update={"authority": authority}) for message in draft.messages)
     return draft.model_copy(update={"messages": messages})
@@ -276,7 +276,7 @@ ArgumentsT = ParamSpec("ArgumentsT")
 
 
 class ReaderPlace:
-    """Position of a reader in its document, for error messages and progress; and how it is to read dates."""
+    """A reader's position in its document, for error messages and progress, and how it should read dates."""
 
     def __init__(self, size: int, dates: DateChoice, /) -> None:
         self._size = size
@@ -287,14 +287,14 @@ class ReaderPlace:
         self.unknown_keys = 0
 
     def now(self, words: str, share: float, /) -> None:
-        """Note the part that is being read, and the share of the document before it."""
+        """Set the current part, and the share of the document that precedes it."""
         self.words = words
         self.done_bytes = round(self._size * share)
 
     def attempt(
         self, read: Callable[ArgumentsT, ReadT], /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
     ) -> ReadT | SkippedRecord:
-        """Return what `read` makes of the part that is being read, or what is wrong with it."""
+        """Return the result of `read`, or a record of what is wrong with the current part."""
         try:
             return read(*args, **kwargs)
         except (InvalidInput, LimitExceeded) as error:
@@ -303,11 +303,11 @@ class ReaderPlace:
     def make_message(
         self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None, owner: str | None = None
     ) -> ImportedMessage:
-        """Return a message of the part that is being read."""
+        """Return a message at the current position."""
         return ImportedMessage(key, draft, title, self.done_bytes, self.words, owner)
 
     def moment(self, value: Json, /, *, what: str = "timestamp") -> Instant | None:
-        """Return a time as `optional_moment` does, and count it if it has no zone; an empty text is no time."""
+        """Like `optional_moment`, but count times without a zone and return None for an empty string."""
         if isinstance(value, str):
             value = value.strip().removesuffix(" UTC") + "Z" * value.rstrip().endswith(" UTC")
             if not value:
@@ -317,20 +317,20 @@ class ReaderPlace:
 
     @property
     def remarks(self) -> ReaderRemarks:
-        """What was noted while reading."""
+        """Remarks collected while reading."""
         return ReaderRemarks(self.naive_times, self.unknown_keys)
 
 
 SourceT = TypeVar("SourceT")
 SourceReader = Callable[[SourceT, ConversationKey, ReaderPlace], Iterator[ReadItem]]
-"""Reads a source in its own form: a JSON document, a text, one line, the files of a folder, a database."""
+"""Reads a source in its parsed form: a JSON document, a text, one line, the files of a folder, or a database."""
 DocumentFormat = SourceReader[Json]
 
 
 def document_messages(
     document: SourceT, form: SourceReader[SourceT], home: ConversationKey, dates: DateChoice, /, *, name: str, size: int
 ) -> Iterator[ReadItem]:
-    """Yield what `form` reads in the `document` of a file. Raises UnreadableFile if it is none of that form."""
+    """Yield what `form` reads from a file's `document`. Raises UnreadableFile if it does not have that form."""
     place = ReaderPlace(size, dates)
     try:
         yield from form(document, home, place)

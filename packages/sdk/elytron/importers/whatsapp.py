@@ -1,4 +1,4 @@
-"""WhatsApp chat exports: their localised dates and times, names, notices and media."""
+"""WhatsApp chat exports: localised dates and times, names, notices and media."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 
 MARKS: Final = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff"
-"""Characters that set the direction of writing, and the byte order mark."""
+"""Bidirectional control characters, and the byte order mark."""
 _M: Final = f"[{MARKS}]*"
 _OPEN, _CLOSE, _COLON = "[\\[［【]", "[\\]］】]", "[:：]"
 _PART: Final = rf"{_M}\s?(?:[./\-–／．]|[年月년월]){_M}\s?"
@@ -42,7 +42,7 @@ LIKE_CHAT_LINE: Final = re.compile(
     rf"{_M}{_OPEN}?{_M}(?:[^\W\d]{{1,12}}[.,]?\s?)?\d[^\n:：]{{3,40}}?\d{{1,2}}[:：.h时時点點시]\s?\d{{2}}[^\n]{{0,30}}?"
     rf"(?:{_CLOSE}|\s[-–—]{_M}\s|,\s)[^\n:：]{{1,60}}?{_COLON}"
 )
-"""A line that has a date, a time, a separator and a name, whatever their form is."""
+"""Matches a line with a date, a time, a separator and a name, whatever their format."""
 
 _AM, _PM, _NIGHT, _NOON, _UNKNOWN = range(5)
 _PERIOD_WORDS: Final = {
@@ -52,25 +52,25 @@ _PERIOD_WORDS: Final = {
     _NOON: "中午 正午",
 }
 _PERIODS: Final = {word: period for period, words in _PERIOD_WORDS.items() for word in words.split()}
-"""Halves of the day as they are written in exports, without points, spaces and marks."""
+"""Words for halves of the day in exports, without punctuation, spaces and control characters."""
 _NOT_A_PERIOD: Final = frozenset(
     ("", *("à at um om u el a las às em de kl klo ore uhr h la ob o г в о ч год н น 日 일 ه ال".split()))  # noqa: SIM905
 )
-"""Words beside a time that say nothing of the half of the day."""
+"""Words next to a time that do not indicate a half of the day."""
 _PLAIN: Final = re.compile(rf"[{MARKS}\s.,،。'\"״׳’·_-]+")
 _HEAD_LINES = 200
 FIRST_YEAR, LAST_YEAR = 2009, 2060
-"""Years of chats: WhatsApp was made in the first."""
+"""Plausible years of chats. WhatsApp was founded in the first one."""
 _BUDDHIST = 543
 _DENSER = 4
-"""A chat in American form that is this many times as long with the month first has the day first."""
+"""If reading an American-style chat with the month first makes it this many times longer, the day is first."""
 _DENSE_DAYS = 5
-"""Days that it needs for that: of fewer, the time between them says nothing."""
+"""Minimum number of days for that test; with fewer, the time span is not conclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEntry:
-    """A line with its date, and the lines that continue it."""
+    """A dated line together with the lines that continue it."""
 
     line: int
     offset: int
@@ -80,11 +80,11 @@ class ChatEntry:
     text: str
 
     def continued(self, more: Sequence[str], /) -> "ChatEntry":
-        """Return the entry with the lines that follow it."""
+        """Return the entry with its continuation lines."""
         return replace(self, text="\n".join((self.text, *more))) if more else self
 
     def moment(self, order: DateOrder, /) -> Instant | None:
-        """Return the time in one order of the date; None if it does not exist."""
+        """Return the entry's time for a date order, or None if that date does not exist."""
         day = _date_of(self.date, order)
         if day is None:
             return None
@@ -95,7 +95,7 @@ class ChatEntry:
 
 
 _MARK: Final = "\u200e"
-"""Stands before what WhatsApp wrote itself: a notice, or the stand-in of a picture."""
+"""Precedes text that WhatsApp itself wrote: a notice, or a placeholder for media."""
 _SPEAKER: Final = re.compile(rf"(?P<name>[^:：\n]{{1,100}}?)\s?{_COLON} ?(?P<words>.*)", re.DOTALL)
 _QUOTES: Final = (("“", "”"), ("„", "“”"), ("«", "»"), ("「", "」"), ("『", "』"), ("‘", "’"))
 _NOTICE_WORDS: Final = 3
@@ -108,9 +108,10 @@ _EDITED: Final = re.compile(r"\s*(?P<mark>\u200e?)<(?P<notice>[^<>\n]+)>\Z")
 
 
 def read_whatsapp_export(text: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what was written, in order; notices, stand-ins of media and deleted messages are not.
+    """Yield the messages in order; notices, media placeholders and deleted messages are left out.
 
-    Dates are read in the order that was chosen, else in the one that fits the file best, which is yielded first.
+    Dates are read in the chosen order, or otherwise in the order that fits the file best. That reading is yielded
+    first.
     """
     assert isinstance(text, str)
     order, reason = place.dates
@@ -150,13 +151,13 @@ def _entry_message(entry: ChatEntry, order: DateOrder, notices: frozenset[str]) 
 
 @cache
 def _notice_forms(kind: str) -> frozenset[str]:
-    """Return what is written in all languages for a message that was "deleted", or behind one that was "edited"."""
+    """Return the text, in all languages, that replaces a "deleted" message or follows an "edited" one."""
     data = files("elytron_core.text").joinpath("data", "chat_notices.toml").read_text("utf-8")
     return frozenset(_plain_word(form) for forms in tomllib.loads(data)[kind].values() for form in forms)
 
 
 def _notice_names(text: str) -> frozenset[str]:
-    """Return what stands before a colon and is no name: notices of the program in which a quoted subject has one."""
+    """Return text before a colon that is not a name: notices that quote a subject with a colon."""
     names: Counter[str] = Counter()
     for entry in chat_entries(text):
         if (match := _SPEAKER.match(entry.text)) is not None and len(names) < _NAMES:
@@ -170,26 +171,26 @@ _NAMES = 10_000
 
 
 def _has_open_quote(name: str) -> bool:
-    """Return whether a quotation begins in `name` that does not end in it."""
+    """Return whether `name` contains an opening quotation mark without its closing one."""
     return name.count('"') % 2 == 1 or any(
         start in name and not any(end in name.partition(start)[2] for end in ends) for start, ends in _QUOTES
     )
 
 
 def _is_sentence_of(name: str, names: Counter[str]) -> bool:
-    """Return whether `name` is another speaker's name and at least three words behind it."""
+    """Return whether `name` consists of another speaker's name followed by at least three words."""
     words = name.split(" ")
     starts = (" ".join(words[:length]) for length in range(1, len(words) - _NOTICE_WORDS + 1))
     return any(names[start] > 0 for start in starts)
 
 
 def begins_chat(text: str, /) -> bool:
-    """Return whether `text` begins as an exported chat does."""
+    """Return whether `text` begins like an exported chat."""
     return _match_line(text.lstrip("\ufeff\r\n ")) is not None
 
 
 def require_no_chat(text: str, /, *, name: str) -> None:
-    """Raise UnreadableFile, which names the first line, for a text that begins and goes on like a chat."""
+    """Raise UnreadableFile, which names the first line, if a text looks like a chat in an unknown format."""
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
     alike = [number for number, line in lines if LIKE_CHAT_LINE.match(line.strip()) is not None]
     if len(alike) > 1 and alike[0] == lines[0][0] and 2 * len(alike) > len(lines):
@@ -198,7 +199,7 @@ def require_no_chat(text: str, /, *, name: str) -> None:
 
 
 def chat_entries(text: str, /) -> Iterator[ChatEntry]:
-    """Yield the dated lines, each with the lines behind it that have no date."""
+    """Yield the dated lines, each with the undated lines that follow it."""
     pending: ChatEntry | None = None
     more: list[str] = []
     for number, (offset, line) in enumerate(_text_lines(text), start=1):
@@ -223,18 +224,18 @@ def chat_entries(text: str, /) -> Iterator[ChatEntry]:
 
 @dataclass(slots=True)
 class _OrderFit:
-    """How well the dates of a file fit one order."""
+    """How well a file's dates fit one order."""
 
     order: DateOrder
     count: int = 0
     backward: int = 0
-    """How often time goes backwards."""
+    """Number of times that time goes backwards."""
     last: int = 0
     low: int = sys.maxsize
     high: int = 0
 
     def add(self, at: Instant | None, /) -> None:
-        """Take in the next date, if it exists in this order."""
+        """Add the next date, if it exists in this order."""
         if at is not None:
             self.count += 1
             self.backward += at < self.last
@@ -242,7 +243,7 @@ class _OrderFit:
 
 
 def read_date_order(text: str, /) -> DateReading | None:
-    """Return the order of the dates of a chat; None if no order fits any."""
+    """Return the order of a chat's dates, or None if no date fits any order."""
     fits = {order: _OrderFit(order) for order in DateOrder}
     days: set[tuple[str, str, str]] = set()
     for entry in chat_entries(text):
@@ -253,7 +254,7 @@ def read_date_order(text: str, /) -> DateReading | None:
         return None
     head = next(match for _, line in _text_lines(text) if (match := _match_line(line)) is not None)
     if not int(head["a"]) > 31:
-        # A year of two digits comes last, unless nothing else fits.
+        # A two-digit year comes last unless nothing else fits.
         fits[DateOrder.YMD].count -= 1
     best = max(fit.count for fit in fits.values())
     fitting = [fit for fit in fits.values() if fit.count == best]
@@ -275,7 +276,7 @@ def read_date_order(text: str, /) -> DateReading | None:
 
 
 def _usual_order(head: re.Match[str]) -> tuple[DateOrder, str]:
-    """Return the order that phones use which write a date in the form of `head`."""
+    """Return the order used by phones that write dates in the form of `head`."""
     period = f"{head['between']}{head['after']}".strip(f" \u202f\xa0,{MARKS}")
     if "/" in head["sep"] and period in {"AM", "PM"} and not (head["a"] + " " + head["b"]).startswith("0"):
         return DateOrder.MDY, "phones set to American English write dates in this form"
@@ -283,7 +284,7 @@ def _usual_order(head: re.Match[str]) -> tuple[DateOrder, str]:
 
 
 def _text_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each line of `text` begins, and the line, without a copy of it all."""
+    """Yield each line with its offset, without copying the whole text."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start)
@@ -300,13 +301,13 @@ def _match_line(line: str) -> re.Match[str] | None:
 
 
 def _period_of(match: re.Match[str]) -> int | None:
-    """Return the half of the day of a line: None if it has none, _UNKNOWN if its words are not known."""
+    """Return the half of the day in a line: None if there is none, _UNKNOWN if its words are unknown."""
     periods: list[int] = []
     for words in (match["between"], match["after"]):
         if (period := _PERIODS.get(_plain_word(words))) is not None:
             periods.append(period)
             continue
-        # "г., 3:45" and "a las 3:45" hold words beside the half of the day, or none.
+        # "г., 3:45" and "a las 3:45" contain words next to the half of the day, or instead of it.
         for word in re.split(r"[\s,،、]+", words):
             plain = _plain_word(word)
             if (period := _PERIODS.get(plain)) is not None:
@@ -321,7 +322,7 @@ def _plain_word(words: str) -> str:
 
 
 def _full_hour(hour: int, period: int | None) -> int:
-    """Return the hour of 24. 12 AM is midnight and 12 PM is noon; a number above 12 is left as it is."""
+    """Return the hour on the 24-hour clock. 12 AM is midnight and 12 PM is noon; hours above 12 are unchanged."""
     if period is None or hour > 12:
         return hour
     if period in {_AM, _NIGHT}:
@@ -337,7 +338,7 @@ def _date_of(parts: tuple[str, str, str], order: DateOrder) -> date | None:
         return None
     year, month, day = (int(fields[part]) for part in "ymd")
     if year < 100:
-        # In two digits the year 2562 of the Buddhist calendar is 62, which is no year of a chat.
+        # The Buddhist year 2562 is written as 62, which is no year of a chat.
         year = 2000 + year if 2000 + year <= LAST_YEAR else 2500 + year
     if year >= FIRST_YEAR + _BUDDHIST:
         year -= _BUDDHIST
@@ -350,7 +351,7 @@ def _date_of(parts: tuple[str, str, str], order: DateOrder) -> date | None:
 
 
 def _from_persian(year: int, month: int, day: int) -> date:
-    """Return the date of a day in the Solar Hijri calendar, by its leap years of 33-year cycles. Raises ValueError."""
+    """Convert a date in the Solar Hijri calendar, with leap years in 33-year cycles. Raises ValueError."""
     if not (1 <= month <= 12 and 1 <= day <= (31 if month <= 6 else 30)):
         raise ValueError
     # 1 Farvardin 1388 was 21 March 2009.

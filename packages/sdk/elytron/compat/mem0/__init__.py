@@ -1,6 +1,6 @@
-"""mem0's classes over a memory here: change the import, and a program that was written for mem0 runs.
+"""mem0's classes over an Elytron memory: change the import, and a program written for mem0 runs.
 
-Names are loaded when they are first used.
+Names are loaded on first use.
 """
 
 from elytron_core.lazy import lazy_exports

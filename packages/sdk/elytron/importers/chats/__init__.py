@@ -1,3 +1,3 @@
-"""Readers of chats and mail: exports of messengers, mailboxes, and message histories of agent frameworks."""
+"""Readers for chats and mail: messenger exports, mailboxes, and message histories of agent frameworks."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Message histories of agent frameworks: LangChain, Pydantic AI, items of the Responses API and the Agents SDK."""
+"""Message histories of agent frameworks: LangChain, Pydantic AI, Responses API items, and the Agents SDK."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -32,7 +32,7 @@ MessageMaker = Callable[[Json, ReaderPlace], list[TurnDraft | LeftOut]]
 
 
 def _message_list(document: Json) -> list[Json]:
-    """Return the messages of a document: itself, or the list that it holds."""
+    """Return a document's messages: the document itself, or the list in it."""
     if isinstance(document, dict):
         lists = (document.get(name) for name in ("messages", "output", "items", "data", "history"))
         document = next((each for each in lists if isinstance(each, list)), None)
@@ -64,7 +64,7 @@ def _spoken_turn(
 
 
 def is_langchain(document: Json, /) -> bool:
-    """Return whether a JSON document is a list of LangChain's messages, in any of its three forms."""
+    """Return whether a JSON document is a list of LangChain messages in any of their three forms."""
     match _message_list(document)[:1]:
         case [{"type": str() as kind, "data": {"content": _}}] | [{"type": str() as kind, "content": _}]:
             return kind in _LANGCHAIN
@@ -75,7 +75,7 @@ def is_langchain(document: Json, /) -> bool:
 
 
 def read_langchain(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the messages that hold words."""
+    """Yield the messages that contain text."""
     return _made_items(_message_list(document), _langchain_message, home, place)
 
 
@@ -99,7 +99,7 @@ def _langchain_message(value: Json, place: ReaderPlace) -> list[TurnDraft | Left
 
 
 def is_pydantic_ai(document: Json, /) -> bool:
-    """Return whether a JSON document is a list of Pydantic AI's messages."""
+    """Return whether a JSON document is a list of Pydantic AI messages."""
     match _message_list(document)[:1]:
         case [{"parts": list(), "kind": "request" | "response"}]:
             return True
@@ -108,7 +108,7 @@ def is_pydantic_ai(document: Json, /) -> bool:
 
 
 def read_pydantic_ai(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield prompts, answers, instructions and results of tools; calls and thoughts are left out."""
+    """Yield prompts, answers, instructions and tool results; tool calls and thoughts are left out."""
     return _made_items(_message_list(document), _pydantic_parts, home, place)
 
 
@@ -139,7 +139,7 @@ def _pydantic_parts(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut
 
 
 def _prompt_words(content: Json) -> str:
-    """Return the words of a prompt: a text, or a list of texts, of parts with text, and of pictures and files."""
+    """Return a prompt's text, given as a string or as a list of strings, text parts, images and files."""
     if not isinstance(content, list):
         return message_shape.content_text(content)
     pieces: list[str] = []
@@ -153,7 +153,7 @@ def _prompt_words(content: Json) -> str:
 
 
 def is_response_items(document: Json, /) -> bool:
-    """Return whether a JSON document holds items of the Responses API, or is a response."""
+    """Return whether a JSON document contains items of the Responses API or is a response."""
     if isinstance(document, dict) and document.get("object") != "response" and "items" not in document:
         return False
     first = _message_list(document)[:_LOOKED_AT]
@@ -161,7 +161,7 @@ def is_response_items(document: Json, /) -> bool:
 
 
 def read_response_items(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield messages and results of tools, in the order of the items."""
+    """Yield messages and tool results in item order."""
     return _made_items(_message_list(document), _item_turns, home, place)
 
 

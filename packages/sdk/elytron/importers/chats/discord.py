@@ -1,4 +1,4 @@
-"""Discord: the package that Discord hands out (one's own messages), and files of DiscordChatExporter."""
+"""Discord: its data package (the user's own messages), and DiscordChatExporter files."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -15,16 +15,16 @@ from elytron_core.text import similarity
 
 CHANNEL: Final = "discord"
 _WRITTEN_KINDS: Final = frozenset({"Default", "Reply", "0", "19", "ChatInputCommand", "ThreadStarterMessage"})
-"""Kinds of messages that somebody wrote; the others are notices."""
+"""Types of messages that somebody wrote; all others are notices."""
 
 
 def is_exporter_file(document: Json, /) -> bool:
-    """Return whether a JSON document is a channel as DiscordChatExporter writes it."""
+    """Return whether a JSON document is a channel exported by DiscordChatExporter."""
     return isinstance(document, dict) and {"guild", "channel", "messages"} <= document.keys()
 
 
 def read_exporter_file(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what was written in a channel, by the writers' names."""
+    """Yield a channel's messages with their authors' names."""
     members = message_shape.object_members(document, what="export")
     channel = message_shape.object_members(members.get("channel"), what="channel")
     own = message_shape.required_name(channel.get("id"), what="channel id")
@@ -53,7 +53,7 @@ def _exporter_message(value: Json, channel: str, place: ReaderPlace) -> TurnDraf
 
 
 def is_data_package(bundle: FileBundle, /) -> bool:
-    """Return whether a bundle is the package of one's own data."""
+    """Return whether a bundle is Discord's data package."""
     return bool(_channel_files(bundle))
 
 
@@ -67,7 +67,7 @@ def _channel_files(bundle: FileBundle) -> list[BundleMember]:
 
 
 def read_data_package(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield one's own messages of each channel, oldest first."""
+    """Yield the user's own messages in each channel, oldest first."""
     titles = _channel_titles(bundle)
     files = _channel_files(bundle)
     for number, member in enumerate(files):

@@ -1,4 +1,4 @@
-"""Gemini's activity as Google Takeout hands it out in JSON: a prompt and its answer, without conversations."""
+"""Gemini activity in Google Takeout's JSON: prompts with their answers, without conversations."""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -20,7 +20,7 @@ _HIDDEN: Final = frozenset({"script", "style", "template"})
 
 
 def is_activity(document: Json, /) -> bool:
-    """Return whether a JSON document is the activity of Gemini."""
+    """Return whether a JSON document is Gemini activity."""
     match document:
         case [{"title": str(), "time": str()} as first, *_]:
             products = first.get("products")
@@ -30,7 +30,7 @@ def is_activity(document: Json, /) -> bool:
 
 
 def read_activity(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield prompts and answers, oldest first; the file has the newest first."""
+    """Yield prompts and answers, oldest first; the file itself is newest first."""
     entries = message_shape.list_items(document, what="activity")
     for position, entry in enumerate(reversed(entries), start=1):
         place.now(f"entry {position} from the end", (position - 1) / len(entries))
@@ -49,7 +49,7 @@ def _exchange_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut
     title = message_shape.content_text(entry.get("title"), what="title").strip()
     answer = "\n\n".join(words for words in answers if words)
     if not answer and not title.startswith(_PROMPTED):
-        # In other languages another word stands there, but only a prompt has an answer.
+        # The prefix differs in other languages, but only prompts have answers.
         return [LeftOut(OmissionReason.SERVICE)]
     at = place.moment(entry.get("time"), what="time")
     prompt = title.removeprefix(_PROMPTED).strip()
@@ -63,7 +63,7 @@ def _exchange_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut
 
 
 class _TextParser(HTMLParser):
-    """Collects the text of HTML; what a page does not show is left out."""
+    """Collects the text of HTML without the parts that a page does not show."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -86,7 +86,7 @@ class _TextParser(HTMLParser):
 
 
 def plain_text(fragment: str, /) -> str:
-    """Return the text of a piece of HTML, a line for each block."""
+    """Return the text of an HTML fragment, with a line for each block."""
     parser = _TextParser()
     parser.feed(fragment)
     parser.close()

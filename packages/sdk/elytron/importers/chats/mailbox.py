@@ -1,4 +1,4 @@
-"""Mailboxes (mbox): each mail by its writer, without quoted replies, signatures and attachments."""
+"""Mailboxes (mbox): each mail under its author's name, without quoted replies, signatures and attachments."""
 
 import re
 from collections.abc import Iterator
@@ -20,28 +20,28 @@ from elytron_core.text import similarity
 
 CHANNEL: Final = "mail"
 _MAIL_BYTES: Final = 4 * 1024 * 1024
-"""Bytes read of one mail; what it says stands before its attachments."""
+"""Maximum number of bytes read of one mail. The text precedes the attachments."""
 _LINE_BYTES: Final = 64 * 1024
 _PARTS: Final = 200
 _START: Final = b"From "
 _HEADER: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]{0,60}:")
 _ESCAPED: Final = re.compile(rb">+From ")
 _INTRODUCTION: Final = re.compile(r"[^\n]{0,300}(?:\d{4}|\d{1,2}:\d{2}|@)[^\n]{0,200}:\s*")
-"""The line before a quotation, in any language: "On 3 May 2026 at 10:00 Ada wrote:"."""
+"""The line that introduces a quotation in any language, such as "On 3 May 2026 at 10:00 Ada wrote:"."""
 _SIGNATURE: Final = re.compile(r"\n-- ?\n")
 _DIGITS: Final = 24
-# What the standard library raises for headers and bodies that are damaged in one way or another.
+# Exceptions that the standard library raises for various kinds of damaged headers and bodies.
 _DAMAGED: Final = (ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
 
 
 def begins_mailbox(head: bytes, /) -> bool:
-    """Return whether a file begins as a mailbox: a line with a sender, then headers."""
+    """Return whether a file begins like a mailbox: a line with a sender, then headers."""
     first, _, rest = head.partition(b"\n")
     return first.startswith(_START) and _HEADER.match(rest.lstrip(b">")) is not None
 
 
 def read_mailbox(source: LineFile, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the mails in the order of the file, each in the conversation of its thread."""
+    """Yield the mails in file order, each in the conversation of its thread."""
     for number, data in enumerate(_mail_bytes(source, place), start=1):
         place.words = f"mail {number}"
         try:
@@ -54,7 +54,7 @@ def read_mailbox(source: LineFile, _home: ConversationKey, place: ReaderPlace, /
 
 
 def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
-    """Yield the bytes of each mail, as many as are read of one."""
+    """Yield the bytes of each mail, up to the size limit."""
     source.file.seek(0)
     offset = size = 0
     lines: list[bytes] = []
@@ -124,7 +124,7 @@ def _body_text(mail: EmailMessage) -> str:
 
 
 def _own_words(text: str) -> str:
-    """Return what a mail says itself: no signature, no quoted lines, no line that introduces a quotation."""
+    """Return a mail's own text, without signature, quoted lines, and lines that introduce a quotation."""
     text = _SIGNATURE.split(text, maxsplit=1)[0]
     lines: list[str] = []
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Slack's export: a file for each day of a channel, and the people who wrote."""
+"""Slack exports: one file per day and channel, and the list of people."""
 
 import html
 import re
@@ -19,12 +19,12 @@ CHANNEL: Final = "slack"
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _LISTS: Final = ("channels.json", "groups.json", "dms.json", "mpims.json")
 _WORDED: Final = frozenset({"", "thread_broadcast", "me_message", "file_share", "bot_message", "file_comment"})
-"""Kinds of messages that somebody wrote; the others are notices."""
+"""Types of messages that somebody wrote; all others are notices."""
 _MARK: Final = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]{0,2000}))?>")
 
 
 def is_slack(bundle: FileBundle, /) -> bool:
-    """Return whether a bundle is an export of a workspace."""
+    """Return whether a bundle is a Slack workspace export."""
     has_lists = any(bundle.files_named(name) for name in _LISTS)
     return has_lists and bool(bundle.files_named("users.json")) and bool(_day_files(bundle))
 
@@ -38,7 +38,7 @@ def _day_files(bundle: FileBundle) -> list[BundleMember]:
 
 
 def read_slack(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what was written in each channel, in order, by the writer's name."""
+    """Yield each channel's messages in order, with their authors' names."""
     names = _people_names(bundle)
     ids = _channel_ids(bundle)
     days = _day_files(bundle)
@@ -60,7 +60,7 @@ def read_slack(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /
 
 
 def _list_entries(bundle: FileBundle, name: str) -> Iterator[dict[str, Json]]:
-    """Yield the entries of one of the lists; one that cannot be read names nobody, and messages keep the ids."""
+    """Yield the entries of one of the lists. An unreadable list gives no names, so messages keep the ids."""
     for member in bundle.files_named(name):
         try:
             document = member.json()
@@ -82,7 +82,7 @@ def _people_names(bundle: FileBundle) -> dict[str, str]:
 
 
 def _channel_ids(bundle: FileBundle) -> dict[str, str]:
-    """Return the id of each channel by the name of its folder; direct messages are in folders named by their ids."""
+    """Return channel ids by folder name. Folders of direct messages are named by id."""
     return {
         name: own
         for file_name in _LISTS
@@ -104,7 +104,7 @@ def _slack_message(value: Json, channel: str, names: dict[str, str]) -> TurnDraf
     stamp = message.get("ts")
     seconds = float(stamp) if isinstance(stamp, str) and re.fullmatch(r"\d{1,12}(\.\d{1,9})?", stamp) else None
     if seconds is None:
-        raise InvalidInput(field="ts", problem="is not a timestamp of Slack")
+        raise InvalidInput(field="ts", problem="is not a Slack timestamp")
     user, is_bot = message.get("user"), bool(message.get("bot_id"))
     speaker = names.get(user) if isinstance(user, str) else None
     speaker = speaker or message_shape.optional_title(message.get("username")) or message_shape.optional_title(user)
@@ -118,7 +118,7 @@ def _slack_message(value: Json, channel: str, names: dict[str, str]) -> TurnDraf
 
 
 def _plain_words(text: str, names: dict[str, str]) -> str:
-    """Return a message as people read it: names for ids, labels for links."""
+    """Return a message as people read it: names instead of ids, labels instead of links."""
 
     def label_of(mark: re.Match[str]) -> str:
         kind, target, label = mark[1], mark[2], mark[3]

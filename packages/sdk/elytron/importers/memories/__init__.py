@@ -1,3 +1,3 @@
-"""Readers of what other memory systems store: sentences without a speaker, and notes."""
+"""Readers for what other memory systems store: sentences without a speaker, and notes."""
 
 __all__: list[str] = []

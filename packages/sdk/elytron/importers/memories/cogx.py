@@ -1,4 +1,4 @@
-"""COGX, the exchange format between memories: a folder with a manifest and a file of lines for each kind of record."""
+"""COGX, an exchange format for memories: a folder with a manifest and a JSON Lines file per kind of record."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,7 +27,7 @@ RECORD_FILES: Final = {
     "memory_block": "memory_blocks.jsonl",
     "raw_node": "nodes.jsonl",
 }
-"""File of each kind of record, in the order in which they are read."""
+"""File name of each kind of record, in reading order."""
 _BASE: Final = frozenset({"kind", "external_system", "external_id", "scope", "created_at", "updated_at", "metadata"})
 _KEYS: Final = {
     "document": _BASE | {"content", "title", "mime_type"},
@@ -39,7 +39,7 @@ _KEYS: Final = {
     "memory_block": _BASE | {"label", "value", "limit"},
 }
 _NAMES: Final = 200_000
-"""Entities whose names are remembered for facts that name them by id only."""
+"""Maximum number of entities whose names are remembered for facts that refer to them by id."""
 
 
 def is_manifest(document: Json, /) -> bool:
@@ -48,12 +48,12 @@ def is_manifest(document: Json, /) -> bool:
 
 
 def is_record(record: dict[str, Json], /) -> bool:
-    """Return whether a line is a record of COGX."""
+    """Return whether a line is a COGX record."""
     return record.get("kind") in _KEYS and "external_id" in record
 
 
 def read_archive(bundle: FileBundle, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what the records of a folder say. Raises UnreadableFile for a later major version."""
+    """Yield the content of a folder's records. Raises UnreadableFile for a later major version."""
     for manifest in bundle.files_named(MANIFEST):
         _require_version(manifest.json(), name=bundle.name)
     reader = CogxReader()
@@ -68,22 +68,22 @@ def _require_version(manifest: Json, *, name: str) -> None:
     version = str(manifest.get("cogx_version")) if isinstance(manifest, dict) else ""
     major = version.partition(".")[0]
     if not major.isdecimal() or int(major[:9]) > int(VERSION.partition(".")[0]):
-        raise UnreadableFile(name=name, problem=f"is COGX of a version that is not supported; supported is {VERSION}")
+        raise UnreadableFile(name=name, problem=f"has an unsupported COGX version; the supported version is {VERSION}")
 
 
 def read_record_line(record: dict[str, Json], home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield what one record says, with no other to look up names in."""
+    """Yield the content of a single record, without other records to look up names in."""
     return CogxReader().read(record, home, place)
 
 
 class CogxReader:
-    """Reads records one by one, with the names of entities for the facts that follow them."""
+    """Reads records one at a time and remembers entity names for later facts."""
 
     def __init__(self) -> None:
         self._entity_names: dict[str, str] = {}
 
     def read(self, record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-        """Yield what a record says. Raises InvalidInput."""
+        """Yield the content of a record. Raises InvalidInput."""
         kind = record.get("kind")
         if kind == "raw_node" or (kind is None and "external_id" not in record):
             yield LeftOut(OmissionReason.NO_SENTENCE)
@@ -168,7 +168,7 @@ def _memory_items(
 
 
 def _episode_turns(record: dict[str, Json], place: ReaderPlace) -> Iterator[ReadItem]:
-    """Yield the turns of an episode as messages; what no known role said is a memory of the other system."""
+    """Yield an episode's turns as messages. A turn without a known role becomes a memory of the other system."""
     system, own = _system_of(record), foreign_memory.own_id(record, "", "external_id")
     key = ConversationKey(system, message_shape.optional_title(own) or "episode")
     owner = message_shape.optional_title(_scope_of(record).get("user_id"))

@@ -1,4 +1,4 @@
-"""A memory of another system as evidence: below what a user said, under that system's id, never a quotation."""
+"""Another system's memory as evidence: ranked below users' words, under that system's id, never as a quotation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ from elytron_core.strict_json import Json, sha256_digest
 from elytron_core.text import similarity
 
 MEMORIES: Final = "memories"
-"""The conversation of a system's memories: one, so that each is recognised by its id, whatever file holds it."""
+"""The one conversation for a system's memories, so that each is recognised by its id in whichever file it is."""
 _DETAILS: Final = 32
 _DETAIL_CHARS: Final = 1_000
 _ID_DIGITS: Final = 32
@@ -31,26 +31,26 @@ _ID_DIGITS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignMemory:
-    """A sentence that another system drew from somewhere, or a note in it, and what it says about that."""
+    """A sentence that another system derived, or a note in it, with what the system recorded about it."""
 
     system: str
     id: str
     text: str
     owner: str | None = None
-    """The user whose memory it is, in a store of several."""
+    """The user whose memory it is, in a multi-user store."""
     at: Instant | None = None
     ended_at: Instant | None = None
-    """Since when it is deleted, expired or no longer true there: it comes in as history."""
+    """When it was deleted, expired or ceased to be true there. It is then imported as history."""
     tags: tuple[str, ...] = ()
     details: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """Scalars become metadata under the system's name."""
+    """Scalars become metadata, prefixed with the system's name."""
     unknown: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """Keys of the record that its published form does not have: stored next to the text, and counted."""
+    """Keys of the record that the published format does not define: stored next to the text, and counted."""
     authority: EvidenceAuthority = EvidenceAuthority.ARCHIVE_EVIDENCE
 
 
 def memory_item(place: ReaderPlace, memory: ForeignMemory, /) -> ReadItem:
-    """Return a memory as a message of its system, or that it has no words. Raises InvalidInput."""
+    """Return a memory as a message from its system, or an omission if it is blank. Raises InvalidInput."""
     place.unknown_keys += len(memory.unknown)
     if similarity.is_blank(memory.text):
         return LeftOut(OmissionReason.NO_WORDS)
@@ -87,7 +87,7 @@ def _memory_draft(memory: ForeignMemory) -> TurnDraft:
 
 
 def host_name(system: str, own_id: str, /) -> str:
-    """Return the name by which a record is recognised: its system and id, the latter as a digest if it is no name."""
+    """Return the name that identifies a record: its system and id, or the id's digest if it is not a valid name."""
     name = f"{system}:{own_id}"
     return name if is_name(name) else f"{system}:{sha256_digest(own_id.encode('utf-8', 'replace'))[:_ID_DIGITS]}"
 
@@ -102,7 +102,7 @@ def _unknown_items(memory: ForeignMemory) -> tuple[OpaqueItem, ...]:
 
 
 def own_text(record: Mapping[str, Json], names: Iterable[str], /) -> str:
-    """Return the first of the values under `names` that is a text with words."""
+    """Return the first non-blank string under `names`, or an empty string."""
     for name in names:
         value = record.get(name)
         if isinstance(value, str) and value.strip():
@@ -111,7 +111,7 @@ def own_text(record: Mapping[str, Json], names: Iterable[str], /) -> str:
 
 
 def own_id(record: Mapping[str, Json], text: str, /, *names: str) -> str:
-    """Return the id of a record; one without an id is named by its words."""
+    """Return a record's id. A record without an id is identified by a digest of its text."""
     for name in names:
         value = record.get(name)
         if isinstance(value, str | int) and value != "" and not isinstance(value, bool):
@@ -120,12 +120,12 @@ def own_id(record: Mapping[str, Json], text: str, /, *names: str) -> str:
 
 
 def text_list(value: Json, /) -> tuple[str, ...]:
-    """Return the texts in a list; anything else has none."""
+    """Return the strings in a list; any other value has none."""
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 def unknown_keys(record: Mapping[str, Json], names: frozenset[str], /) -> dict[str, Json]:
-    """Return what a record has beside the keys `names`, null left out."""
+    """Return a record's members whose keys are not in `names`, except nulls."""
     return {name: value for name, value in record.items() if name not in names and value is not None}
 
 
@@ -137,7 +137,7 @@ def each_record(
     home: ConversationKey,
     /,
 ) -> Iterator[ReadItem]:
-    """Yield what `read` makes of each record; a bad one is skipped and holds up no other."""
+    """Yield what `read` returns for each record. A bad record is skipped and does not stop the others."""
     total = len(records) if isinstance(records, list) else None
     for number, record in enumerate(records, start=1):
         place.now(f"{what} {number}", (number - 1) / total if total else 0)
@@ -147,7 +147,7 @@ def each_record(
 def attempt_record(
     place: ReaderPlace, read: SourceReader[dict[str, Json]], record: Json, home: ConversationKey, /
 ) -> Iterator[ReadItem]:
-    """Yield what `read` makes of one record, or that it cannot be read."""
+    """Yield what `read` returns for one record, or a note that it is unreadable."""
 
     def read_all() -> list[ReadItem]:
         return list(read(message_shape.object_members(record, what="record"), home, place))
@@ -157,7 +157,7 @@ def attempt_record(
 
 
 def record_list(document: Json, /, *names: str) -> list[Json]:
-    """Return the records of a document: itself, or the list under the first of `names`. Raises InvalidInput."""
+    """Return a document's records: the document itself, or the list under the first of `names`. Raises InvalidInput."""
     if isinstance(document, list):
         return document
     members = message_shape.object_members(document, what="export")

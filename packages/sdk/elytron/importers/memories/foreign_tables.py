@@ -1,4 +1,4 @@
-"""SQLite files of other programs: opened to be read only, each cell bounded, damaged ones reported."""
+"""Other programs' SQLite files: opened read-only, with a size limit per cell. Damage is reported."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -11,20 +11,20 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 IMPORT_CELL_CHARS: Final = 4 * 1024 * 1024
-"""Characters read of one cell of another system's tables."""
+"""Maximum number of characters read from one cell."""
 _BUSY_S: Final = 5.0
 Cell = int | float | str | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row: the cells that were requested, and its number."""
+    """A row's number and its requested cells."""
 
     number: int
     cells: dict[str, Cell]
 
     def value(self, column: str, /) -> int | float | str | None:
-        """Return a cell; bytes that are a text are one. Raises InvalidInput for other bytes, and for a huge cell."""
+        """Return a cell, with UTF-8 bytes decoded. Raises InvalidInput for other bytes and cells over the limit."""
         cell = self._cell(column)
         if not isinstance(cell, bytes):
             return cell
@@ -34,7 +34,7 @@ class TableRow:
             raise InvalidInput(field=column, problem="is not UTF-8") from None
 
     def text(self, column: str, /) -> str:
-        """Return a cell as text; an empty one is empty."""
+        """Return a cell as text; NULL is an empty string."""
         value = self.value(column)
         return "" if value is None else str(value)
 
@@ -52,20 +52,20 @@ class TableRow:
 
 @dataclass(slots=True)
 class ForeignDatabase:
-    """A SQLite file with the columns of its tables."""
+    """A SQLite file and the columns of its tables."""
 
     path: Path
     name: str
     tables: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def has(self, table: str, *columns: str) -> bool:
-        """Return whether there is such a table with these columns."""
+        """Return whether a table with these columns exists."""
         return {*columns} <= self.tables.get(table, frozenset())
 
     def rows(self, table: str, columns: Sequence[str], /, *, order: Sequence[str]) -> Iterator[TableRow]:
-        """Yield the rows of a table; columns that it lacks are empty. Raises UnreadableFile for a damaged file."""
+        """Yield a table's rows; missing columns are empty. Raises UnreadableFile for a damaged file."""
         present = [column for column in columns if column in self.tables[table]]
-        # The names are this program's own. One character more than allowed shows that a cell is longer.
+        # All names are constants of this program. One extra character reveals that a cell is over the limit.
         cut = ", ".join(
             f"CASE WHEN typeof({one}) IN ('text', 'blob') THEN substr({one}, 1, {IMPORT_CELL_CHARS + 1}) ELSE {one} END"
             for one in present
@@ -82,7 +82,7 @@ class ForeignDatabase:
 def _open_connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
     connection.execute("PRAGMA trusted_schema = OFF")
-    # A text that is not UTF-8 must not end the whole table.
+    # Text that is not UTF-8 must not end the whole table.
     connection.text_factory = _decoded_text
     return connection
 
@@ -92,7 +92,7 @@ def _decoded_text(data: bytes) -> str:
 
 
 def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
-    """Return the database at `path` with its tables, views left out. Raises UnreadableFile."""
+    """Return the database at `path` with its tables but not its views. Raises UnreadableFile."""
     database = ForeignDatabase(path, name)
     try:
         with closing(_open_connection(path)) as connection:
@@ -100,7 +100,7 @@ def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
             for (table,) in names:
                 columns = connection.execute("SELECT name FROM pragma_table_info(?) LIMIT 1000", (table,)).fetchall()
                 database.tables[str(table)] = frozenset(str(column) for (column,) in columns)
-    # A message of SQLite may hold bytes of the file.
+    # SQLite's error message may contain bytes of the file, so it is not passed on.
     except (sqlite3.Error, UnicodeDecodeError):
         raise UnreadableFile(name=name, problem="is a damaged or locked SQLite file") from None
     return database

@@ -1,4 +1,4 @@
-"""Knowledge graphs as sentences: the MCP reference server's memory file, and dumps of Graphiti and Zep."""
+"""Knowledge graphs as sentences: the MCP reference server's memory file, and Graphiti and Zep dumps."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -36,7 +36,7 @@ _EDGES: Final = ("facts", "edges", "entity_edges")
 
 
 def is_graph_line(record: dict[str, Json], /) -> bool:
-    """Return whether a line is an entity or a relation of the MCP reference server."""
+    """Return whether a line is an entity or relation of the MCP reference server."""
     return _is_entity(record) or _is_relation(record)
 
 
@@ -51,7 +51,7 @@ def _is_relation(record: dict[str, Json]) -> bool:
 
 
 def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield each observation as "Name: words", and a relation as "A relation B"; the file has no times."""
+    """Yield each observation as "Name: text" and each relation as "A relation B". The file contains no times."""
     if _is_entity(record):
         name = _required_text(record, "name", "entityName", "id")
         unknown = foreign_memory.unknown_keys(record, _ENTITY_KEYS)
@@ -92,7 +92,7 @@ def read_graph_line(record: dict[str, Json], _home: ConversationKey, place: Read
 
 
 def _observation_texts(value: Json) -> list[str]:
-    """Return the observations, each a text or, in servers that add to the format, an object with its content."""
+    """Return the observations, given as strings or, by servers that extend the format, as objects with `content`."""
     items = value if isinstance(value, list) else []
     texts = (item.get("content") if isinstance(item, dict) else item for item in items)
     return [text for text in texts if isinstance(text, str)]
@@ -106,7 +106,7 @@ def _required_text(record: dict[str, Json], *names: str) -> str:
 
 
 def is_graphiti_dump(document: Json, /) -> bool:
-    """Return whether a JSON document holds the nodes, edges or episodes of Graphiti or Zep."""
+    """Return whether a JSON document contains nodes, edges or episodes of Graphiti or Zep."""
     match document:
         case [{"fact": str(), "source_node_uuid": _}, *_]:
             return True
@@ -119,7 +119,7 @@ def is_graphiti_dump(document: Json, /) -> bool:
 
 
 def read_graphiti_dump(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield episodes, summaries of entities, and edges as sentences; an edge that no longer holds is history."""
+    """Yield episodes, entity summaries, and edges as sentences. An edge that is no longer valid is history."""
     edges: dict[str, Json] = {"edges": document}
     members = edges if isinstance(document, list) else message_shape.object_members(document, what="dump")
     names = _node_names(_record_list(members, _NODES))

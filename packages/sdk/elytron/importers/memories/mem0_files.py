@@ -27,7 +27,7 @@ _POINT: Final = ("qdrant_client.http.models.models", "PointStruct")
 
 
 def looks_exported(document: Json, /) -> bool:
-    """Return whether a JSON document is a list of memories as mem0 gives it."""
+    """Return whether a JSON document is a list of memories exported by mem0."""
     match document:
         case [{"memory": str()}, *_] | {"results": [{"memory": str()}, *_]} | {"memories": [{"memory": str()}, *_]}:
             return True
@@ -38,17 +38,17 @@ def looks_exported(document: Json, /) -> bool:
 
 
 def looks_like_line(record: dict[str, Json], /) -> bool:
-    """Return whether a line is one memory of mem0."""
+    """Return whether a line is a mem0 memory."""
     return isinstance(record.get("memory"), str) and "id" in record
 
 
 def read_export(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the memories of a JSON export; deleted and expired ones are history."""
+    """Yield the memories of a JSON export. Deleted and expired ones are history."""
     return foreign_memory.each_record(foreign_memory.record_list(document, *LISTS), "memory", place, read_record, home)
 
 
 def read_record(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield one memory, as the API, an export or a payload of the vector store has it."""
+    """Yield one memory in the form used by mem0's API, exports and vector store payloads."""
     text = foreign_memory.own_text(record, _TEXTS)
     at = place.moment(record.get("updated_at") or record.get("created_at"), what="updated_at")
     ended = record.get("deleted_at") or record.get("expiration_date")
@@ -74,7 +74,10 @@ def read_record(record: dict[str, Json], _home: ConversationKey, place: ReaderPl
 
 
 def read_history(database: ForeignDatabase, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the versions of each memory, all but the last one of a memory that is there as history; then messages."""
+    """Yield each memory's versions, then messages.
+
+    All versions are history except the current one of a memory that still exists.
+    """
     if database.has("history", "memory_id", "new_memory", "event"):
         columns = ("memory_id", "old_memory", "new_memory", "event", "created_at", "updated_at", "is_deleted")
         rows = database.rows("history", columns, order=("memory_id", "rowid"))
@@ -89,7 +92,7 @@ def read_history(database: ForeignDatabase, _home: ConversationKey, place: Reade
 
 
 def _version_items(memory_id: str, changes: Iterator[TableRow], place: ReaderPlace) -> Iterator[ReadItem]:
-    """Yield the texts that a memory had, each ended by the next change; the last one has the memory's own id."""
+    """Yield a memory's successive texts, each ended by the next change. The last one has the memory's own id."""
     pending: tuple[TableRow, TableRow | None] | None = None
     number = 0
     for row in changes:
@@ -135,7 +138,7 @@ def _raw_message(row: TableRow, place: ReaderPlace) -> ReadItem:
 
 
 def read_points(database: ForeignDatabase, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the memories in the points of a local Qdrant collection, whose pickled form is read as data."""
+    """Yield the memories in a local Qdrant collection, whose pickled points are read as data."""
     for row in database.rows("points", ("id", "point"), order=("rowid",)):
         place.now(f"point {row.number}", 0)
         record = place.attempt(_payload_of, row)
@@ -150,7 +153,7 @@ def _payload_of(row: TableRow) -> dict[str, Json]:
     payload = point.get("payload")
     if not isinstance(payload, dict):
         raise InvalidInput(field="point", problem="has no payload")
-    # Nested values may be shared many times over in a pickle, so only single ones are taken.
+    # A pickle can share a nested value many times over, so only scalars are accepted.
     members = {name: value for name, value in payload.items() if isinstance(value, str | int | float | bool)}
     record: dict[str, Json] = {name: value for name, value in members.items() if name in _PARTS}
     metadata: Json = {name: value for name, value in members.items() if name not in _PARTS}

@@ -1,4 +1,4 @@
-"""Folders of Markdown notes: vaults of Obsidian, which a person wrote, and basic-memory, which assistants write."""
+"""Folders of Markdown notes: Obsidian vaults, written by a person, and basic-memory, written by assistants."""
 
 import re
 from collections import Counter
@@ -38,7 +38,7 @@ _CHANGED_FIELDS: Final = ("modified", "updated", "updated_at")
 
 
 class NoteFile(NamedTuple):
-    """A note: its name in the folder, the fields before it, and its text."""
+    """A note: its name in the folder, its front matter fields, tags and text."""
 
     name: str
     fields: dict[str, str]
@@ -47,17 +47,17 @@ class NoteFile(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return its title, or its file's name."""
+        """Return the note's title, or its file name."""
         return self.fields.get("title") or PurePosixPath(self.name).stem
 
 
 def is_vault(bundle: FileBundle, /) -> bool:
-    """Return whether a bundle is a vault of Obsidian."""
+    """Return whether a bundle is an Obsidian vault."""
     return bundle.is_vault and bool(bundle.ending(*_SUFFIXES))
 
 
 def is_basic_memory(bundle: FileBundle, /) -> bool:
-    """Return whether one of the first notes of a bundle is one of basic-memory."""
+    """Return whether one of a bundle's first notes is from basic-memory."""
     for member in bundle.ending(*_SUFFIXES)[:20]:
         try:
             note = _read_note(member)
@@ -86,7 +86,7 @@ def _read_note(member: BundleMember) -> NoteFile:
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the single values of front matter, and its tags, which are a list in one line or below each other."""
+    """Return the scalar fields of front matter, and its tags, listed on one line or one per line."""
     fields: dict[str, str] = {}
     tags: list[str] = []
     name = ""
@@ -114,7 +114,7 @@ def _note_files(bundle: FileBundle, place: ReaderPlace) -> Iterator[NoteFile | S
 
 
 def _moment_of(note: NoteFile, names: tuple[str, ...], place: ReaderPlace) -> Instant | None:
-    """Return the time under the first of `names` that is one; a damaged date is no reason to lose a note."""
+    """Return the first valid time under `names`. A malformed date does not discard the note."""
     for name in names:
         if value := note.fields.get(name):
             try:
@@ -125,7 +125,7 @@ def _moment_of(note: NoteFile, names: tuple[str, ...], place: ReaderPlace) -> In
 
 
 def read_vault(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the sections of each note as what its owner wrote, with links and embeds as plain words."""
+    """Yield each note's sections as written by the owner, with links and embeds as plain text."""
     for note in _note_files(bundle, place):
         if isinstance(note, SkippedRecord):
             yield note
@@ -158,13 +158,13 @@ def _section_items(
 
 
 def _note_key(name: str) -> str:
-    """Return the conversation of a note: its name without the ending, a digest where that is no name."""
+    """Return a note's conversation: its name without the suffix, or a digest if that is not a valid name."""
     stem = str(PurePosixPath(name).with_suffix(""))
     return stem if is_name(stem) else f"note-{sha256_digest(name.encode('utf-8', 'replace'))[:_DIGITS]}"
 
 
 def plain_links(text: str, /) -> str:
-    """Return a text with wiki links as the words that are shown for them."""
+    """Replace wiki links by their visible text."""
 
     def label_of(link: re.Match[str]) -> str:
         return link[3] or link[2].replace("#", " ").strip()
@@ -173,7 +173,7 @@ def plain_links(text: str, /) -> str:
 
 
 def read_basic_memory(bundle: FileBundle, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield observations, relations, and what else the notes say, as memories of their assistant."""
+    """Yield observations, relations and the remaining text of notes, as memories of the assistant."""
     for note in _note_files(bundle, place):
         if isinstance(note, SkippedRecord):
             yield note

@@ -1,7 +1,7 @@
-"""Pickled records read as data: a small interpreter of the format that calls nothing and knows one class.
+"""Read pickled records as data, with a small interpreter that calls nothing and knows one class.
 
-Python's own unpickler runs what a file says. Here only values are built, and the object of the named class becomes a
-dictionary of its fields. Every other instruction is refused.
+Python's unpickler runs code that a file names. Here, only values are built, and an object of the named class becomes a
+dictionary of its fields. All other instructions are refused.
 """
 
 import pickletools
@@ -23,7 +23,7 @@ _TUPLES: Final = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class _PickledObject:
-    """An object in a pickle: the name of its class, and the state that was stored of it."""
+    """A pickled object: the name of its class, and its stored state."""
 
     __slots__ = ("name", "state")
 
@@ -33,16 +33,16 @@ class _PickledObject:
 
 
 def read_object(data: bytes, name: tuple[str, str], /) -> dict[str, Json]:
-    """Return the fields of the pickled object of the class `name`. Raises InvalidInput for anything else."""
+    """Return the fields of a pickled object of the class `name`. Raises InvalidInput for anything else."""
     try:
         value = _PickleReader(name).read(data)
     except InvalidInput:
         raise
-    # The format's own reader raises these for bytes that are no pickle.
+    # `pickletools` raises these for bytes that are not a pickle.
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise InvalidInput(field="pickle", problem="is damaged") from None
     if not isinstance(value, _PickledObject) or value.name != name:
-        raise InvalidInput(field="pickle", problem=f"holds no {name[1]}")
+        raise InvalidInput(field="pickle", problem=f"contains no {name[1]}")
     fields = value.state.get("__dict__", value.state)
     return {key: _plain_value(each) for key, each in fields.items() if isinstance(key, str)}
 
@@ -55,7 +55,7 @@ def _plain_value(value: Any) -> Any:
 
 
 class _PickleReader:
-    """One pass over a pickle: a stack of values, and those that were stored for use again."""
+    """A single pass over a pickle, with a stack of values and a memo of values for reuse."""
 
     def __init__(self, name: tuple[str, str], /) -> None:
         self._names = frozenset({name, _UUID})
@@ -63,7 +63,7 @@ class _PickleReader:
         self._memo: dict[int, Any] = {}
 
     def read(self, data: bytes, /) -> Any:
-        """Return the value that `data` ends with."""
+        """Return the final value of `data`."""
         for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
             if step > _STEPS:
                 raise InvalidInput(field="pickle", problem=f"has more than {_STEPS} instructions")
@@ -93,7 +93,7 @@ class _PickleReader:
             self._build(name, argument)
 
     def _build(self, name: str, argument: Any) -> None:
-        """Run an instruction that joins values."""
+        """Run an instruction that combines values."""
         stack = self._stack
         match name:
             case "TUPLE" | "APPENDS" | "ADDITEMS" | "SETITEMS" | "FROZENSET":
@@ -123,10 +123,10 @@ class _PickleReader:
                 state = stack.pop()
                 stack[-1].state.update(state)
             case _:
-                raise InvalidInput(field="pickle", problem=f"has the instruction {name}, which is not run")
+                raise InvalidInput(field="pickle", problem=f"contains the unsupported instruction {name}")
 
     def _after_mark(self) -> list[Any]:
-        """Return the values since the last mark, taken from the stack with it."""
+        """Remove the values since the last mark from the stack, together with the mark, and return them."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1

@@ -1,4 +1,4 @@
-"""Records of other memories: items of a LangGraph store (SQLite or JSON), and Hindsight's transfer archive (ZIP)."""
+"""Records of other memory systems: LangGraph store items (SQLite or JSON), and Hindsight archives (ZIP)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +27,7 @@ _SCHEMA: Final = 1
 
 
 def is_store_export(document: Json, /) -> bool:
-    """Return whether a JSON document is a list of a LangGraph store's items."""
+    """Return whether a JSON document is a list of LangGraph store items."""
     match document:
         case [{"namespace": list() | str(), "key": str(), "value": dict()}, *_]:
             return True
@@ -38,12 +38,12 @@ def is_store_export(document: Json, /) -> bool:
 
 
 def read_store_export(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the items that say something in words."""
+    """Yield the items that contain text."""
     return foreign_memory.each_record(foreign_memory.record_list(document, "items"), "item", place, _read_item, home)
 
 
 def read_store_table(database: ForeignDatabase, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the items of a store's table; expired ones are history."""
+    """Yield the items of a store's table. Expired ones are history."""
     columns = ("prefix", "key", "value", "created_at", "updated_at", "expires_at")
     for row in database.rows("store", columns, order=("prefix", "key")):
         place.now(f"item {row.number}", 0)
@@ -81,7 +81,7 @@ def _store_item(prefix: str, key: str, value: dict[str, Json], times: dict[str, 
 
 
 def _item_text(value: dict[str, Json]) -> str:
-    """Return the words of an item: its text, a text within its content, or its fields as "name: value"."""
+    """Return an item's text: its own, that in its content, or its fields as "name: value"."""
     text = foreign_memory.own_text(value, _TEXTS)
     inner = value.get("content")
     if not text and isinstance(inner, dict):
@@ -97,12 +97,14 @@ def is_hindsight_manifest(document: Json, /) -> bool:
 
 
 def read_hindsight(bundle: FileBundle, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the facts of each document, then observations. Raises UnreadableFile for a later schema."""
+    """Yield each document's facts, then observations. Raises UnreadableFile for another schema version."""
     for member in bundle.files_named("manifest.json"):
         manifest = message_shape.object_members(member.json(), what="manifest")
         version = manifest.get("schema_version")
         if version != _SCHEMA:
-            raise UnreadableFile(name=bundle.name, problem=f"has a Hindsight schema other than {_SCHEMA}")
+            raise UnreadableFile(
+                name=bundle.name, problem=f"has an unsupported Hindsight schema; the supported schema is {_SCHEMA}"
+            )
     files = bundle.ending(".json")
     for number, member in enumerate(files):
         place.now(member.name, number / len(files))
