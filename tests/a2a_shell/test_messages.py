@@ -222,7 +222,9 @@ async def test_unknown_messages_are_invalid_and_not_echoed(server: Served) -> No
         assert unknown.json()["error"]["code"] == -32601
 
 
-async def test_non_requests_are_answered_and_never_logged(server: Served, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_requests_are_answered_and_never_logged(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     sound = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
     odd: tuple[dict[str, Any], ...] = ({"s3cret": 1}, {"jsonrpc": "s3cret"}, {"method": ["s3cret"]}, {"method": ""})
     async with peer(server) as agent:

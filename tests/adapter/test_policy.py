@@ -172,7 +172,7 @@ async def test_a_member_cannot_claim_the_systems_trust(
 
 
 @pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
-async def test_members_speak_only_for_themselves(admission: CallerAdmission, asked: dict[str, Any]) -> None:
+async def test_members_can_speak_for_themselves(admission: CallerAdmission, asked: dict[str, Any]) -> None:
     assert isinstance(await call(admission, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
 
 

@@ -112,7 +112,7 @@ def test_a_user_is_not_exported_to_a_file_and_a_missing_space_creates_no_folder(
 
 
 class TestPublicArchive:
-    def test_an_empty_backup_is_refused_with_a_hint(self, elytron: CommandLine) -> None:
+    def test_an_empty_archive_is_refused_with_a_hint(self, elytron: CommandLine) -> None:
         elytron("add", "The ferry leaves at six.")
         told = elytron.error("export", "a.ely", "--public", expect=2)
         assert "export without --public" in told["reason"]

@@ -266,7 +266,7 @@ class TestControl:
         assert "removed 1 from turns" in shown
         elytron("get", memory, expect=3)
 
-    def test_everything_is_erased_only_after_a_second_confirmation(self, elytron: CommandLine) -> None:
+    def test_everything_is_erased_only_with_yes(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         before = elytron.state()
         assert "pass --yes" in elytron.error("erase", "--all", expect=2)["reason"]
@@ -324,7 +324,7 @@ class TestMoving:
         assert elytron.json("import", "a.zip", "--mode", "bootstrap")["changed"] is False
         assert elytron.error("import", "a.zip", expect=4)["key"] == "space_in_use"
 
-    def test_people_see_what_changed(self, elytron: CommandLine) -> None:
+    def test_people_see_what_was_imported(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         assert "turns" in elytron("export", "a.zip", "--no-json").stdout
         assert "imported" in elytron("--store", "other.db", "import", "a.zip", "--no-json").stdout

@@ -77,7 +77,7 @@ class TestOrigins:
         "arguments",
         [("--origin", "browse"), ("--origin", "tool:"), ("--origin", "tool:x", "--all"), ("id", "--token", "t"), ()],
     )
-    def test_memories_without_an_origin_are_refused(self, told: CommandLine, arguments: tuple[str, ...]) -> None:
+    def test_an_erasure_without_a_valid_origin_is_rejected(self, told: CommandLine, arguments: tuple[str, ...]) -> None:
         assert told.error("erase", *arguments, expect=2)["key"] == "invalid_input"
 
 

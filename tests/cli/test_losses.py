@@ -68,7 +68,7 @@ def test_acknowledging_a_loss_does_not_cover_a_later_one(lossy: CommandLine) -> 
     assert loss["documents"] == 1
 
 
-def test_a_repair_does_not_acknowledge_its_own_losses(elytron: CommandLine) -> None:
+def test_acknowledge_cannot_be_combined_with_repair_or_check(elytron: CommandLine) -> None:
     elytron("add", "tea")
     for option in ("--repair", "--check"):
         assert elytron.error("inspect", option, "--acknowledge", expect=2)["details"]["field"] == "acknowledge"

@@ -148,7 +148,7 @@ def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.Monke
     assert elytron.json("recall", "boat")["vectors"] == "not_yet"
 
 
-def test_no_model_is_offered_where_it_cannot_be_converted(
+def test_a_missing_converter_is_reported_before_asking_about_a_model(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)

@@ -107,7 +107,7 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
     assert snapshot["catalog"]["profile"] == "esp-embedded-sdk"
 
 
-def test_an_instruction_is_stored_with_its_kind(elytron: CommandLine) -> None:
+def test_the_command_line_is_listed_as_an_entry_point(elytron: CommandLine) -> None:
     elytron.make()
     entries = elytron.json("platform", "capabilities")["entry"]
     assert entries["cli"]["visible"]
@@ -132,7 +132,7 @@ def test_a_fact_is_stated_and_a_weaker_claim_is_refused_with_a_reason(elytron: C
     assert weaker.stdout == f"rejected  {fact['id']}  it is less certain than the current fact\n"
 
 
-def test_facts_are_archived_and_restored(elytron: CommandLine) -> None:
+def test_duplicate_facts_are_merged_and_separated_again(elytron: CommandLine) -> None:
     elytron.make()
     assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"
     for number, topic in enumerate(("tea", "drink")):

@@ -47,7 +47,7 @@ def test_the_key_from_the_environment_is_used_and_not_shown(
     [("proxy",), ("proxy", "--development"), ("serve",), ("serve", "--development"), ("access", "list")],
     ids=" ".join,
 )
-def test_a_remote_store_keeps_its_servers_access_keys(
+def test_the_server_of_a_shared_store_owns_its_access_keys(
     elytron: CommandLine, shared: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ELYTRON_API_KEY", KEY)

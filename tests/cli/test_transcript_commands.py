@@ -117,7 +117,7 @@ class TestPlatform:
 
 
 class TestPublicExport:
-    def test_the_output_contains_no_conversation_text(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_a_public_archive_contains_no_conversation_text(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         file = tmp_path / "public.elytron"
         report = elytron.json("export", str(file), "--public")

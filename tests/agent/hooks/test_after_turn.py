@@ -125,7 +125,7 @@ async def test_g30_images_round_trip_unchanged(hooks: TurnHooks) -> None:
     assert report.messages == [PICTURE, said("assistant", "A dinghy."), said("user", "Sure?")]
 
 
-async def test_an_inline_image_is_stored_as_a_description(hooks: TurnHooks) -> None:
+async def test_the_text_next_to_a_large_inline_image_is_stored(hooks: TurnHooks) -> None:
     large: Json = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 20_000}"}}
     async with hooks.turn([{"role": "user", "content": [{"type": "text", "text": "Which boat?"}, large]}]) as turn:
         turn.answered("A dinghy.")

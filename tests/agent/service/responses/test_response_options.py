@@ -140,7 +140,7 @@ def test_options_a_dialect_lacks_are_rejected_before_the_call(address: str, chan
     assert refused.value.field == field
 
 
-def test_a_client_gets_the_parts_that_it_requested() -> None:
+def test_a_client_part_reflects_the_requested_options() -> None:
     asked = ResponseRequest.model_validate({"input": "Hello", "reasoning": {"effort": "high"}, "tool_choice": "auto"})
     part = client_part(asked.form)
     assert (part.reasoning_effort, part.choice, part.keeps_all) == ("high", ToolChoice.AUTO, False)
