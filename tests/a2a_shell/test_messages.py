@@ -84,7 +84,7 @@ async def peer(
         yield Peer(client, http)
 
 
-async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(server: Served) -> None:
+async def test_the_card_tells_a_stranger_how_to_connect_and_reveals_no_memory(server: Served) -> None:
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as stranger:
         answer = await stranger.get("/.well-known/agent-card.json")
         card = answer.json()
@@ -96,13 +96,13 @@ async def test_the_card_tells_a_stranger_where_and_how_and_nothing_of_a_memory(s
     assert (again.status_code, refused.status_code) == (304, 401)
 
 
-async def test_behind_a_proxy_the_card_names_the_address_that_others_reach() -> None:
+async def test_behind_a_proxy_the_card_names_the_public_address() -> None:
     async with served(SurfaceOptions(public_url="https://memory.example/")) as server, httpx.AsyncClient() as stranger:
         card = (await stranger.get(f"{server.url}/.well-known/agent-card.json")).json()
     assert card["supportedInterfaces"][0]["url"] == "https://memory.example/a2a"
 
 
-async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Served) -> None:
+async def test_a_peers_proposals_are_judged_recalled_and_projected(server: Served) -> None:
     async with peer(server) as agent:
         proposed = await agent.send(
             "memory_write_candidate", {"topic": "boiler code", "content": "The boiler code is 4417."}
@@ -118,7 +118,7 @@ async def test_what_a_peer_proposes_is_judged_recalled_and_projected(server: Ser
         assert asked["payload"]["report"]["hits"][0]["text"] == "The boiler code is 4417."
 
 
-async def test_a_peer_is_shown_nothing_private(server: Served) -> None:
+async def test_a_peer_sees_nothing_private(server: Served) -> None:
     async with peer(server) as agent:
         for name, payload in (
             ("memory_recall_request", {"query": "boiler code", "limit": 2, "include_private": True}),
@@ -147,7 +147,7 @@ async def test_a_repeated_message_acts_once(server: Served) -> None:
     assert (kept.text, kept.speaker) == ("I moved the boat to pier nine.", "harbour")
 
 
-async def test_capabilities_and_lifecycles_are_told_and_change_nothing(server: Served) -> None:
+async def test_capabilities_and_lifecycles_are_reported_and_change_nothing(server: Served) -> None:
     async with peer(server) as agent:
         answer = await agent.parts({"data": {"name": "peer_capability", "payload": {"memory_report_visible": False}}})
         assert (answer["kind"], answer["hops"]) == ("peer_capability", 1)
@@ -163,7 +163,7 @@ async def test_capabilities_and_lifecycles_are_told_and_change_nothing(server: S
     assert (await server.memory.inspect()).exists is False
 
 
-async def test_a_message_that_was_handed_on_too_often_is_refused(server: Served) -> None:
+async def test_a_message_that_was_relayed_too_often_is_rejected(server: Served) -> None:
     async with peer(server) as agent:
         bound = server.memory.context.profile.budget.hops
         for hops, kind in ((bound, "accepted"), (bound + 1, "rejected")):
@@ -192,7 +192,7 @@ async def test_the_plain_route_answers_one_message(server: Served) -> None:
         assert large.status_code == 413
 
 
-async def test_a_peer_sees_the_space_of_its_key_alone(server: Served) -> None:
+async def test_a_peer_sees_only_the_space_of_its_key(server: Served) -> None:
     async with peer(server) as ada, peer(server, space="bob") as bob:
         await ada.send("memory_report", {"text": "The boiler code is 4417."})
         assert (await bob.send("memory_recall_request", {"query": "boiler"}))["report"]["hits"] == []
@@ -200,7 +200,7 @@ async def test_a_peer_sees_the_space_of_its_key_alone(server: Served) -> None:
         assert foreign["error_key"] == "permission_refused"
 
 
-async def test_what_is_no_message_of_ours_is_invalid_and_not_repeated(server: Served) -> None:
+async def test_unknown_messages_are_invalid_and_not_echoed(server: Served) -> None:
     async with peer(server) as agent:
         for parts in (
             [{"data": {"name": "s3cret"}}],
@@ -222,7 +222,7 @@ async def test_what_is_no_message_of_ours_is_invalid_and_not_repeated(server: Se
         assert unknown.json()["error"]["code"] == -32601
 
 
-async def test_what_is_no_request_is_answered_and_nothing_of_it_is_logged(
+async def test_malformed_requests_are_answered_and_never_logged(
     server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     sound = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
@@ -257,7 +257,7 @@ async def test_there_are_no_tasks_and_nothing_is_pushed(server: Served) -> None:
             assert "error" in answer.json()
 
 
-async def test_a_stream_is_its_one_answer(server: Served) -> None:
+async def test_a_stream_consists_of_a_single_answer(server: Served) -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "tea"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
     async with peer(server) as agent:
@@ -269,13 +269,13 @@ async def test_a_stream_is_its_one_answer(server: Served) -> None:
 class TestOlderClients:
     """Agents that speak version 0.3 of the protocol find and use the same memory."""
 
-    async def test_the_card_tells_them_where_at_their_own_places(self, server: Served) -> None:
+    async def test_the_card_lists_them_at_their_own_paths(self, server: Served) -> None:
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as stranger:
             card = (await stranger.get("/.well-known/agent-card.json")).json()
         assert (card["protocolVersion"], card["preferredTransport"]) == ("0.3", "JSONRPC")
         assert card["url"] == f"{server.url}/a2a"
 
-    async def test_their_messages_are_answered_alike(self, server: Served) -> None:
+    async def test_their_messages_get_the_same_answers(self, server: Served) -> None:
         async with peer(server, version="0.3") as agent:
             fact = {"topic": "boiler code", "content": "The boiler code is 4417."}
             proposed = await agent.send("memory_write_candidate", fact, message_id="same")
@@ -287,7 +287,7 @@ class TestOlderClients:
             with pytest.raises(TaskNotFoundError):
                 await agent.client.get_task(GetTaskRequest(id="t"))
 
-    async def test_what_cannot_be_read_is_invalid_and_not_repeated(self, server: Served) -> None:
+    async def test_unreadable_messages_are_invalid_and_not_echoed(self, server: Served) -> None:
         odd = {"kind": "data", "data": {}, "metadata": {"data_part_compat": True, "s3cret": 1}}
         message = {"messageId": "m", "role": "user", "parts": [odd]}
         async with peer(server) as agent:
@@ -297,7 +297,7 @@ class TestOlderClients:
                 assert answer.json()["error"]["code"] == -32602
                 assert "s3cret" not in answer.text
 
-    async def test_a_stream_is_its_one_answer(self, server: Served) -> None:
+    async def test_a_stream_consists_of_a_single_answer(self, server: Served) -> None:
         message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "tea"}]}
         body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
         async with peer(server) as agent:
@@ -306,7 +306,7 @@ class TestOlderClients:
         assert "empty_space" in answer.text
 
 
-async def test_bodies_are_cut_off_at_what_the_profile_takes() -> None:
+async def test_bodies_are_limited_by_the_profile() -> None:
     async with elytron.open("memory:", space="ada", profile="linux-device-standalone-memory") as memory:
         admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
         bound = memory.context.profile.budget.http_body_bytes
@@ -363,7 +363,7 @@ class TestMigration:
             found = await agent.send("memory_recall_request", {"query": "ferry"})
             assert [hit["text"] for hit in found["report"]["hits"]] == ["The ferry leaves at six."]
 
-    async def test_what_is_broken_foreign_or_too_much_changes_nothing(self, server: Served, tmp_path: Path) -> None:
+    async def test_broken_foreign_or_excessive_pieces_change_nothing(self, server: Served, tmp_path: Path) -> None:
         data = await self.archive(tmp_path)
         (whole,) = self.chunks(data, 1)
         async with peer(server) as agent, peer(server, PrincipalKind.DEVICE) as device:

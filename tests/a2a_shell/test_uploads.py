@@ -36,7 +36,7 @@ def uploads(clock: FrozenClock) -> Iterator[PeerUploads]:
         yield waiting
 
 
-async def test_pieces_make_the_whole_and_are_gone_when_dropped(uploads: PeerUploads) -> None:
+async def test_pieces_form_the_whole_and_are_gone_when_dropped(uploads: PeerUploads) -> None:
     assert await uploads.take("ada", piece(0)) is None
     path = await uploads.take("ada", piece(1))
     assert path is not None
@@ -46,14 +46,14 @@ async def test_pieces_make_the_whole_and_are_gone_when_dropped(uploads: PeerUplo
     assert (path.exists(), uploads.received("ada", "u")) == (False, 0)
 
 
-async def test_one_name_is_two_archives_for_two_principals(uploads: PeerUploads) -> None:
+async def test_two_principals_may_use_one_name_for_different_archives(uploads: PeerUploads) -> None:
     await uploads.take("ada", piece(0))
     with pytest.raises(InvalidInput, match="not the next one, 0"):
         await uploads.take("bob", piece(1))
     assert (uploads.received("ada", "u"), uploads.received("bob", "u")) == (1, 0)
 
 
-async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> None:
+async def test_an_archive_beyond_its_limit_is_discarded(clock: FrozenClock) -> None:
     small = PeerUploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA) - 1)
     with small.temporary_folder():
         await small.take("ada", piece(0))
@@ -62,7 +62,7 @@ async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> N
         assert small.received("ada", "u") == 0
 
 
-async def test_whoever_does_not_come_back_makes_room(uploads: PeerUploads, clock: FrozenClock) -> None:
+async def test_abandoned_uploads_make_room(uploads: PeerUploads, clock: FrozenClock) -> None:
     for number in range(A2A_UPLOADS_EACH):
         await uploads.take("ada", piece(0, upload=f"x{number}"))
     with pytest.raises(LimitExceeded):

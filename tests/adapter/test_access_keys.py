@@ -60,7 +60,7 @@ async def test_an_operators_key_is_for_every_space(keys: AccessKeys) -> None:
     assert await keys.open_kinds() == frozenset()
 
 
-async def test_whoever_has_no_key_is_told_one_and_the_same(keys: AccessKeys) -> None:
+async def test_all_callers_without_a_valid_key_get_the_same_answer(keys: AccessKeys) -> None:
     key = (await user(keys)).key
     other = key[:-1] + ("0" if key[-1] != "0" else "1")
     unknown = f"ely_user_{'0' * 16}_{'0' * 64}"
@@ -73,7 +73,7 @@ async def test_whoever_has_no_key_is_told_one_and_the_same(keys: AccessKeys) -> 
     assert len(told) == 1
 
 
-async def test_without_any_key_nobody_is_let_in(keys: AccessKeys) -> None:
+async def test_without_any_key_nobody_is_admitted(keys: AccessKeys) -> None:
     with pytest.raises(Unauthorized):
         await keys.authenticate(f"Bearer ely_user_{'0' * 16}_{'0' * 64}")
     with pytest.raises(Unauthorized):
@@ -92,7 +92,7 @@ async def test_a_rotated_key_has_a_new_secret_and_the_same_holder(keys: AccessKe
     assert second.webhook_secret != first.webhook_secret
 
 
-async def test_a_revoked_key_opens_nothing_and_stays_in_the_list(keys: AccessKeys) -> None:
+async def test_a_revoked_key_opens_nothing_and_stays_listed(keys: AccessKeys) -> None:
     issued = await user(keys)
     named = AccessKeyRequest(id=issued.access.id)
     ended = await keys.revoke(named)
@@ -115,7 +115,7 @@ async def test_an_unknown_key_is_not_found(keys: AccessKeys) -> None:
         await keys.revoke(AccessKeyRequest(id="0" * 16))
 
 
-async def test_what_was_revoked_elsewhere_is_refused_after_a_moment() -> None:
+async def test_a_key_revoked_elsewhere_is_refused_after_a_moment() -> None:
     clock = FrozenClock()
     async with elytron.open("memory:", clock=clock, ids=SeededIds()) as runtime:
         here, elsewhere = AccessKeys(runtime.context), AccessKeys(runtime.context)
@@ -127,7 +127,7 @@ async def test_what_was_revoked_elsewhere_is_refused_after_a_moment() -> None:
             await here.authenticate(f"Bearer {issued.key}")
 
 
-async def test_when_a_key_was_used_is_known_to_the_hour_and_costs_a_write_an_hour() -> None:
+async def test_key_usage_is_recorded_by_the_hour_with_one_write_per_hour() -> None:
     clock = FrozenClock()
     async with elytron.open("memory:", clock=clock, ids=SeededIds()) as runtime:
         keys, store = AccessKeys(runtime.context), runtime.context.store
@@ -150,7 +150,7 @@ async def test_when_a_key_was_used_is_known_to_the_hour_and_costs_a_write_an_hou
         assert await written() == before + 2
 
 
-async def test_two_servers_note_one_use(runtime: MemoryRuntime) -> None:
+async def test_two_servers_record_one_use(runtime: MemoryRuntime) -> None:
     one, other = AccessKeys(runtime.context), AccessKeys(runtime.context)
     issued = await user(one)
     before = await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)
@@ -159,7 +159,7 @@ async def test_two_servers_note_one_use(runtime: MemoryRuntime) -> None:
     assert len(await runtime.context.store.journal(SYSTEM_SPACE, after=0, limit=99)) == len(before) + 1
 
 
-async def test_a_key_opens_also_where_its_use_cannot_be_noted(runtime: MemoryRuntime) -> None:
+async def test_a_key_works_even_if_its_use_cannot_be_recorded(runtime: MemoryRuntime) -> None:
     issued = await user(AccessKeys(runtime.context))
 
     class Full(PassingStore):
@@ -170,14 +170,14 @@ async def test_a_key_opens_also_where_its_use_cannot_be_noted(runtime: MemoryRun
     assert (await keys.authenticate(f"Bearer {issued.key}")).id == issued.access.id
 
 
-async def test_only_so_many_keys_are_remembered(keys: AccessKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_cached_keys_is_limited(keys: AccessKeys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ACCESS_KEYS_CACHED", 1)
     issued = [await user(keys, f"s{number}") for number in range(3)]
     for one in (*issued, *issued):
         assert (await keys.authenticate(f"Bearer {one.key}")).id == one.access.id
 
 
-async def test_keys_are_listed_a_page_at_a_time(keys: AccessKeys) -> None:
+async def test_keys_are_listed_in_pages(keys: AccessKeys) -> None:
     made = sorted([(await user(keys, f"s{number}")).access.id for number in range(5)])
     page = await keys.list(AccessListRequest(limit=3))
     rest = await keys.list(AccessListRequest(limit=3, cursor=page.next_cursor))
@@ -194,7 +194,7 @@ async def test_an_operator_is_found_behind_a_page_of_users(keys: AccessKeys) -> 
     assert await keys.open_kinds() == {PrincipalKind.USER, PrincipalKind.OPERATOR}
 
 
-async def test_nothing_that_opens_anything_is_kept(runtime: MemoryRuntime, keys: AccessKeys) -> None:
+async def test_no_usable_credential_is_stored(runtime: MemoryRuntime, keys: AccessKeys) -> None:
     issued = await user(keys)
     secret = issued.key.rpartition("_")[2]
     assert issued.webhook_secret is not None
@@ -215,12 +215,12 @@ async def test_nothing_that_opens_anything_is_kept(runtime: MemoryRuntime, keys:
         {"kind": "user", "space": "ada", "label": ""},
     ],
 )
-def test_a_key_for_nothing_sensible_is_refused(fields: dict[str, str]) -> None:
+def test_a_key_for_invalid_spaces_is_rejected(fields: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         AccessAddRequest(**fields)  # pyright: ignore[reportArgumentType]
 
 
-async def test_two_who_make_the_first_key_at_once_both_have_one() -> None:
+async def test_two_callers_creating_the_first_key_concurrently_both_get_one() -> None:
     async with elytron.open("memory:", ids=SeededIds()) as runtime:
         one, other = AccessKeys(runtime.context), AccessKeys(runtime.context)
         record, is_new = await runtime.context.spaces.found_or_new(SYSTEM_SPACE)
@@ -231,7 +231,7 @@ async def test_two_who_make_the_first_key_at_once_both_have_one() -> None:
             assert await one.authenticate(f"Bearer {issued.key}")
 
 
-async def test_a_key_can_be_made_when_the_system_space_was_erased_meanwhile() -> None:
+async def test_a_key_can_be_created_after_the_system_space_was_erased_concurrently() -> None:
     async with elytron.open("memory:", ids=SeededIds()) as runtime:
         keys = AccessKeys(runtime.context)
         first = await user(keys)
@@ -244,12 +244,12 @@ async def test_a_key_can_be_made_when_the_system_space_was_erased_meanwhile() ->
         assert first.access.id != second.access.id
 
 
-async def test_a_key_in_a_text_is_blacked_out(keys: AccessKeys) -> None:
+async def test_a_key_in_a_text_is_redacted(keys: AccessKeys) -> None:
     key = (await user(keys)).key
     assert key not in scrub_secrets(f"my key is {key}, keep it").text
 
 
-async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: AccessKeys) -> None:
+async def test_concurrent_rotations_or_revocations_of_one_key_are_both_answered(keys: AccessKeys) -> None:
     issued = await user(keys)
     named = AccessKeyRequest(id=issued.access.id)
     turned = await asyncio.gather(keys.rotate(named), keys.rotate(named))
@@ -258,7 +258,7 @@ async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: Ac
     assert reports[0] == reports[1]
 
 
-async def test_a_store_whose_keys_always_change_meanwhile_is_a_conflict(
+async def test_a_store_whose_keys_change_on_every_attempt_is_a_conflict(
     runtime: MemoryRuntime, keys: AccessKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_lines, "RACES", 3)

@@ -26,12 +26,12 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_machine_of_ones_own_has_places_for_all() -> None:
+async def test_a_single_users_machine_has_slots_for_all_calls() -> None:
     async with NoShedding().place(ADA), NoShedding().place(ADA):
         pass
 
 
-async def test_who_calls_too_often_is_told_when_to_come_again() -> None:
+async def test_a_caller_over_the_rate_is_told_when_to_retry() -> None:
     full = places(calls_per_minute=2)
     for _ in range(2):
         async with full.place(ADA):
@@ -47,7 +47,7 @@ async def test_who_calls_too_often_is_told_when_to_come_again() -> None:
             pass
 
 
-async def test_what_was_called_a_minute_ago_counts_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_of_a_minute_ago_count_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 60.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     few = places(calls_per_minute=4)
@@ -71,7 +71,7 @@ async def test_what_was_called_a_minute_ago_counts_less_and_less(monkeypatch: py
 
 
 @pytest.mark.parametrize("most", [1, 5, 100])
-async def test_who_comes_again_after_the_time_that_is_named_is_let_in(
+async def test_a_caller_who_retries_after_the_stated_time_is_admitted(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 61.0
@@ -91,7 +91,7 @@ async def test_who_comes_again_after_the_time_that_is_named_is_let_in(
     assert 0 < min(waits) <= max(waits) <= 90
 
 
-async def test_who_waits_is_let_in_when_a_place_is_free() -> None:
+async def test_a_waiting_caller_is_admitted_when_a_slot_is_free() -> None:
     one = places(running=1)
     order: list[str] = []
 
@@ -107,7 +107,7 @@ async def test_who_waits_is_let_in_when_a_place_is_free() -> None:
     assert (one.running, one.waiting) == (0, 0)
 
 
-async def test_one_principal_has_so_many_places_and_leaves_the_others_to_others() -> None:
+async def test_a_principal_has_a_limited_number_of_slots() -> None:
     fair = places(running=4, running_each=2)
     async with AsyncExitStack() as stack:
         for _ in range(2):
@@ -123,7 +123,7 @@ async def test_one_principal_has_so_many_places_and_leaves_the_others_to_others(
 
 
 @pytest.mark.parametrize("bounds", [{"waiting": 1}, {"waiting_each": 1}])
-async def test_beyond_those_who_may_wait_calls_are_shed_at_once(bounds: dict[str, float]) -> None:
+async def test_calls_beyond_the_queue_limit_are_shed_immediately(bounds: dict[str, float]) -> None:
     full = places(running=1, **bounds)
     async with full.place(ADA):
         waiting = asyncio.create_task(full.take(ADA))
@@ -134,7 +134,7 @@ async def test_beyond_those_who_may_wait_calls_are_shed_at_once(bounds: dict[str
         await asyncio.wait([waiting])
 
 
-async def test_who_waited_too_long_is_told_to_come_again() -> None:
+async def test_a_caller_who_waited_too_long_is_told_to_retry() -> None:
     full = places(running=1, wait_s=0.001)
     async with full.place(ADA):
         with pytest.raises(Overloaded):
@@ -142,7 +142,7 @@ async def test_who_waited_too_long_is_told_to_come_again() -> None:
     assert (full.running, full.waiting) == (0, 0)
 
 
-async def test_a_place_given_to_somebody_who_gives_up_goes_to_the_next() -> None:
+async def test_a_slot_granted_to_a_cancelled_caller_goes_to_the_next() -> None:
     full = places(running=1)
     await full.take(ADA)
     gone, next_one = asyncio.create_task(full.take(BOB)), asyncio.create_task(full.take(ADA))
@@ -155,7 +155,7 @@ async def test_a_place_given_to_somebody_who_gives_up_goes_to_the_next() -> None
     assert full.running == 1
 
 
-async def test_calls_that_never_wait_are_shed_when_a_turn_of_the_loop_took_long(
+async def test_calls_that_never_wait_are_shed_when_the_event_loop_is_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -179,7 +179,7 @@ async def test_calls_that_never_wait_are_shed_when_a_turn_of_the_loop_took_long(
     assert shed == 8
 
 
-async def test_while_calls_are_held_back_they_queue_and_then_begin_in_their_order() -> None:
+async def test_paused_calls_queue_and_then_start_in_order() -> None:
     free = places(running=2, waiting_each=2)
     order: list[str] = []
 

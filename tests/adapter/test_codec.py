@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_named_and_never_repeated(case: str) -> None:
+def test_errors_name_the_field_and_never_echo_the_value(case: str) -> None:
     operation, data, kind, message = REFUSED[case]
     with pytest.raises(kind) as refused:
         envelope.decode_request(operation, data)

@@ -37,28 +37,28 @@ async def stored(memory: MemoryRuntime) -> list[bytes]:
     return [document.body async for document in scan_documents(memory.context.store, SYSTEM_SPACE, SESSIONS)]
 
 
-async def test_a_holder_has_as_many_as_are_allowed_and_the_oldest_makes_room(memory: MemoryRuntime) -> None:
+async def test_beyond_a_holders_limit_the_oldest_session_is_dropped(memory: MemoryRuntime) -> None:
     kept = sessions(memory, each=2)
     tokens = [await kept.open("ada", f"Bearer {number}") for number in range(4)]
     shown = [await kept.credential(headers(token)) for token in tokens]
     assert shown == [None, None, "Bearer 2", "Bearer 3"]
 
 
-async def test_beyond_the_number_of_all_sessions_the_oldest_makes_room(memory: MemoryRuntime) -> None:
+async def test_beyond_the_total_limit_the_oldest_session_is_dropped(memory: MemoryRuntime) -> None:
     kept = sessions(memory, most=2)
     tokens = [await kept.open(holder, f"Bearer {holder}") for holder in ("ada", "bob", "cyn")]
     assert [await kept.is_open(headers(token)) for token in tokens] == [False, True, True]
 
 
 @pytest.mark.parametrize("lifetime_s", [0, -1])
-async def test_an_expired_session_opens_nothing_and_takes_no_room(memory: MemoryRuntime, lifetime_s: float) -> None:
+async def test_an_expired_session_opens_nothing_and_is_not_counted(memory: MemoryRuntime, lifetime_s: float) -> None:
     kept = sessions(memory, lifetime_s=lifetime_s)
     assert await kept.credential(headers(await kept.open("ada", "Bearer ada"))) is None
     await kept.open("bob", "Bearer bob")
     assert len(await stored(memory)) == 1
 
 
-async def test_a_credential_in_the_request_goes_before_the_cookie(memory: MemoryRuntime) -> None:
+async def test_a_credential_in_the_request_takes_precedence_over_the_cookie(memory: MemoryRuntime) -> None:
     kept = sessions(memory)
     token = await kept.open("ada", "Bearer ada")
     assert await kept.credential(headers(token) | {"authorization": "Bearer other"}) == "Bearer other"
@@ -83,7 +83,7 @@ async def test_a_cookie_of_one_kind_opens_no_session_of_another(memory: MemoryRu
     assert await sessions(memory, name="other").credential(headers(token, name="other")) is None
 
 
-async def test_the_store_has_neither_the_cookie_nor_the_credential_nor_the_holder(memory: MemoryRuntime) -> None:
+async def test_the_store_contains_neither_cookie_nor_credential_nor_holder(memory: MemoryRuntime) -> None:
     token = await sessions(memory).open("ada of lisbon", "Bearer s3cret")
     (body,) = await stored(memory)
     assert not [word for word in (token, "s3cret", "lisbon", b"s3cret".hex()) if word.encode() in body]

@@ -55,7 +55,7 @@ def key_of(response: Response) -> str:
     return response.error_key
 
 
-async def test_json_and_a_typed_request_are_answered_alike(dispatcher: OperationDispatcher) -> None:
+async def test_json_and_a_typed_request_get_the_same_answer(dispatcher: OperationDispatcher) -> None:
     written = await dispatcher.dispatch(envelope("write", WRITE))
     assert isinstance(written, AcceptedAnswer)
     assert isinstance(written.report, MemoryWriteReport)
@@ -78,14 +78,14 @@ async def test_errors_come_back_as_rejections(dispatcher: OperationDispatcher) -
     assert key_of(await dispatcher.dispatch(envelope("get", MemoryInspectionRequest()))) == "invalid_input"
 
 
-async def test_an_empty_space_is_an_answer_and_no_error(dispatcher: OperationDispatcher) -> None:
+async def test_an_empty_space_is_an_answer_and_not_an_error(dispatcher: OperationDispatcher) -> None:
     answer = await dispatcher.dispatch(envelope("recall", b'{"query": "anything"}'))
     assert isinstance(answer, AcceptedAnswer)
     assert isinstance(answer.report, MemoryRecallReport)
     assert answer.report.reason is NothingReason.EMPTY_SPACE
 
 
-async def test_a_policy_is_asked_with_the_decoded_request_before_anything_happens(runtime: MemoryRuntime) -> None:
+async def test_a_policy_sees_the_decoded_request_before_anything_happens(runtime: MemoryRuntime) -> None:
     asked: list[tuple[str, str, Value]] = []
 
     def nobody(seen: Envelope, operation: AnyOperation, request: Value) -> str | None:
@@ -98,7 +98,7 @@ async def test_a_policy_is_asked_with_the_decoded_request_before_anything_happen
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-async def test_from_elsewhere_an_operators_operations_are_refused(
+async def test_operator_operations_in_a_remote_call_are_refused(
     dispatcher: OperationDispatcher, operation: AnyOperation
 ) -> None:
     payload = b'{"path": "/nowhere/x"}' if operation.name in {"export", "import"} else b"{}"
@@ -111,7 +111,7 @@ async def test_from_elsewhere_an_operators_operations_are_refused(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-async def test_from_elsewhere_a_call_without_a_principal_does_nothing(
+async def test_a_remote_call_without_a_principal_does_nothing(
     dispatcher: OperationDispatcher, operation: AnyOperation
 ) -> None:
     payload = b'{"path": "/nowhere/x"}' if operation.name in {"export", "import"} else b"{}"
@@ -119,7 +119,7 @@ async def test_from_elsewhere_a_call_without_a_principal_does_nothing(
     assert key_of(answer) in {"unauthorized", "invalid_input"}
 
 
-async def test_from_elsewhere_an_operators_fields_are_refused(dispatcher: OperationDispatcher) -> None:
+async def test_operator_fields_in_a_remote_call_are_refused(dispatcher: OperationDispatcher) -> None:
     remote = {"transport": CallTransport.HTTP, "auth": USER}
     checked = await dispatcher.dispatch(envelope("inspect", b'{"check": true}', **remote))
     assert key_of(checked) == "permission_refused"
@@ -136,7 +136,7 @@ async def test_an_open_policy_refuses_nothing(runtime: MemoryRuntime) -> None:
     assert isinstance(answer, AcceptedAnswer)
 
 
-async def test_what_no_one_foresaw_is_told_without_its_words(
+async def test_unexpected_errors_are_reported_without_their_message(
     dispatcher: OperationDispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_envelope: Envelope, _operation: AnyOperation, _request: Value) -> str | None:
@@ -152,7 +152,7 @@ async def test_what_no_one_foresaw_is_told_without_its_words(
     assert "s3cret" not in caplog.text.replace('raise RuntimeError("s3cret")', "")
 
 
-async def test_a_closed_runtime_says_so(dispatcher: OperationDispatcher) -> None:
+async def test_a_closed_runtime_reports_that_it_is_closed(dispatcher: OperationDispatcher) -> None:
     assert await dispatcher.unready("r1") is None
     assert isinstance(await dispatcher.dispatch(envelope("close")), AcceptedAnswer)
     assert key_of(await dispatcher.dispatch(envelope("recall", b'{"query": "x"}'))) == "store_closed"
@@ -177,7 +177,7 @@ async def test_a_store_that_does_not_answer_in_time_is_not_ready(
 
 
 @pytest.mark.parametrize("times", [2, 100])
-async def test_a_server_that_starts_while_its_store_is_away_waits_for_some_time(
+async def test_a_server_starting_without_its_store_waits_for_a_limited_time(
     dispatcher: OperationDispatcher, times: int
 ) -> None:
     class Away(PassingStore):
@@ -200,7 +200,7 @@ async def test_a_server_that_starts_while_its_store_is_away_waits_for_some_time(
 
 
 @pytest.mark.parametrize("transport", [CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP, CallTransport.A2A])
-async def test_an_operators_close_over_a_wire_ends_nothing(
+async def test_an_operators_remote_close_ends_nothing(
     dispatcher: OperationDispatcher, transport: CallTransport
 ) -> None:
     operator = CallAuth(authenticated=True, kind=AuthKind.BEARER, principal="op", role=PrincipalKind.OPERATOR)
@@ -217,7 +217,7 @@ async def test_an_envelope_is_strict(dispatcher: OperationDispatcher) -> None:
     assert Envelope(request_id="r", transport=CallTransport.SDK, operation="recall").auth == CallAuth()
 
 
-async def test_responses_are_told_apart_by_their_kind(dispatcher: OperationDispatcher) -> None:
+async def test_responses_are_distinguished_by_their_kind(dispatcher: OperationDispatcher) -> None:
     first = await dispatcher.dispatch(envelope("write", WRITE, idempotency_key="k"))
     again = await dispatcher.dispatch(envelope("write", WRITE, idempotency_key="k"))
     assert (type(first), type(again)) == (AcceptedAnswer, DuplicatedAnswer)

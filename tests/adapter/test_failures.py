@@ -51,7 +51,7 @@ def test_an_unknown_key_is_an_internal_error() -> None:
     assert failure_of("no such key") == FAILURES[INTERNAL]
 
 
-def test_an_error_of_ours_tells_its_key_reason_and_details() -> None:
+def test_our_errors_report_key_reason_and_details() -> None:
     conflict = Conflict(what="fact", expected=1, found=2)
     assert reject_error(conflict, request_id="r1") == RejectedAnswer(
         request_id="r1",
@@ -63,7 +63,7 @@ def test_an_error_of_ours_tells_its_key_reason_and_details() -> None:
     assert reject_error(NotFound(what="memory", name="x"), request_id="r2").retryable is False
 
 
-def test_a_foreign_error_tells_nothing_of_itself() -> None:
+def test_a_foreign_error_reveals_no_details() -> None:
     told = reject_error(RuntimeError("s3cret"), request_id="r1")
     assert told == RejectedAnswer(
         request_id="r1", error_key=INTERNAL, reason="internal error; see the log for request r1"

@@ -44,25 +44,25 @@ def asked(method: str = "POST", scheme: str = "http", **headers: str) -> dict[st
         (asked("GET", sec_fetch_site="cross-site"), True),
     ],
 )
-def test_a_page_of_another_scheme_host_or_port_is_not_this_servers(scope: dict[str, Any], *, is_own: bool) -> None:
+def test_a_page_with_another_scheme_host_or_port_is_cross_origin(scope: dict[str, Any], *, is_own: bool) -> None:
     assert is_own_page(scope, heads_of(scope)) is is_own
 
 
 @pytest.mark.parametrize("declared", ["11", "-1", "+1", "1e1", " 1", "", "x", "١", "1" * 19])
-def test_a_length_beyond_the_limit_or_of_another_form_is_refused(declared: str) -> None:
+def test_a_content_length_that_is_too_large_or_malformed_is_rejected(declared: str) -> None:
     raw = [(b"content-length", declared.encode())]
     with pytest.raises(PayloadTooLarge):
         require_length({"type": "http", "headers": raw}, limit=10)
 
 
 @pytest.mark.parametrize("declared", ["0", "9", "10"])
-def test_a_length_up_to_the_limit_is_taken(declared: str) -> None:
+def test_a_content_length_up_to_the_limit_is_accepted(declared: str) -> None:
     require_length({"type": "http", "headers": [(b"content-length", declared.encode())]}, limit=10)
 
 
 @pytest.mark.anyio
 @given(pieces=st.lists(st.binary(max_size=6), max_size=6), limit=st.integers(0, 20))
-async def test_a_body_is_read_whole_up_to_its_limit_and_refused_beyond(pieces: list[bytes], limit: int) -> None:
+async def test_a_body_is_read_up_to_its_limit_and_rejected_beyond_it(pieces: list[bytes], limit: int) -> None:
     for reader in (read_whole, read_pieces):
         if len(b"".join(pieces)) <= limit:
             assert await reader(pieces, limit) == b"".join(pieces)
@@ -93,7 +93,7 @@ async def read_pieces(pieces: list[bytes], limit: int) -> bytes:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("error", "code"), [(Unauthorized(), 4401), (PermissionRefused("not yours"), 4403)])
-async def test_a_handshake_that_takes_no_document_is_closed_with_a_code(error: ElytronError, code: int) -> None:
+async def test_a_handshake_without_an_http_response_is_closed_with_a_code(error: ElytronError, code: int) -> None:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

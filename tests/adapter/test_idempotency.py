@@ -91,7 +91,7 @@ async def count(runtime: MemoryRuntime) -> int:
     return len((await runtime.list()).items)
 
 
-async def test_a_kept_answer_leaves_the_store_as_its_journal_tells(dispatcher: OperationDispatcher) -> None:
+async def test_a_stored_answer_leaves_the_store_consistent_with_its_journal(dispatcher: OperationDispatcher) -> None:
     ids = await remembered(dispatcher.runtime, "tea")
     await call(dispatcher, "forget", MemoryForgetRequest(ids=ids))
     report = await dispatcher.runtime.inspect(MemoryInspectionRequest(check=True))
@@ -114,7 +114,7 @@ class TestWrite:
         assert (other.error_key, other.retryable) == ("idempotency_conflict", False)
         assert await count(dispatcher.runtime) == 1
 
-    async def test_keys_of_two_principals_do_not_meet(self, dispatcher: OperationDispatcher) -> None:
+    async def test_keys_of_two_principals_are_independent(self, dispatcher: OperationDispatcher) -> None:
         for who in ("ada", "bo", None):
             assert isinstance(await call(dispatcher, "write", write(f"from {who}"), who=who), AcceptedAnswer)
         for who in ("ada", "bo", None):
@@ -130,7 +130,7 @@ class TestWrite:
         assert isinstance(refused, RejectedAnswer)
         assert refused.reason == "idempotency_key differs from the key in the request: send only one"
 
-    async def test_calls_at_the_same_time_store_once(self, dispatcher: OperationDispatcher) -> None:
+    async def test_concurrent_calls_store_once(self, dispatcher: OperationDispatcher) -> None:
         answers = await asyncio.gather(*(call(dispatcher, "write", write("tea")) for _ in range(8)))
         assert sorted(answer.kind for answer in answers) == ["accepted"] + ["duplicated"] * 7
         assert await count(dispatcher.runtime) == 1
@@ -161,14 +161,14 @@ class TestReceipts:
         assert isinstance(await call(dispatcher, "forget", MemoryForgetRequest(ids=(two,)), who="bo"), AcceptedAnswer)
         assert isinstance(await call(dispatcher, "erase", MemoryEraseRequest(ids=(two,))), AcceptedAnswer)
 
-    async def test_calls_at_the_same_time_act_once(self, dispatcher: OperationDispatcher) -> None:
+    async def test_concurrent_calls_act_once(self, dispatcher: OperationDispatcher) -> None:
         (memory,) = await remembered(dispatcher.runtime, "tea")
         request = MemoryEraseRequest(ids=(memory,))
         answers = await asyncio.gather(*(call(dispatcher, "erase", request) for _ in range(4)))
         assert sorted(answer.kind for answer in answers) == ["accepted"] + ["duplicated"] * 3
         assert len({report_of(answer).model_dump_json() for answer in answers}) == 1
 
-    async def test_the_answer_outlives_the_process(self, tmp_path: Path) -> None:
+    async def test_the_answer_survives_the_process(self, tmp_path: Path) -> None:
         async with elytron.open(tmp_path / "m.db", space="ada") as memory:
             request = MemoryForgetRequest(ids=await remembered(memory, "tea"))
             first = report_of(await call(OperationDispatcher(memory), "forget", request))
@@ -193,7 +193,7 @@ class TestReceipts:
             later = await call(OperationDispatcher(two), "forget", request)
             assert report_of(later) == report_of(changed[0])
 
-    async def test_what_changes_nothing_leaves_no_receipt(self, dispatcher: OperationDispatcher) -> None:
+    async def test_a_call_that_changes_nothing_leaves_no_receipt(self, dispatcher: OperationDispatcher) -> None:
         (memory,) = await remembered(dispatcher.runtime, "tea")
         before = (await dispatcher.runtime.inspect()).sequence
         dry = MemoryForgetRequest(ids=(memory,), dry_run=True)
@@ -221,14 +221,14 @@ class TestReceipts:
             assert isinstance(first, MemoryImportReport)
             assert await call(fresh, "import", request) == DuplicatedAnswer(request_id="r", report=first)
 
-    async def test_an_erased_space_stays_gone(self, dispatcher: OperationDispatcher) -> None:
+    async def test_an_erased_space_stays_erased(self, dispatcher: OperationDispatcher) -> None:
         await remembered(dispatcher.runtime, "tea")
         request = MemoryEraseRequest(whole_space="ada")
         assert isinstance(await call(dispatcher, "erase", request), AcceptedAnswer)
         assert isinstance(await call(dispatcher, "erase", request), AcceptedAnswer)
         assert await dispatcher.runtime.context.store.spaces(limit=10) == []
 
-    async def test_a_receipt_says_in_the_journal_that_an_operator_acted_and_not_what(
+    async def test_the_journal_entry_of_a_receipt_shows_an_operator_action_but_not_which(
         self, dispatcher: OperationDispatcher
     ) -> None:
         (memory,) = await remembered(dispatcher.runtime, "tea")
@@ -239,7 +239,7 @@ class TestReceipts:
         last = (await context.store.journal(scope.space, after=0, limit=100))[-1]
         assert (last.action, last.ref, last.digest) == (JournalAction.OPERATOR, ("space", "0"), "")
 
-    async def test_a_receipt_is_not_part_of_what_the_space_is(self, dispatcher: OperationDispatcher) -> None:
+    async def test_a_receipt_is_not_part_of_the_space_fingerprint(self, dispatcher: OperationDispatcher) -> None:
         (memory,) = await remembered(dispatcher.runtime, "tea")
         await dispatcher.runtime.forget(MemoryForgetRequest(ids=(memory,)))
         await dispatcher.runtime.forget(MemoryForgetRequest(ids=(memory,), undo=True))
@@ -249,7 +249,7 @@ class TestReceipts:
         after = await dispatcher.runtime.inspect()
         assert after.documents == before.documents
 
-    async def test_without_a_scope_there_is_nothing_to_keep_it_in(self, tmp_path: Path) -> None:
+    async def test_without_a_scope_no_receipt_is_stored(self, tmp_path: Path) -> None:
         async with elytron.open("memory:", space=None) as memory:
             answer = await call(OperationDispatcher(memory), "forget", MemoryForgetRequest(ids=("x",)))
             assert isinstance(answer, RejectedAnswer)
@@ -261,7 +261,7 @@ def _changed(answer: Response) -> bool:
     return isinstance(report, MemoryControlReport) and report.changed
 
 
-async def test_a_repeat_is_told_that_the_first_call_still_runs(runtime: MemoryRuntime) -> None:
+async def test_a_repeat_is_told_that_the_first_call_is_still_running(runtime: MemoryRuntime) -> None:
     (known,) = await remembered(runtime, "Ada likes tea.")
     dispatcher = OperationDispatcher(runtime, repeat_wait_s=0.001)
     reached, release = asyncio.Event(), asyncio.Event()
@@ -297,9 +297,7 @@ async def _ended(answer: Awaitable[Response]) -> Response:
 @pytest.mark.parametrize(
     ("operation", "collection"), [("forget", FACTS), ("correct", FACTS), ("delete_runtime_skill", SKILLS)]
 )
-async def test_who_comes_too_late_to_change_anything_gets_the_answer_of_the_process_that_did(
-    operation: str, collection: str
-) -> None:
+async def test_a_late_repeat_gets_the_answer_of_the_process_that_acted(operation: str, collection: str) -> None:
     store = Meanwhile(MemoryStore())
     async with elytron.open(store, space="ada") as ours, elytron.open(store.inner, space="ada") as theirs:
         fact = FactDraft(topic="birthday", content="14 March")

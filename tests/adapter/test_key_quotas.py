@@ -38,7 +38,7 @@ async def list_once(admission: CallerAdmission, principal: Principal) -> Respons
     )
 
 
-async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
+async def test_calls_beyond_the_daily_quota_are_refused_with_its_reset_time(
     runtime: MemoryRuntime, keys: AccessKeys, clock: FrozenClock
 ) -> None:
     admission = CallerAdmission(OperationDispatcher(runtime), authenticator=keys)
@@ -54,7 +54,7 @@ async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     assert not isinstance(await list_once(admission, principal), RejectedAnswer)
 
 
-async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
+async def test_body_bytes_are_limited_and_a_refused_body_is_not_counted(
     runtime: MemoryRuntime, keys: AccessKeys
 ) -> None:
     quotas = KeyQuotas(runtime.context)
@@ -65,7 +65,7 @@ async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
     await quotas.charge(principal, 40)
 
 
-async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime, keys: AccessKeys) -> None:
+async def test_a_quota_per_minute_replaces_the_servers_default(runtime: MemoryRuntime, keys: AccessKeys) -> None:
     admission = CallerAdmission(
         OperationDispatcher(runtime), authenticator=keys, shedding=FairPlaces(LoadBounds(calls_per_minute=1_000))
     )
@@ -74,7 +74,7 @@ async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime,
     assert isinstance(await list_once(admission, principal), RejectedAnswer)
 
 
-async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> None:
+async def test_processes_sharing_a_store_count_together(clock: FrozenClock) -> None:
     store = MemoryStore()
     async with (
         elytron.open(store, space="ada", clock=clock, ids=SeededIds("one")) as one,
@@ -91,14 +91,14 @@ async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> No
             await second.charge(principal, 0)
 
 
-async def test_a_quota_can_be_set_changed_and_ended_later(keys: AccessKeys) -> None:
+async def test_a_quota_can_be_set_changed_and_removed_later(keys: AccessKeys) -> None:
     principal = await caller(keys)
     quota = KeyQuota(calls_per_day=5)
     assert (await keys.set_quota(AccessQuotaRequest(id=principal.id, quota=quota))).quota == quota
     assert (await keys.set_quota(AccessQuotaRequest(id=principal.id))).quota is None
 
 
-async def test_an_operators_key_takes_no_quota(keys: AccessKeys) -> None:
+async def test_an_operators_key_accepts_no_quota(keys: AccessKeys) -> None:
     with pytest.raises(InvalidInput):
         AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops", quota=KeyQuota(calls_per_day=1))
     issued = await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops"))

@@ -57,7 +57,7 @@ def key_of(answer: Response) -> str:
     return answer.error_key
 
 
-async def test_without_a_scope_a_principal_is_in_his_own_space(admission: CallerAdmission) -> None:
+async def test_without_a_scope_a_principal_uses_their_own_space(admission: CallerAdmission) -> None:
     await call(admission, BOB, "write", WRITE)
     for who, count in ((BOB, 1), (ADA, 0)):
         listed = await call(admission, who, "list")
@@ -75,7 +75,7 @@ class KnownNames(dict[str, Any]):
         return True
 
 
-async def test_an_operators_key_is_in_no_space_by_default(admission: CallerAdmission, tmp_path: Path) -> None:
+async def test_an_operators_key_has_no_default_space(admission: CallerAdmission, tmp_path: Path) -> None:
     await call(admission, ADA, "write", WRITE)
     async with elytron.open("memory:", space=None) as plain:
         unplaced = CallerAdmission(OperationDispatcher(plain), authenticator=DevelopmentCallers())
@@ -93,7 +93,7 @@ async def test_an_operators_key_is_in_no_space_by_default(admission: CallerAdmis
         assert {"recall", "list", "project", "write"} <= {*missing}
 
 
-async def test_another_space_is_refused_alike_whether_it_is_there_or_not(admission: CallerAdmission) -> None:
+async def test_existing_and_missing_spaces_of_others_are_refused_identically(admission: CallerAdmission) -> None:
     await call(admission, BOB, "write", WRITE)
     answers = [
         await call(admission, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "%b"}}' % space)
@@ -103,7 +103,7 @@ async def test_another_space_is_refused_alike_whether_it_is_there_or_not(admissi
     assert key_of(answers[0]) == "permission_refused"
 
 
-async def test_ones_own_space_may_be_named_and_narrowed(admission: CallerAdmission) -> None:
+async def test_callers_may_name_and_narrow_their_own_space(admission: CallerAdmission) -> None:
     await call(admission, ADA, "write", WRITE)
     answer = await call(admission, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "ada", "agent": "x"}}')
     assert isinstance(answer, AcceptedAnswer)
@@ -111,7 +111,7 @@ async def test_ones_own_space_may_be_named_and_narrowed(admission: CallerAdmissi
 
 @pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:other", "Elytron:System"])
 @pytest.mark.parametrize("who", [OPERATOR, DEVELOPER], ids=lambda who: who.kind)
-async def test_the_servers_own_space_is_nobodys(admission: CallerAdmission, who: Principal, name: str) -> None:
+async def test_nobody_can_access_the_system_space(admission: CallerAdmission, who: Principal, name: str) -> None:
     payload = b'{"scope": {"space": "%b"}}' % name.encode()
     assert key_of(await call(admission, who, "list", payload)) == "permission_refused"
     assert isinstance(
@@ -158,7 +158,7 @@ def saying(authority: str) -> dict[str, Any]:
         (saying("runtime_observation"), "runtime_observation"),
     ],
 )
-async def test_a_member_does_not_lend_himself_the_machines_word(
+async def test_a_member_cannot_claim_the_systems_trust(
     admission: CallerAdmission, who: Principal, asked: dict[str, Any], borrowed: str
 ) -> None:
     for transport in (CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP):
@@ -172,11 +172,11 @@ async def test_a_member_does_not_lend_himself_the_machines_word(
 
 
 @pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
-async def test_a_member_speaks_for_himself(admission: CallerAdmission, asked: dict[str, Any]) -> None:
+async def test_members_can_speak_for_themselves(admission: CallerAdmission, asked: dict[str, Any]) -> None:
     assert isinstance(await call(admission, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
 
 
-async def test_a_snapshot_lends_a_member_no_ones_word(admission: CallerAdmission) -> None:
+async def test_a_snapshot_gives_a_member_nobody_elses_trust(admission: CallerAdmission) -> None:
     said = {**proposing("program"), "scope": {"space": "ada", "conversation": "home"}}
     assert isinstance(await call(admission, OPERATOR, "write", json.dumps(said).encode()), AcceptedAnswer)
     place = {"scope": said["scope"]}
@@ -189,25 +189,25 @@ async def test_a_snapshot_lends_a_member_no_ones_word(admission: CallerAdmission
     assert isinstance(await call(admission, OPERATOR, "import_continuity", moved), AcceptedAnswer)
 
 
-async def test_what_is_wrong_with_an_envelope_is_an_answer(admission: CallerAdmission) -> None:
+async def test_envelope_errors_are_answers(admission: CallerAdmission) -> None:
     answer = await call(admission, ADA, "recall", b'{"query": "x"}', idempotency_key="")
     assert key_of(answer) == "invalid_input"
 
 
-async def test_a_call_beyond_the_rate_is_an_answer(runtime: MemoryRuntime) -> None:
+async def test_a_call_beyond_the_rate_gets_an_answer(runtime: MemoryRuntime) -> None:
     shedding = FairPlaces(LoadBounds(calls_per_minute=1))
     admission = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
     assert isinstance(await call(admission, ADA, "list"), AcceptedAnswer)
     assert key_of(await call(admission, ADA, "list")) == "rate_limited"
 
 
-async def test_in_development_everybody_is_the_developer(admission: CallerAdmission) -> None:
+async def test_in_development_mode_every_caller_is_the_developer(admission: CallerAdmission) -> None:
     assert await admission.authenticate(None) == DEVELOPER
     assert await admission.authenticate("Bearer whatever") == DEVELOPER
 
 
 @pytest.mark.parametrize("role", PrincipalKind)
-async def test_a_role_that_no_credential_proved_opens_nothing(runtime: MemoryRuntime, role: PrincipalKind) -> None:
+async def test_an_unproven_role_opens_nothing(runtime: MemoryRuntime, role: PrincipalKind) -> None:
     claimed = Envelope(
         request_id="r", transport=CallTransport.HTTP, operation="list", auth=CallAuth(principal="x", role=role)
     )

@@ -14,19 +14,19 @@ from elytron_core.errors import Unsupported
 from elytron_core.scope import Scope
 
 
-def test_names_are_each_there_once_and_found() -> None:
+def test_names_are_unique_and_can_be_looked_up() -> None:
     names = [operation.name for operation in OPERATIONS]
     assert sorted(set(names)) == sorted(names)
     assert [by_name(name) for name in names] == list(OPERATIONS)
 
 
-def test_an_unknown_name_is_refused_without_repeating_it() -> None:
+def test_an_unknown_name_is_rejected_without_echoing_it() -> None:
     with pytest.raises(Unsupported) as refused:
         by_name("s3cret")
     assert "s3cret" not in refused.value.message
 
 
-def test_an_operation_is_found_by_what_it_takes() -> None:
+def test_an_operation_is_found_by_its_request_type() -> None:
     for operation in OPERATIONS:
         assert by_request(operation.request.model_construct()) is operation
     with pytest.raises(Unsupported, match="no operation takes Scope"):
@@ -40,13 +40,13 @@ def types_of(call: object) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_types_are_those_of_its_function(operation: AnyOperation) -> None:
+def test_its_types_match_its_function(operation: AnyOperation) -> None:
     hints = typing.get_type_hints(operation.perform)
     assert list(hints.values()) == [OperationContext, operation.request, operation.report]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_every_face_of_a_memory_has_a_call_for_it(operation: AnyOperation) -> None:
+def test_every_face_has_a_method_for_it(operation: AnyOperation) -> None:
     functions = inspect.getmembers(MemoryFace, inspect.isfunction)
     # `tools` describes calls to a model and makes none.
     calls = [call for name, call in functions if not name.startswith("_") and name not in {"operate", "tools"}]
@@ -62,7 +62,7 @@ def test_every_face_of_a_memory_has_a_call_for_it(operation: AnyOperation) -> No
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_what_is_said_of_an_operation_holds_together(operation: AnyOperation) -> None:
+def test_an_operations_declaration_is_consistent(operation: AnyOperation) -> None:
     assert operation.summary.endswith(".")
     assert operation.operator_fields <= operation.request.model_fields.keys()
     if not operation.mutates:

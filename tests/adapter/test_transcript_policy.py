@@ -27,14 +27,14 @@ def refusal(operation: str, request: Request, role: PrincipalKind) -> str | None
 
 @pytest.mark.parametrize("view", TranscriptReplayView)
 @pytest.mark.parametrize("role", [PrincipalKind.USER, PrincipalKind.DEVICE, PrincipalKind.OPERATOR])
-def test_an_operators_audit_is_an_operators(view: TranscriptReplayView, role: PrincipalKind) -> None:
+def test_an_operators_audit_is_visible_only_to_operators(view: TranscriptReplayView, role: PrincipalKind) -> None:
     found = refusal("replay_transcript", MemoryTranscriptReplayRequest(view=view), role)
     is_refused = view is TranscriptReplayView.OPERATOR_AUDIT and role is not PrincipalKind.OPERATOR
     assert (found is not None) is is_refused
     assert not is_refused or "view operator_audit" in str(found)
 
 
-def test_a_lifecycle_report_names_references_for_no_eyes_but_the_callers() -> None:
+def test_a_lifecycle_report_names_references_only_for_its_caller() -> None:
     request = MemoryTranscriptLifecycleRequest(
         transition=TranscriptLifecycleTransition.REVIEW, view=TranscriptReplayView.OPERATOR_AUDIT
     )

@@ -100,7 +100,7 @@ def test_a_constant_has_the_promised_value(module: str, name: str, value: float)
     assert getattr(import_module(module), name) == value
 
 
-def test_the_constants_are_in_force_unless_an_operator_says_otherwise() -> None:
+def test_the_constants_apply_unless_an_operator_changes_them() -> None:
     known = {name: value for _, name, value in ROWS}
     settings, service, quotas, bounds = AgentSettings(), ServiceSettings(models=("chat:m",)), RagQuotas(), CacheBounds()
     in_force = {

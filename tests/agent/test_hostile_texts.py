@@ -11,6 +11,6 @@ def test_a_scan_takes_time_linear_in_a_hostile_text() -> None:
     assert slow == []
 
 
-def test_what_a_scan_looks_for_is_found_between_blanks() -> None:
+def test_a_scan_finds_its_target_between_blanks() -> None:
     for said in ("<  /  system  >", "\n  system  prompt :", "![x](  https://evil.example)"):
         assert broken_rules(said)

@@ -39,7 +39,7 @@ async def test_a_tool_is_declared_by_the_schema_of_its_arguments() -> None:
     }
 
 
-async def test_a_call_has_its_key_and_takes_numbers_written_as_text() -> None:
+async def test_a_call_has_its_key_and_accepts_numbers_as_text() -> None:
     assert await COUNT.call({"word": "a", "times": "2"}, KEY) == ToolAnswer(text="aa r1/2/c3")
 
 
@@ -51,13 +51,13 @@ async def test_a_call_has_its_key_and_takes_numbers_written_as_text() -> None:
         ({"word": "gone"}, "no word of this name"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_an_answer(given: Arguments, told: str) -> None:
+async def test_errors_of_a_call_are_answers(given: Arguments, told: str) -> None:
     answer = await COUNT.call(given, KEY)
     assert answer.is_error
     assert told in answer.text
 
 
-async def test_what_a_tool_brings_from_outside_is_marked() -> None:
+async def test_outside_content_from_a_tool_is_marked() -> None:
     async def fetch(_given: Arguments, _key: CallKey, /) -> str:
         return "a page"
 
@@ -66,7 +66,7 @@ async def test_what_a_tool_brings_from_outside_is_marked() -> None:
     )
 
 
-def test_a_reference_stands_where_its_strategy_places_it_and_the_current_input_last() -> None:
+def test_a_reference_is_placed_by_its_strategy_and_the_current_input_is_last() -> None:
     head, history, current = (
         [role_message("rules", role=ChatRole.SYSTEM)],
         [role_message("before")],

@@ -19,7 +19,7 @@ def counted(before: SessionActivity) -> SessionActivity:
     )
 
 
-def test_sessions_whose_files_were_dropped_are_still_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_without_files_are_still_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "SESSIONS_KEPT", 3)
     records = ActivityFolder(tmp_path / "assistants")
     for number in range(8):
@@ -37,7 +37,7 @@ def test_sessions_whose_files_were_dropped_are_still_counted(tmp_path: Path, mon
     assert (len(files - {"totals.json"}), records.repositories()) == (3, (expected,))
 
 
-def test_a_repository_that_is_forgotten_is_in_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgotten_repository_is_in_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "SESSIONS_KEPT", 2)
     records = ActivityFolder(tmp_path / "assistants")
     records.forget("s", "project-1")
@@ -48,7 +48,7 @@ def test_a_repository_that_is_forgotten_is_in_no_record(tmp_path: Path, monkeypa
     assert [one.repository for one in records.repositories()] == ["b"]
 
 
-def test_digests_of_lines_need_the_key_of_their_folder(tmp_path: Path) -> None:
+def test_line_digests_depend_on_the_key_of_their_folder(tmp_path: Path) -> None:
     one, other = (ActivityFolder(tmp_path / name) for name in ("one", "other"))
     keys = {one.line_key(), one.line_key(), other.line_key()}
     block = "- [user] The door code is 4711."
@@ -59,9 +59,7 @@ def test_digests_of_lines_need_the_key_of_their_folder(tmp_path: Path) -> None:
     assert len(one.line_key()) == 32
 
 
-def test_a_damaged_file_of_a_session_takes_nothing_from_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_session_file_does_not_affect_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "SESSIONS_KEPT", 2)
     records = ActivityFolder(tmp_path / "assistants")
     records.change("codex", "s0", counted, at=Instant(1))

@@ -162,7 +162,7 @@ async def words_at(memory: MemoryRuntime, place: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_related_places_share_a_memory_and_unrelated_ones_nothing(seed: int, tmp_path: Path) -> None:
+async def test_related_folders_share_a_memory_and_unrelated_ones_do_not(seed: int, tmp_path: Path) -> None:
     disk = Disk(tmp_path, Random(seed))
     async with elytron.open("memory:") as memory:
         for _ in range(STEPS):

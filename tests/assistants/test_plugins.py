@@ -55,14 +55,14 @@ def problems(value: Any, form: str) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in checked.iter_errors(value)]
 
 
-def test_the_folder_is_what_the_table_says() -> None:
+def test_the_folder_matches_the_table() -> None:
     folder = ROOT / "plugin"
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     stored = {name: path.read_text("utf-8") for name, path in paths.items()}
     assert stored == plugin_files(version("elytron")), "python -m elytron_assistants.hosts.plugins plugin"
 
 
-def test_every_manifest_has_the_form_that_its_host_reads() -> None:
+def test_every_manifest_has_the_format_of_its_host() -> None:
     files = {name: text for name, text in plugin_files(version("elytron")).items() if name.endswith(".json")}
     assert set(files) == set(FORMS)
     assert {name: found for name, form in FORMS.items() if (found := problems(json.loads(files[name]), form))} == {}
@@ -76,7 +76,7 @@ def test_every_manifest_has_the_version_of_the_package() -> None:
 
 
 @pytest.mark.parametrize("host", [host for host, wiring in WIRED_HOSTS.items() if wiring.item is not None])
-def test_hooks_that_are_installed_have_the_same_form(host: HostName) -> None:
+def test_installed_hooks_have_the_same_format(host: HostName) -> None:
     folders = host_folders({}, Path("home"), "linux")
     goals = host_goals(host, WiringChoice("elytron", (), folders, "linux", has_tools=False))
     for goal in (goal for goal in goals if goal.entries):

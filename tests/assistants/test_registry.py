@@ -25,7 +25,7 @@ from elytron_core.scope import Scope
 pytestmark = pytest.mark.anyio
 
 
-async def test_changes_at_once_are_all_stored(tmp_path: Path) -> None:
+async def test_concurrent_changes_are_all_stored(tmp_path: Path) -> None:
     store = str(tmp_path / "m.db")
     async with elytron.open(store) as one, elytron.open(store) as other:
 
@@ -47,7 +47,7 @@ async def test_no_tool_lists_the_registry(tmp_path: Path) -> None:
         assert (await memory.recall("project", user_id=PERSON_SPACE)).hits == ()
 
 
-async def test_other_operations_are_about_the_project(tmp_path: Path) -> None:
+async def test_other_operations_apply_to_the_project(tmp_path: Path) -> None:
     async with elytron.open("memory:") as memory:
         place = await project_memory(memory, tmp_path)
         await memory.add("Tea is at four.", user_id=place.space)
@@ -56,7 +56,7 @@ async def test_other_operations_are_about_the_project(tmp_path: Path) -> None:
         assert [hit.text for hit in listed] == ["Tea is at four."]
 
 
-async def test_a_copy_that_shares_only_its_origin_says_with_whom(tmp_path: Path) -> None:
+async def test_a_copy_that_shares_only_its_origin_names_the_other_folder(tmp_path: Path) -> None:
     origin = "https://example.com/acme/shop"
     shop, forged = (repository(tmp_path / name, origin=origin) for name in ("shop", "forged"))
     git(tmp_path, "clone", "-q", str(shop), "clone")
@@ -69,7 +69,7 @@ async def test_a_copy_that_shares_only_its_origin_says_with_whom(tmp_path: Path)
     assert "elytron repo isolate" in copies[2].notice
 
 
-def test_of_too_many_keys_only_those_that_say_nothing_new_are_let_go() -> None:
+def test_beyond_the_limit_only_redundant_keys_are_dropped() -> None:
     linked = {f"link-{number}": ProjectKey(space="a") for number in range(10)}
     plain = {f"project-{number}": ProjectKey(space=f"project-{number}") for number in range(registries.KEYS_KEPT)}
     registry = RepositoryRegistry().changed(keys={**linked, **plain})

@@ -67,7 +67,7 @@ SAME = (
 )
 
 
-def test_each_form_of_an_address_is_the_same_origin() -> None:
+def test_all_forms_of_an_address_are_the_same_origin() -> None:
     assert {network_origin(url) for url in SAME} == {"github.com/acme/shop"}
 
 
@@ -83,7 +83,7 @@ def test_other_hosts_ports_and_paths_are_other_origins() -> None:
 @pytest.mark.parametrize(
     "url", ["", "/srv/git/shop.git", "../shop", "file:///srv/shop.git", "C:/git/shop", "http://[x/"]
 )
-def test_what_is_on_this_machine_is_no_remote(url: str) -> None:
+def test_a_local_path_is_not_a_remote(url: str) -> None:
     assert network_origin(url) is None
 
 
@@ -105,7 +105,7 @@ def test_clones_worktrees_and_subfolders_share_a_project(tmp_path: Path) -> None
     assert project(main).label == "acme/shop"
 
 
-def test_earlier_spaces_of_origins_and_folders_keep_their_names(tmp_path: Path) -> None:
+def test_existing_spaces_of_origins_and_folders_keep_their_names(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     assert space(repository(tmp_path / "shop", origin=SAME[0])) == "project-11d2ab87f09e"
     assert space(tmp_path / "notes") == space_name(f"path:{tmp_path / 'notes'}")
@@ -148,7 +148,7 @@ def test_without_a_whole_history_the_git_directory_is_the_project(tmp_path: Path
     assert part.space == space_name(f"path:{tmp_path / 'part' / '.git'}")
 
 
-def test_a_history_in_a_pack_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_history_needs_the_git_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loose, packed = repository(tmp_path / "loose"), repository(tmp_path / "packed")
     git(packed, "gc", "-q")
     monkeypatch.setenv("PATH", "")
@@ -156,7 +156,7 @@ def test_a_history_in_a_pack_needs_the_program(tmp_path: Path, monkeypatch: pyte
     assert (project(packed).source, project(packed).root) == (ProjectSource.PATH, None)
 
 
-def test_a_program_that_answers_late_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_git_program_does_not_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = repository(tmp_path / "packed")
     git(packed, "gc", "-q")
     assert root_commit(packed / ".git")
@@ -164,7 +164,7 @@ def test_a_program_that_answers_late_is_not_waited_for(tmp_path: Path, monkeypat
     assert root_commit(packed / ".git") is None
 
 
-def test_a_repository_starts_no_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_cannot_start_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = repository(tmp_path / "packed")
     git(packed, "gc", "-q")
     (packed / "git").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
@@ -175,7 +175,7 @@ def test_a_repository_starts_no_program_of_its_own(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "started").exists()
 
 
-def test_a_submodule_is_a_project_with_its_parent_beside_it(tmp_path: Path) -> None:
+def test_a_submodule_is_a_project_that_also_reads_its_parent(tmp_path: Path) -> None:
     library, main = repository(tmp_path / "library"), repository(tmp_path / "main", origin=SAME[0])
     git(main, "submodule", "add", "-q", str(library), "vendor/library")
     inner = project(main / "vendor" / "library")
@@ -203,7 +203,7 @@ def test_a_package_of_a_monorepo_is_a_tag(tmp_path: Path) -> None:
     assert space(web) == space(main)
 
 
-def test_an_upstream_does_not_join_forks(tmp_path: Path) -> None:
+def test_an_upstream_does_not_merge_forks(tmp_path: Path) -> None:
     fork = repository(tmp_path / "fork", origin="git@github.com:ada/shop.git")
     git(fork, "remote", "add", "upstream", SAME[0])
     assert space(fork) == space_name("git:github.com/ada/shop")
@@ -218,7 +218,7 @@ def test_variables_of_a_git_hook_do_not_mislead(tmp_path: Path, monkeypatch: pyt
     assert space(one) == before
 
 
-def test_a_folder_without_git_is_its_own_and_shared_places_have_none(
+def test_a_folder_without_git_is_its_own_project_unless_it_is_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, temporary = tmp_path / "home", tmp_path / "temporary"
@@ -242,7 +242,7 @@ def test_a_broken_pointer_to_a_git_directory_raises_nothing(tmp_path: Path, cont
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "own pointers", "settings"])
-def test_a_pointer_to_another_repository_reads_no_memory_of_it(tmp_path: Path, kind: str) -> None:
+def test_a_pointer_to_another_repository_gives_no_access_to_its_memory(tmp_path: Path, kind: str) -> None:
     other, forged = repository(tmp_path / "other", origin=SAME[0]), tmp_path / "forged"
     git(other, "worktree", "add", "-q", str(tmp_path / "worktree"))
     own = forged / "own"
@@ -264,7 +264,7 @@ def test_a_pointer_to_another_repository_reads_no_memory_of_it(tmp_path: Path, k
     assert space(tmp_path / "worktree") == space(other)
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_a_file_does_not_block(tmp_path: Path) -> None:
     if not hasattr(os, "mkfifo"):
         return  # there are no pipes with a name here
     os.mkfifo(tmp_path / ".git")
@@ -278,7 +278,7 @@ def test_a_broken_head_raises_nothing(tmp_path: Path, head: str) -> None:
     assert project(main).source is ProjectSource.PATH
 
 
-def test_the_longest_pin_counts_before_everything(tmp_path: Path) -> None:
+def test_the_longest_pin_takes_precedence(tmp_path: Path) -> None:
     main = repository(tmp_path / "main", origin=SAME[0])
     (main / "inner").mkdir()
     pins = {str(main): "a", str(main / "inner"): "b"}
@@ -287,7 +287,7 @@ def test_the_longest_pin_counts_before_everything(tmp_path: Path) -> None:
     assert found[2] is None or found[2].source is not ProjectSource.PIN
 
 
-def test_a_file_of_the_repository_decides_nothing(tmp_path: Path) -> None:
+def test_files_in_the_repository_decide_nothing(tmp_path: Path) -> None:
     main = repository(tmp_path / "main")
     before = space(main)
     for name in ("elytron.toml", ".elytron", ".gitconfig", ".gitmodules"):

@@ -66,7 +66,7 @@ def with_entries(settings: Json) -> dict[str, Any]:
 
 
 @given(json_texts())
-def test_entries_are_added_to_any_settings_and_undone_to_the_byte(text: str) -> None:
+def test_adding_entries_to_any_settings_can_be_undone_byte_for_byte(text: str) -> None:
     before = read_text(text, "settings.json").value
     after, undo = add_entries(text, ENTRIES, SettingsStyle.JSON, "settings.json")
     assert read_text(after, "settings.json").value == with_entries(before)
@@ -74,7 +74,7 @@ def test_entries_are_added_to_any_settings_and_undone_to_the_byte(text: str) -> 
 
 
 @given(json_texts())
-def test_entries_are_found_again_without_a_record_and_no_comment_is_lost(text: str) -> None:
+def test_entries_are_recognised_without_a_record_and_comments_are_preserved(text: str) -> None:
     after, _ = add_entries(text, ENTRIES, SettingsStyle.JSON, "settings.json")
     cleaned = remove_own(after, SettingsStyle.JSON, "settings.json")
 
@@ -95,7 +95,7 @@ def test_entries_are_found_again_without_a_record_and_no_comment_is_lost(text: s
     "text",
     ["", "# a note\n", 'model = "o"\n[mcp_servers.docs]\ncommand = "docs"  # mine', '[mcp_servers."a.b"]\r\nx = 1\r\n'],
 )
-def test_a_table_is_added_to_toml_and_undone_to_the_byte(text: str) -> None:
+def test_adding_a_toml_table_can_be_undone_byte_for_byte(text: str) -> None:
     after, undo = add_entries(text, TABLE, SettingsStyle.TOML, "config.toml")
     settings = tomllib.loads(text)
     servers = {**settings.get("mcp_servers", {}), "elytron": TABLE[0].value}
@@ -104,7 +104,7 @@ def test_a_table_is_added_to_toml_and_undone_to_the_byte(text: str) -> None:
     assert tomllib.loads(remove_own(after, SettingsStyle.TOML, "config.toml")) == settings
 
 
-def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
+def test_our_table_is_removed_with_its_subtables_and_comments_stay() -> None:
     text = (
         '[mcp_servers . "elytron"]\ncommand = "old"\nargs = [\n  "mcp",\n]\n\n'
         '[mcp_servers.elytron.env]\nA = "b"\n\n# mine\n[tui]\ntheme = "dark"\n'
@@ -131,12 +131,12 @@ def test_a_table_of_ours_goes_with_those_inside_it_and_comments_stay() -> None:
         ("elytron hooks recall 'open", False),
     ],
 )
-def test_only_a_whole_command_of_ours_is_ours(command: str, is_own: bool) -> None:
+def test_only_a_complete_command_of_ours_is_recognised(command: str, is_own: bool) -> None:
     text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}})
     assert (remove_own(text, SettingsStyle.JSON, "settings.json") != text) == is_own
 
 
-def test_a_hook_of_ours_in_a_group_of_the_persons_goes_by_itself() -> None:
+def test_our_hook_in_a_users_group_is_removed_individually() -> None:
     own, hook = {"command": "lint"}, {"command": HOOK}
     text = json.dumps({"hooks": {"Stop": [{"matcher": "x", "hooks": [own, hook]}]}})
     cleaned = remove_own(text, SettingsStyle.JSON, "settings.json")
@@ -162,7 +162,7 @@ def test_a_hook_of_ours_in_a_group_of_the_persons_goes_by_itself() -> None:
         ('a = 1\nmcp_servers = {docs = {command = "x"}}\n', SettingsStyle.TOML, 2),
     ],
 )
-def test_broken_settings_are_refused_by_their_line(text: str, style: SettingsStyle, line: int) -> None:
+def test_broken_settings_are_rejected_by_line(text: str, style: SettingsStyle, line: int) -> None:
     entries = TABLE if style is SettingsStyle.TOML else ENTRIES
     with pytest.raises(UnreadableFile) as refusal:
         add_entries(text, entries, style, "settings")

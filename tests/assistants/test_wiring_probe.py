@@ -56,14 +56,14 @@ elif json.loads(sys.stdin.read()).keys() != {"session_id", "prompt"}:
 
 
 @pytest.mark.parametrize("host", [HostName.CURSOR, HostName.CODEX, HostName.OPENCODE, HostName.COPILOT])
-def test_a_wiring_that_answers_works(tmp_path: Path, host: HostName) -> None:
+def test_an_answering_wiring_works(tmp_path: Path, host: HostName) -> None:
     program = program_at(tmp_path / "a b", ANSWER)
     checks = problems(wired(tmp_path, host, program), program)
     assert {part for _, part in checks} == {"file", "hook", "tools"}
     assert set(checks.values()) == {""}
 
 
-def test_a_command_that_fails_is_named_with_its_last_word(tmp_path: Path) -> None:
+def test_a_failing_command_is_reported_with_its_last_output(tmp_path: Path) -> None:
     program = program_at(tmp_path / "bin", 'sys.exit("no such option")')
     checks = problems(wired(tmp_path, HostName.CURSOR, program), program)
     assert checks["hooks.json", "hook"] == "the command exited with code 1: no such option"
@@ -79,7 +79,7 @@ def test_a_command_of_another_program_is_not_run(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_a_hook_that_fails_without_stopping_the_session_is_named(tmp_path: Path) -> None:
+def test_a_hook_that_fails_silently_is_reported(tmp_path: Path) -> None:
     code = 'print("elytron: the server cannot be reached", file=sys.stderr)'
     program = program_at(tmp_path / "bin", code)
     assert (
@@ -88,7 +88,7 @@ def test_a_hook_that_fails_without_stopping_the_session_is_named(tmp_path: Path)
     )
 
 
-def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+def test_a_missing_program_or_file_is_reported(tmp_path: Path) -> None:
     record = wired(tmp_path, HostName.CURSOR, str(tmp_path / "elytron"))
     (tmp_path / ".cursor" / "mcp.json").unlink()
     hooks = tmp_path / ".cursor" / "hooks.json"
@@ -100,7 +100,7 @@ def test_a_program_or_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     }
 
 
-def test_a_server_is_tried_at_its_address(tmp_path: Path) -> None:
+def test_a_server_is_tested_at_its_address(tmp_path: Path) -> None:
     program = program_at(tmp_path / "bin", ANSWER)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
@@ -109,7 +109,7 @@ def test_a_server_is_tried_at_its_address(tmp_path: Path) -> None:
     assert "cannot be reached: ConnectionRefusedError" in problems(record, program)["settings.json", "tools"]
 
 
-def test_the_places_and_commands_of_other_systems() -> None:
+def test_paths_and_commands_of_other_systems_are_correct() -> None:
     """Not tried on them: the table is asked as if it ran there."""
     windows = host_folders({"APPDATA": "D:/ada/AppData/Roaming"}, Path("D:/ada"), "win32")
     assert windows["vscode"] == Path("D:/ada/AppData/Roaming/Code/User")

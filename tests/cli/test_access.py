@@ -17,7 +17,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import JournalAction
 
 
-def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> None:
+def test_a_key_is_shown_once_listed_rotated_and_revoked(elytron: CommandLine) -> None:
     made = elytron.json("access", "add", "--kind", "user", "--label", "laptop", "--space", "ada")
     assert made["key"].startswith("ely_user_")
     listed = elytron("access", "list").stdout
@@ -29,7 +29,7 @@ def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> 
     assert elytron.error("access", "rotate", made["access"]["id"], expect=3)["key"] == "not_found"
 
 
-def test_a_quota_is_given_with_the_key_shown_and_changed_later(elytron: CommandLine) -> None:
+def test_a_quota_is_set_with_the_key_shown_and_changed_later(elytron: CommandLine) -> None:
     asked = ("--kind", "user", "--label", "laptop", "--space", "ada", "--calls-per-day", "50")
     made = elytron.json("access", "add", *asked)
     assert made["access"]["quota"] == {"calls_per_day": 50}
@@ -39,7 +39,7 @@ def test_a_quota_is_given_with_the_key_shown_and_changed_later(elytron: CommandL
     assert "quota" not in elytron.json("access", "quota", made["access"]["id"])
 
 
-def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
+def test_people_see_keys_one_per_line(elytron: CommandLine) -> None:
     elytron("add", "The spare key is with Noor.")
     assert elytron("access", "list", "--no-json").stdout.strip() == "no keys"
     shown = elytron("access", "add", "--kind", "operator", "--label", "ops", "--no-json").stdout
@@ -49,7 +49,7 @@ def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
     assert "revoked" in elytron("access", "revoke", key_id, "--no-json").stdout
 
 
-def test_keys_are_listed_behind_the_first_page(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_beyond_the_first_page_are_listed(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         elytron("access", "add", "--kind", "user", "--label", f"key {number}")
     monkeypatch.setattr("elytron_cli.commands.servers.access.PAGE", 2)
@@ -60,12 +60,12 @@ def test_keys_are_listed_behind_the_first_page(elytron: CommandLine, monkeypatch
     ("arguments", "code"),
     [(("access", "revoke", "zz"), 2), (("access", "add", "--kind", "device", "--label", ""), 2)],
 )
-def test_what_is_no_key_is_named(elytron: CommandLine, arguments: tuple[str, ...], code: int) -> None:
+def test_invalid_keys_are_reported(elytron: CommandLine, arguments: tuple[str, ...], code: int) -> None:
     assert elytron.error(*arguments, expect=code)["key"] == "invalid_input"
 
 
 @pytest.mark.parametrize("options", [(), ("--development",)])
-def test_a_server_that_anybody_could_reach_is_not_started(elytron: CommandLine, options: tuple[str, ...]) -> None:
+def test_a_server_open_to_everyone_is_not_started(elytron: CommandLine, options: tuple[str, ...]) -> None:
     told = elytron.error("serve", "--host", "0.0.0.0", "--port", "0", *options, expect=5)
     assert told["key"] == "permission_refused"
 
@@ -126,7 +126,7 @@ def key(elytron: CommandLine) -> str:
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("whole_starts")
-async def test_a_server_tells_where_it_listens_and_ends_when_asked(elytron: CommandLine, key: str) -> None:
+async def test_a_server_prints_its_address_and_stops_on_request(elytron: CommandLine, key: str) -> None:
     async def project(told: str) -> None:
         await _project(json.loads(told)["address"], Authorization=f"Bearer {key}")
 
@@ -142,7 +142,7 @@ async def test_a_server_tells_where_it_listens_and_ends_when_asked(elytron: Comm
 
 
 @pytest.mark.anyio
-async def test_a_first_key_goes_to_a_file_of_its_owner_and_to_no_output(elytron: CommandLine) -> None:
+async def test_the_first_key_is_written_to_an_owner_only_file_and_not_printed(elytron: CommandLine) -> None:
     path = elytron.folder / "operator.key"
     seen: list[str] = []
 
@@ -160,7 +160,7 @@ async def test_a_first_key_goes_to_a_file_of_its_owner_and_to_no_output(elytron:
 
 
 @pytest.mark.anyio
-async def test_people_are_told_how_to_try_and_stop_it_and_events_are_left_where_they_were_asked_for(
+async def test_people_get_instructions_and_events_go_where_requested(
     tmp_path: Path,
 ) -> None:
     async def project(told: str) -> None:
@@ -175,7 +175,7 @@ async def test_people_are_told_how_to_try_and_stop_it_and_events_are_left_where_
 
 
 @pytest.mark.anyio
-async def test_an_operator_sees_the_stores_bytes_jobs_backup_and_errors_and_stops_it_by_its_store(
+async def test_an_operator_sees_store_figures_and_stops_the_server_by_its_store(
     elytron: CommandLine,
 ) -> None:
     await asyncio.to_thread(elytron, "add", "Ada likes tea.")
@@ -214,7 +214,7 @@ def open_umask() -> Iterator[None]:
 @pytest.mark.anyio
 @pytest.mark.usefixtures("open_umask")
 @pytest.mark.parametrize("sealed", [False, True])
-async def test_each_file_of_a_store_and_next_to_it_is_its_owners_only(
+async def test_files_in_and_next_to_a_store_are_readable_only_by_their_owner(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, sealed: bool
 ) -> None:
     if sealed:
@@ -234,7 +234,7 @@ async def test_each_file_of_a_store_and_next_to_it_is_its_owners_only(
     assert {path: oct(mode) for path, mode in modes.items() if mode != 0o600} == {}
 
 
-def test_no_server_is_named_by_a_file_that_others_can_write(elytron: CommandLine) -> None:
+def test_a_file_that_others_can_write_names_no_server(elytron: CommandLine) -> None:
     elytron("add", "The ferry leaves at six.")
     address = elytron.folder / "m.db.server"
     address.write_text("http://127.0.0.1:1")
@@ -246,6 +246,6 @@ def test_no_server_is_named_by_a_file_that_others_can_write(elytron: CommandLine
     assert "no server of this store" in elytron.error("server", "stop", expect=2)["reason"]
 
 
-def test_a_stop_reaches_no_server_of_another_store(elytron: CommandLine) -> None:
+def test_a_stop_affects_no_server_of_another_store(elytron: CommandLine) -> None:
     elytron("add", "The ferry leaves at six.")
     assert "no server of this store" in elytron.error("server", "stop", expect=2)["reason"]

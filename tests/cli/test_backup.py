@@ -34,7 +34,7 @@ def store(request: pytest.FixtureRequest, elytron: CommandLine) -> str:
 
 
 class TestRestore:
-    def test_a_backup_comes_back_as_the_store_and_overwrites_none(self, elytron: CommandLine, store: str) -> None:
+    def test_a_backup_is_restored_as_a_store_and_overwrites_none(self, elytron: CommandLine, store: str) -> None:
         before = states(elytron, "--store", store)
         elytron("--store", store, "backup", "kept")
         source = "kept" if store == "m/" else str((elytron.folder / "kept").rename(elytron.folder / "kept.db"))
@@ -44,21 +44,21 @@ class TestRestore:
         assert states(elytron, "--store", target) == before
         assert "already exists" in elytron.error("--store", target, "restore", source, expect=2)["reason"]
 
-    def test_an_archive_comes_back_into_a_new_store_and_not_over_a_space(self, elytron: CommandLine) -> None:
+    def test_an_archive_is_restored_into_a_new_store_but_not_over_a_space(self, elytron: CommandLine) -> None:
         elytron("add", "The ferry leaves at six.")
         exported = elytron.json("export", "a.ely")
         restored = elytron.json("--store", "other.db", "restore", "a.ely")
         assert restored["state_fingerprint"] == exported["state_fingerprint"]
         assert elytron.error("--store", "other.db", "restore", "a.ely", expect=4)["key"] == "space_in_use"
 
-    def test_what_is_no_backup_brings_nothing_back(self, elytron: CommandLine) -> None:
+    def test_invalid_backups_restore_nothing(self, elytron: CommandLine) -> None:
         for name, content in (("a.db", b"no store"), ("b.db", b"")):
             elytron.error("--store", "new.db", "restore", elytron.write(name, content), expect=12)
             assert not (elytron.folder / "new.db").exists()
         elytron.error("--store", "new.db", "restore", "nowhere.db", expect=3)
         assert not (elytron.folder / "new.db").exists()
 
-    def test_a_backup_needs_a_place_on_this_machine(self, elytron: CommandLine) -> None:
+    def test_a_backup_needs_a_local_path(self, elytron: CommandLine) -> None:
         elytron.make()
         elytron("backup", "kept")
         (elytron.folder / "kept").rename(elytron.folder / "kept.db")
@@ -103,7 +103,7 @@ def test_a_space_of_any_name_is_exported_into_the_folder_of_its_user(elytron: Co
     assert elytron.json("--store", "other.db", "--space", space, "restore", str(path))["space"] == space
 
 
-def test_a_user_is_exported_to_no_file_and_a_space_that_is_not_there_makes_no_folder(elytron: CommandLine) -> None:
+def test_a_user_is_not_exported_to_a_file_and_a_missing_space_creates_no_folder(elytron: CommandLine) -> None:
     elytron("add", "tea")
     (elytron.folder / "a.txt").write_text("mine")
     assert "not a usable folder" in elytron.error("export", "--user", "--force", "a.txt", expect=2)["reason"]
@@ -112,7 +112,7 @@ def test_a_user_is_exported_to_no_file_and_a_space_that_is_not_there_makes_no_fo
 
 
 class TestPublicArchive:
-    def test_one_with_nothing_in_it_is_refused_and_names_the_way_out(self, elytron: CommandLine) -> None:
+    def test_an_empty_archive_is_refused_with_a_hint(self, elytron: CommandLine) -> None:
         elytron("add", "The ferry leaves at six.")
         told = elytron.error("export", "a.ely", "--public", expect=2)
         assert "export without --public" in told["reason"]
@@ -124,11 +124,11 @@ class TestPublicArchive:
 
 
 class TestBackup:
-    def test_what_no_file_can_be_called_is_refused(self, elytron: CommandLine) -> None:
+    def test_impossible_file_names_are_rejected(self, elytron: CommandLine) -> None:
         elytron("add", "tea")
         assert "not a valid file name" in elytron.error("backup", "x" * 5_000, expect=2)["reason"]
 
-    def test_a_backup_is_the_store_as_it_is(self, elytron: CommandLine, store: str) -> None:
+    def test_a_backup_is_an_exact_copy_of_the_store(self, elytron: CommandLine, store: str) -> None:
         report = elytron.json("--store", store, "backup", "kept.db")
         assert (report["spaces"], report["sealed"]) == (3, False)
         copy = "kept.db" if store == "m.db" else "file:kept.db"
@@ -136,7 +136,7 @@ class TestBackup:
         assert len(elytron.json("--store", copy, "access", "list")["items"]) == 1
         assert not list(elytron.folder.glob("*.partial*"))
 
-    def test_it_is_taken_while_the_store_is_in_use(self, elytron: CommandLine, store: str) -> None:
+    def test_a_backup_is_taken_while_the_store_is_in_use(self, elytron: CommandLine, store: str) -> None:
         with sdk.open(store, space="ada") as memory:
             memory.add("The harbour is closed.")
             elytron("--store", store, "backup", "kept")
@@ -167,7 +167,7 @@ class TestBackup:
             (["--store", "m.db", "backup", "no/such/folder/b"], 9, "store_unavailable"),
         ],
     )
-    def test_what_cannot_be_kept_is_said_and_nothing_is_left(
+    def test_an_impossible_backup_is_reported_and_leaves_nothing(
         self, elytron: CommandLine, arguments: list[str], code: int, key: str
     ) -> None:
         elytron("add", "tea")
@@ -190,7 +190,9 @@ class TestBackup:
 
 class TestMigrate:
     @pytest.mark.parametrize("target", ["new.db", "new/", "embedded:new"])
-    def test_every_space_lies_in_the_other_store_as_it_was(self, elytron: CommandLine, store: str, target: str) -> None:
+    def test_every_space_is_copied_unchanged_to_the_other_store(
+        self, elytron: CommandLine, store: str, target: str
+    ) -> None:
         report = elytron.json("--store", store, "migrate", "--to", target)
         assert {item["space"] for item in report["spaces"]} == {"ada", "bob", "elytron:system"}
         assert states(elytron, "--store", target) == states(elytron, "--store", store)
@@ -199,7 +201,7 @@ class TestMigrate:
         assert elytron.json("--store", target, "--space", "ada", "recall", "ferry")["outcome"] == "found"
         assert elytron.json("--store", target, "inspect", "--check")["store_check"]["problems"] == []
 
-    def test_into_a_sealed_store_and_back(self, elytron: CommandLine, store: str) -> None:
+    def test_a_store_is_copied_into_a_sealed_one_and_back(self, elytron: CommandLine, store: str) -> None:
         elytron("keys", "create", "keys.json")
         assert elytron.json("--store", store, "migrate", "--to", "s.db", "--to-key-file", "keys.json")["sealed"] is True
         sealed = ("--store", "s.db", "--key-file", "keys.json")
@@ -207,7 +209,7 @@ class TestMigrate:
         elytron(*sealed, "migrate", "--to", "back/")
         assert states(elytron, "--store", "back/") == states(elytron, "--store", store)
 
-    def test_a_store_that_holds_anything_is_left_alone(self, elytron: CommandLine, store: str) -> None:
+    def test_a_store_with_content_is_left_unchanged(self, elytron: CommandLine, store: str) -> None:
         elytron("--store", "used.db", "add", "tea")
         before = elytron.json("--store", "used.db", "inspect", "--fingerprints")["state_fingerprint"]
         for target, to in (("used.db", "--to"), (store, "--to")):

@@ -65,7 +65,7 @@ def asked(server: FakeServer) -> str:
     return json.dumps(server.asked[-1].body, ensure_ascii=False)
 
 
-def test_a_chat_answers_line_by_line_and_remembers_at_the_next_start(elytron: CommandLine) -> None:
+def test_a_chat_answers_each_line_and_remembers_at_the_next_start(elytron: CommandLine) -> None:
     with serving_apart(said("Nice to ", "meet you, Ada."), said("Your boat is called Marimba.")) as server:
         model = f"ollama:m@{server.url}"
         first = elytron("chat", "--model", model, "--no-json", standard_input=b"I am Ada. My boat is called Marimba.\n")
@@ -112,7 +112,7 @@ def test_without_a_terminal_each_event_is_a_line_of_json(elytron: CommandLine) -
     assert kinds == ["run_started", "context_given", "text_said", "step_taken", "run_ended"]
 
 
-def test_every_line_of_a_scripted_chat_is_json_whatever_was_said(elytron: CommandLine) -> None:
+def test_every_line_of_a_scripted_chat_is_json(elytron: CommandLine) -> None:
     commands = ["memory", "blocks", "block boat Marimba", "preview", "compact", "undo", "help", "nothing-like-it"]
     words = [b"\xff\xfe no text", b"x" * 40_001, b"//etc/passwd is a file", b"Hello?"]
     typed = b"\n".join([*(f"/{command}".encode() for command in commands), *words, b"/memory", b"/quit"])
@@ -136,7 +136,7 @@ def test_every_line_of_a_scripted_chat_is_json_whatever_was_said(elytron: Comman
     ("typed", "code"),
     [(b"/nothing-like-it\n", 2), (b"/nothing-like-it\nHi.\n", 0), (b"Hi.\n\xff\n", 2), (b"/undo\n", 3)],
 )
-def test_the_exit_code_tells_of_the_last_line(elytron: CommandLine, typed: bytes, code: int) -> None:
+def test_the_exit_code_reflects_the_last_line(elytron: CommandLine, typed: bytes, code: int) -> None:
     with serving_apart(said("Hello.")) as server:
         elytron("chat", "--model", f"ollama:m@{server.url}", standard_input=typed, expect=code)
 
@@ -148,7 +148,7 @@ def test_a_run_that_ends_without_an_answer_fails_the_command(elytron: CommandLin
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "steps"
 
 
-def test_a_second_start_says_who_where_and_what_was_said_last(elytron: CommandLine) -> None:
+def test_a_second_start_shows_agent_store_and_last_message(elytron: CommandLine) -> None:
     with serving_apart(said("Nice to meet you, Ada.")) as server:
         model = f"ollama:m@{server.url}"
         elytron("chat", "--model", model, standard_input=b"I am Ada.\n")
@@ -160,7 +160,7 @@ def test_a_second_start_says_who_where_and_what_was_said_last(elytron: CommandLi
     assert answered == "  · answer: Nice to meet you, Ada."
 
 
-def test_a_model_without_its_key_is_refused_before_the_chat_begins(
+def test_a_model_without_its_key_is_rejected_before_the_chat_starts(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -168,7 +168,7 @@ def test_a_model_without_its_key_is_refused_before_the_chat_begins(
     assert "OPENAI_API_KEY is not set" in refused["reason"]
 
 
-def test_a_compaction_is_shown_done_and_undone(elytron: CommandLine) -> None:
+def test_a_compaction_is_previewed_done_and_undone(elytron: CommandLine) -> None:
     with serving_apart(said("Yes.")) as server:
         typed = b"One.\nTwo.\nThree.\nFour.\n/preview\n/compact\n/undo\n/undo\n/help\n"
         done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=typed)
@@ -178,18 +178,18 @@ def test_a_compaction_is_shown_done_and_undone(elytron: CommandLine) -> None:
     assert "/quit" in done.stdout
 
 
-def test_a_model_that_does_not_answer_is_told_and_fails_the_command(elytron: CommandLine) -> None:
+def test_an_unresponsive_model_is_reported_and_fails_the_command(elytron: CommandLine) -> None:
     with serving_apart(None) as server:
         server.answers = [Sent((b'{"error":"no such model"}',), status=404, media_type="application/json")]
         done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=b"Hi.\n", expect=1)
     assert "refused the request" in done.stdout
 
 
-def test_a_chat_without_a_model_says_how_to_name_one(elytron: CommandLine) -> None:
+def test_a_chat_without_a_model_explains_how_to_configure_one(elytron: CommandLine) -> None:
     assert elytron.error("chat", expect=2, standard_input=b"")["key"] == "invalid_input"
 
 
-def test_the_transcript_of_the_page_is_true(elytron: CommandLine) -> None:
+def test_the_transcript_in_the_docs_is_accurate(elytron: CommandLine) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/chat-at-the-terminal.md").read_text("utf-8")
     told = page.partition("```text\n")[2].partition("```")[0].splitlines()
     typed = [line.removeprefix("> ") for line in told if line.startswith("> ")]
@@ -203,7 +203,7 @@ def test_the_transcript_of_the_page_is_true(elytron: CommandLine) -> None:
     assert printed[1:] == [line for line in told[1:] if not line.startswith("> ")]
 
 
-def test_a_chat_that_was_killed_goes_on_where_it_was(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_killed_chat_resumes_where_it_stopped(tmp_path: Path, environment: dict[str, str]) -> None:
     wanted = ("memory_append", {"block": "human", "content": "Called Ada."})
     with serving_apart(said(calls=(wanted,)), said("Well met", hangs=True), said("Noted, Ada.")) as server:
         process = start(tmp_path, environment, server)
@@ -236,7 +236,7 @@ def test_an_interrupt_ends_the_turn_and_not_the_chat(tmp_path: Path, environment
     assert "Good morning." in out
 
 
-def test_sigterm_in_an_answer_ends_the_chat_and_the_next_start_goes_on(
+def test_sigterm_during_an_answer_ends_the_chat_and_the_next_start_resumes(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     with serving_apart(said("Let me think", hangs=True), said("Good morning.")) as server:
@@ -254,7 +254,9 @@ def test_sigterm_in_an_answer_ends_the_chat_and_the_next_start_goes_on(
     assert "Good morning.\n" in out
 
 
-def test_a_second_terminal_is_told_at_once_that_the_agent_is_busy(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_second_terminal_is_told_immediately_that_the_agent_is_busy(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     with serving_apart(said("Let me think", hangs=True), said("Hello.")) as server:
         first = start(tmp_path, environment, server)
         assert first.stdin is not None
@@ -272,7 +274,7 @@ def test_a_second_terminal_is_told_at_once_that_the_agent_is_busy(tmp_path: Path
 SAMPLE = Path(__file__).parents[1] / "agent/agent_file/samples/voyager.af"
 
 
-def test_an_agent_file_is_taken_in_written_again_and_its_agent_deleted(elytron: CommandLine, tmp_path: Path) -> None:
+def test_an_agent_file_is_imported_exported_and_its_agent_deleted(elytron: CommandLine, tmp_path: Path) -> None:
     assert elytron("--no-json", "agent", "import", str(SAMPLE)).stdout.count("Voyager") >= 2
     assert elytron.json("agent", "import", str(SAMPLE), "--name", "copy")["blocks"] == 4
     written = tmp_path / "copy.af"

@@ -84,7 +84,7 @@ def words_of(server: FakeServer) -> str:
     return str(server.asked[-1].body["messages"][-1]["content"])
 
 
-def test_a_line_is_edited_a_pasted_text_is_one_and_the_history_comes_back(tmp_path: Path) -> None:
+def test_lines_are_editable_pasted_text_is_one_line_and_history_is_restored(tmp_path: Path) -> None:
     with serving_apart(said("First."), said("Second."), said("Third.")) as server:
         with chatting(tmp_path, server) as terminal:
             terminal.until("> ")
@@ -111,7 +111,7 @@ def test_a_line_is_edited_a_pasted_text_is_one_and_the_history_comes_back(tmp_pa
 
 
 @pytest.mark.parametrize("options", [("--no-history",), ("--key-file", "k.json")])
-def test_no_file_of_what_is_typed_is_kept_without_a_history_or_beside_a_sealed_store(
+def test_no_input_history_is_stored_when_disabled_or_with_a_sealed_store(
     elytron: CommandLine, options: tuple[str, ...]
 ) -> None:
     tmp_path = elytron.folder
@@ -134,7 +134,7 @@ def test_sigterm_at_the_prompt_ends_the_chat(tmp_path: Path) -> None:
         assert terminal.process.wait(WAIT_S) == 143
 
 
-def test_a_history_is_bounded_and_what_is_no_text_is_left_out(tmp_path: Path) -> None:
+def test_a_history_is_bounded_and_omits_non_text(tmp_path: Path) -> None:
     path = tmp_path / "state" / "chat_history"
     history = LineHistory(path)
     assert history.load() == []
@@ -149,7 +149,7 @@ def test_a_history_is_bounded_and_what_is_no_text_is_left_out(tmp_path: Path) ->
     assert history.load()[-1] == "a\nb"
 
 
-def test_a_tool_of_an_mcp_server_that_may_write_waits_for_a_yes(tmp_path: Path) -> None:
+def test_an_mcp_tool_that_may_write_waits_for_approval(tmp_path: Path) -> None:
     servers = {"mcpServers": {"notes": {"command": sys.executable, "args": [SCRIPT]}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
     writing = [said(calls=(("notes_write_note", {"text": f"Note {number}."}),)) for number in range(4)]
@@ -171,7 +171,7 @@ def test_a_tool_of_an_mcp_server_that_may_write_waits_for_a_yes(tmp_path: Path) 
         assert terminal.end() == 0
 
 
-def test_ctrl_c_at_a_question_calls_nothing_and_ends_the_turn(tmp_path: Path) -> None:
+def test_ctrl_c_at_an_approval_prompt_calls_nothing_and_ends_the_turn(tmp_path: Path) -> None:
     writing = said(calls=(("notes_write_note", {"text": "Note."}),))
     server_of_tools = f"notes={sys.executable} {SCRIPT}"
     with serving_apart(writing, said("Good.")) as server, chatting(tmp_path, server, "--mcp", server_of_tools) as chat:
@@ -186,7 +186,7 @@ def test_ctrl_c_at_a_question_calls_nothing_and_ends_the_turn(tmp_path: Path) ->
         assert "written" not in chat.screen
 
 
-def test_without_a_terminal_no_tool_that_may_write_is_called_unless_all_are_approved(elytron: CommandLine) -> None:
+def test_without_a_terminal_tools_that_may_write_need_blanket_approval(elytron: CommandLine) -> None:
     answers = (said(calls=(("notes_write_note", {"text": "Note."}),)), said("Done."))
     tools = ("--mcp", f"notes={sys.executable} {SCRIPT}")
     for approval, is_refused in (((), True), (("--approve", "all"), False)):

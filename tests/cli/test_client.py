@@ -40,7 +40,7 @@ class Client:
         )
 
 
-def test_the_everyday_ones_take_plain_words(client: Client) -> None:
+def test_everyday_commands_accept_plain_words(client: Client) -> None:
     client("add", "The ferry leaves at six.", "--speaker", "Ada", "--conversation", "trip")
     (hit,) = client("recall", "when does the ferry leave?", "--limit", "1")["hits"]
     assert (hit["text"], hit["conversation"]) == ("The ferry leaves at six.", "trip")
@@ -57,7 +57,7 @@ def test_a_key_makes_a_call_happen_once(client: Client) -> None:
     assert client(*forget) == client(*forget)
 
 
-def test_a_request_comes_as_text_file_or_standard_input(client: Client, tmp_path: Path) -> None:
+def test_a_request_is_read_from_text_file_or_standard_input(client: Client, tmp_path: Path) -> None:
     client("add", "one")
     request = b'{"query": "one"}'
     (tmp_path / "request.json").write_bytes(request)
@@ -85,7 +85,7 @@ def test_a_request_comes_as_text_file_or_standard_input(client: Client, tmp_path
         (("list", "--url", "http://127.0.0.1:1"), b"", 9, "unreachable"),
     ],
 )
-def test_what_goes_wrong_ends_with_its_exit_code(
+def test_errors_end_with_their_exit_code(
     client: Client, tmp_path: Path, *, arguments: tuple[str, ...], given: bytes, code: int, key: str
 ) -> None:
     with (tmp_path / "big.json").open("wb") as big:

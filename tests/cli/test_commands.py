@@ -28,7 +28,7 @@ def stored_fact(folder: Path) -> str:
 
 
 class TestAdd:
-    def test_a_text_is_stored_with_all_that_was_said_of_it(self, elytron: CommandLine) -> None:
+    def test_a_text_is_stored_with_all_given_options(self, elytron: CommandLine) -> None:
         memory = added(
             elytron, "We moved to Lisbon.", "--speaker", "Ada", "--at", "2025-05-01T10:00:00Z", "--tag", "home",
             "--conversation", "family", "--role", "assistant",
@@ -62,7 +62,7 @@ class TestAdd:
             ([], None, "Missing argument 'TEXT'"),
         ],
     )  # fmt: skip
-    def test_wrong_input_is_named_and_nothing_is_stored(
+    def test_invalid_input_is_reported_and_nothing_is_stored(
         self, elytron: CommandLine, arguments: list[str], standard_input: bytes | None, problem: str
     ) -> None:
         elytron.make()
@@ -72,10 +72,10 @@ class TestAdd:
         assert "s3cret" not in json.dumps(error)
         assert elytron.json("inspect")["exists"] is False
 
-    def test_too_much_on_standard_input_is_refused(self, elytron: CommandLine) -> None:
+    def test_oversized_standard_input_is_rejected(self, elytron: CommandLine) -> None:
         assert elytron.error("add", "-", standard_input=b"x" * 4_000_001, expect=7)["key"] == "payload_too_large"
 
-    def test_people_are_told_the_id(self, elytron: CommandLine) -> None:
+    def test_people_see_the_id(self, elytron: CommandLine) -> None:
         assert elytron("add", "tea", "--no-json").stdout.startswith("stored  ")
 
 
@@ -86,7 +86,7 @@ class TestRecall:
         report = elytron.json("recall", "cello rental")
         assert (report["outcome"], report["hits"][0]["text"]) == ("found", "The cello is a rental.")
 
-    def test_filters_narrow_it(self, elytron: CommandLine) -> None:
+    def test_filters_narrow_recall(self, elytron: CommandLine) -> None:
         added(elytron, "The ferry leaves at six.", "--speaker", "Mina", "--at", "2025-01-01", "--conversation", "a")
         added(elytron, "The ferry leaves at nine.", "--speaker", "Tomas", "--at", "2025-02-01", "--tag", "late")
 
@@ -102,7 +102,7 @@ class TestRecall:
         assert len(texts("--limit", "1")) == 1
         assert len(texts("--max-tokens", "12")) == 1
 
-    def test_people_see_a_table_and_with_explain_what_spoke_for_it(self, elytron: CommandLine) -> None:
+    def test_people_see_a_table_and_with_explain_the_signals(self, elytron: CommandLine) -> None:
         memory = added(elytron, "The ferry leaves at six.", "--speaker", "Mina", "--at", "2025-01-01T09:30")
         shown = elytron("recall", "ferry", "--no-json").stdout
         assert "2025-01-01 09:30" in shown
@@ -112,7 +112,7 @@ class TestRecall:
         assert "█" in explained
         assert memory in explained
 
-    def test_explain_tells_the_cut_neighbours_pages_and_what_is_missing(self, elytron: CommandLine) -> None:
+    def test_explain_shows_cutoff_neighbours_pages_and_missing_information(self, elytron: CommandLine) -> None:
         added(elytron, "Shall we go by sea?", "--speaker", "Tomas")
         memory = added(elytron, "The ferry leaves at six.", "--speaker", "Mina")
         other = added(elytron, "The ferry is late.")
@@ -134,12 +134,12 @@ class TestRecall:
         assert elytron.json("recall", "ferry", "--where", '{"team": "red"}')["reason"] == "nothing_matches_filters"
         assert elytron.error("recall", "ferry", "--where", "[1]", expect=2)["key"] == "invalid_input"
 
-    def test_what_is_left_out_is_told(self, elytron: CommandLine) -> None:
+    def test_omissions_are_reported(self, elytron: CommandLine) -> None:
         for number in range(3):
             added(elytron, f"The ferry leaves at {number}.")
         assert "omitted: limit 1" in elytron("recall", "ferry", "--limit", "1", "--no-json").stdout
 
-    def test_the_whole_id_is_shown_beneath_the_text_and_beside_it_where_there_is_room(
+    def test_the_full_id_is_shown_below_the_text_or_next_to_it_if_there_is_room(
         self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         memory = added(elytron, "The ferry leaves at six.")
@@ -160,7 +160,7 @@ class TestRecall:
             (True, " ", "has no words"),
         ],
     )
-    def test_nothing_found_is_said_and_is_no_failure(
+    def test_an_empty_result_is_reported_and_is_not_a_failure(
         self, elytron: CommandLine, *, stored: bool, query: str, told: str
     ) -> None:
         elytron.make()
@@ -179,7 +179,7 @@ class TestRecall:
         "arguments",
         [["x", "--limit", "0"], ["x", "--since", "soon"], ["x", "--speaker", ""], ["x", "--max-tokens", "no"]],
     )
-    def test_wrong_options_are_usage_errors(self, elytron: CommandLine, arguments: list[str]) -> None:
+    def test_invalid_options_are_usage_errors(self, elytron: CommandLine, arguments: list[str]) -> None:
         assert elytron.error("recall", *arguments, expect=2)["key"] == "invalid_input"
 
 
@@ -192,7 +192,7 @@ def test_a_block_into_which_nothing_fits_is_reported(elytron: CommandLine) -> No
     assert elytron("project", "tea").stderr == ""
 
 
-def test_recall_in_a_space_that_was_never_written_to_names_the_others(elytron: CommandLine) -> None:
+def test_recall_in_an_unused_space_names_the_others(elytron: CommandLine) -> None:
     added(elytron, "tea is green")
     result = elytron("recall", "tea", "--space", "eve")
     assert json.loads(result.stdout)["reason"] == "empty_space"
@@ -210,7 +210,7 @@ def test_a_projection_is_shown_with_its_budget(elytron: CommandLine) -> None:
 
 
 class TestReading:
-    def test_lists_go_page_by_page(self, elytron: CommandLine) -> None:
+    def test_lists_are_paged(self, elytron: CommandLine) -> None:
         ids = [added(elytron, f"text {number}") for number in range(3)]
         first = elytron.json("list", "--limit", "2")
         rest = elytron.json("list", "--cursor", first["next_cursor"])
@@ -219,7 +219,7 @@ class TestReading:
         assert f"more: --cursor {first['next_cursor']}" in shown
         assert ids[0] in shown
 
-    def test_a_memory_is_shown_whole(self, elytron: CommandLine) -> None:
+    def test_a_memory_is_shown_completely(self, elytron: CommandLine) -> None:
         memory = added(elytron, "one\ntwo", "--speaker", "Ada", "--tag", "t")
         shown = elytron("get", memory, "--no-json").stdout
         assert shown.endswith("one\ntwo\n")
@@ -240,7 +240,7 @@ class TestReading:
 
 
 class TestControl:
-    def test_forget_hides_and_undo_brings_back(self, elytron: CommandLine) -> None:
+    def test_forget_hides_and_undo_restores(self, elytron: CommandLine) -> None:
         memory = added(elytron, "The ferry leaves at six.")
         assert elytron.json("forget", memory, "--dry-run")["dry_run"] is True
         assert elytron.json("recall", "ferry")["outcome"] == "found"
@@ -266,7 +266,7 @@ class TestControl:
         assert "removed 1 from turns" in shown
         elytron("get", memory, expect=3)
 
-    def test_everything_goes_only_when_it_is_said_twice(self, elytron: CommandLine) -> None:
+    def test_everything_is_erased_only_with_yes(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         before = elytron.state()
         assert "pass --yes" in elytron.error("erase", "--all", expect=2)["reason"]
@@ -277,7 +277,7 @@ class TestControl:
         assert elytron.json("erase", "--all", "--yes")["changed"] is True
         assert elytron.json("inspect")["exists"] is False
 
-    def test_only_unknown_ids_end_with_3_but_are_reported(self, elytron: CommandLine) -> None:
+    def test_unknown_ids_alone_exit_with_3_and_are_reported(self, elytron: CommandLine) -> None:
         memory = added(elytron, "tea")
         report = elytron.json("forget", "nobody", expect=3)
         assert report["decisions"] == [{"id": "nobody", "outcome": "not_found", "remaining": []}]
@@ -293,7 +293,7 @@ class TestInspect:
         assert "default/kitchen" in shown
         assert "store: sound" in shown
 
-    def test_damage_is_named_and_ends_with_13_and_can_be_moved_aside(self, elytron: CommandLine) -> None:
+    def test_damage_is_reported_exits_with_13_and_can_be_quarantined(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         damage(elytron.folder / "m.db", b'"tea"', b'"pea"')
         report = elytron.json("inspect", "--check", expect=13)
@@ -303,7 +303,7 @@ class TestInspect:
         assert repaired["store_check"]["repaired"]
         assert [problem["quarantined"] for problem in repaired["store_check"]["problems"]]
 
-    def test_an_empty_space_is_said_to_be_one(self, elytron: CommandLine) -> None:
+    def test_an_empty_space_is_reported_as_empty(self, elytron: CommandLine) -> None:
         elytron.make()
         assert "nothing stored yet" in elytron("inspect", "--no-json").stdout
 
@@ -316,7 +316,7 @@ def damage(file: Path, old: bytes, new: bytes) -> None:
 
 
 class TestMoving:
-    def test_an_archive_goes_out_and_comes_back_the_same(self, elytron: CommandLine) -> None:
+    def test_an_archive_round_trips_unchanged(self, elytron: CommandLine) -> None:
         elytron("import", elytron.write("t.jsonl", b'{"role": "user", "content": "tea", "timestamp": 1}'))
         exported = elytron.json("export", "a.zip")
         imported = elytron.json("--store", "other.db", "import", "a.zip")
@@ -324,7 +324,7 @@ class TestMoving:
         assert elytron.json("import", "a.zip", "--mode", "bootstrap")["changed"] is False
         assert elytron.error("import", "a.zip", expect=4)["key"] == "space_in_use"
 
-    def test_people_see_what_moved(self, elytron: CommandLine) -> None:
+    def test_people_see_what_was_imported(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
         assert "turns" in elytron("export", "a.zip", "--no-json").stdout
         assert "imported" in elytron("--store", "other.db", "import", "a.zip", "--no-json").stdout
@@ -337,14 +337,16 @@ class TestMoving:
 
 
 class TestGlobalOptions:
-    def test_they_may_stand_before_or_after_the_command_and_the_last_holds(self, elytron: CommandLine) -> None:
+    def test_options_may_precede_or_follow_the_command_and_the_last_wins(self, elytron: CommandLine) -> None:
         elytron("--store", "b.db", "add", "tea")
         elytron("add", "coffee", "--store", "b.db", "--space", "other")
         found = elytron.json("--store", "wrong.db", "recall", "tea", "--store", "b.db")
         assert [hit["text"] for hit in found["hits"]] == ["tea"]
         assert not (elytron.folder / "wrong.db").exists()
 
-    def test_a_file_in_the_folder_is_used(self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_configuration_file_in_the_folder_is_used(
+        self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("ELYTRON_STORE")
         elytron.write("elytron.toml", b'store = "toml.db"\n')
         elytron("add", "tea")
@@ -355,7 +357,9 @@ class TestGlobalOptions:
         elytron("add", "tea")
         assert (elytron.folder / "data" / "elytron" / "memory.db").exists()
 
-    def test_a_folder_that_cannot_be_made_is_said(self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_folder_that_cannot_be_created_is_reported(
+        self, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("ELYTRON_STORE")
         elytron.write("data", b"a file in the way")
         assert elytron.error("add", "tea", expect=9)["key"] == "store_unavailable"
@@ -370,7 +374,9 @@ class TestGlobalOptions:
             (["--store", "/nowhere/at/all/m.db"], 3, "store_missing"),
         ],
     )
-    def test_wrong_ones_are_typed_errors(self, elytron: CommandLine, options: list[str], code: int, key: str) -> None:
+    def test_invalid_filters_are_typed_errors(
+        self, elytron: CommandLine, options: list[str], code: int, key: str
+    ) -> None:
         error = elytron.error("recall", "x", *options, expect=code)
         assert error["key"] == key
         assert "s3cret" not in json.dumps(error)
@@ -379,7 +385,7 @@ class TestGlobalOptions:
         assert elytron.error("dance", expect=2)["reason"].startswith("No such command 'dance'. See ")
         assert "--dance" in elytron.error("recall", "x", "--dance", expect=2)["reason"]
 
-    def test_a_file_that_is_no_store_is_refused(self, elytron: CommandLine) -> None:
+    def test_a_file_that_is_not_a_store_is_rejected(self, elytron: CommandLine) -> None:
         elytron.write("m.db", b"not a database at all" * 100)
         error: dict[str, Any] = elytron.error("recall", "x", expect=12)
         assert error["key"] == "store_foreign"
@@ -396,14 +402,14 @@ def test_the_help_lists_every_command(elytron: CommandLine) -> None:
     assert COMMANDS.keys() <= set(elytron("--help").stdout.split())
 
 
-def test_what_is_hidden_is_listed_where_it_is_asked_for(elytron: CommandLine) -> None:
+def test_hidden_memories_are_listed_on_request(elytron: CommandLine) -> None:
     memory = elytron.json("add", "tea")["decisions"][0]["id"]
     elytron("forget", memory)
     assert elytron.json("list")["items"] == []
     assert [item["id"] for item in elytron.json("list", "--hidden")["items"]] == [memory]
 
 
-def test_names_that_other_hosts_know_are_taken(elytron: CommandLine) -> None:
+def test_names_from_other_hosts_are_accepted(elytron: CommandLine) -> None:
     elytron("add", "The boiler code is 4417.")
     for option in ("--max-chars", "--max-len"):
         assert elytron.json("project", "boiler code", option, "1500")["requested_chars"] == 1_500

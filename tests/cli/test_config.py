@@ -17,13 +17,13 @@ def settings(
     return resolve_settings(options or {}, environment=env, folder=folder)
 
 
-def test_nothing_said_means_the_users_own_store_and_the_default_space(tmp_path: Path) -> None:
+def test_by_default_the_users_store_and_the_default_space_are_used(tmp_path: Path) -> None:
     assert settings(tmp_path) == RunSettings(
         store=FoundSetting(str(default_store()), "default"), space=FoundSetting("default", "default")
     )
 
 
-def test_an_option_beats_the_environment_beats_the_file(tmp_path: Path) -> None:
+def test_options_override_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
     toml = 'store = "file.db"\nspace = "file"\nkey_file = "file.keys"\n'
     found = settings(tmp_path, toml, options={"store": "o.db"}, ELYTRON_STORE="e.db", ELYTRON_SPACE="e")
     assert found == RunSettings(
@@ -33,11 +33,11 @@ def test_an_option_beats_the_environment_beats_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_variable_is_ignored(tmp_path: Path) -> None:
     assert settings(tmp_path, ELYTRON_SPACE="").space == FoundSetting("default", "default")
 
 
-def test_the_gateways_secret_comes_from_the_environment_alone_and_is_never_shown(tmp_path: Path) -> None:
+def test_the_gateways_secret_comes_only_from_the_environment_and_is_never_shown(tmp_path: Path) -> None:
     found = settings(tmp_path, ELYTRON_GATEWAY_SECRET="s3cret" * 8)
     assert found.gateway_secret is not None
     assert found.gateway_secret.value == "s3cret" * 8
@@ -70,7 +70,7 @@ def test_a_key_file_is_used_before_keys_from_the_environment(tmp_path: Path) -> 
         (b"#" * 70_000, UnreadableFile, "is larger than"),
     ],
 )
-def test_a_wrong_file_is_an_error_and_not_passed_over(
+def test_an_invalid_file_is_an_error_and_not_ignored(
     tmp_path: Path, toml: str | bytes, kind: type[InvalidInput], problem: str
 ) -> None:
     with pytest.raises(kind, match=problem):

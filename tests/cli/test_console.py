@@ -25,9 +25,7 @@ def page_reader(answers: list[int]) -> Callable[[str], None]:
     return lambda address: Thread(target=read, args=(address,)).start()
 
 
-def test_a_console_elsewhere_is_relayed_until_a_signal_ends_it(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_remote_console_is_relayed_until_a_signal(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[int] = []
     monkeypatch.setattr("webbrowser.open", page_reader(answers))
     before = signal.getsignal(signal.SIGINT)
@@ -38,12 +36,12 @@ def test_a_console_elsewhere_is_relayed_until_a_signal_ends_it(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_relayed_console_is_shown_on_this_machine_alone(elytron: CommandLine) -> None:
+def test_a_relayed_console_is_available_only_on_this_machine(elytron: CommandLine) -> None:
     refused = elytron.error("console", "--url", NOWHERE, "--host", "0.0.0.0", expect=2)
     assert refused["key"] == "invalid_input"
     assert "local address" in refused["reason"]
 
 
-def test_a_relay_needs_the_client_of_http(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_needs_the_http_client(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert elytron.error("console", "--url", NOWHERE, expect=8)["key"] == "missing_extra"

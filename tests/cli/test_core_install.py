@@ -71,7 +71,7 @@ NEEDS = (
 """Commands, the extra that each needs, and the page about it."""
 
 
-def test_a_command_that_needs_an_extra_names_it_as_its_page_does_and_the_others_load() -> None:
+def test_a_command_without_its_extra_names_it_and_the_others_load() -> None:
     commands = [command for command, _, _ in NEEDS]
     absent = of_extras()
     assert {"mcp", "mcp_types", "starlette", "httpx"} <= absent

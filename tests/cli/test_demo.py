@@ -12,7 +12,7 @@ from elytron_core.errors import UnreadableFile
 from elytron_evaluation import recall_demo
 
 
-def test_it_writes_a_store_asks_ten_questions_and_can_be_run_again(elytron: CommandLine) -> None:
+def test_the_demonstration_writes_a_store_asks_ten_questions_and_can_be_repeated(elytron: CommandLine) -> None:
     shown = elytron("demo").stdout
     assert "486 turns" in shown
     assert "turns/s written" in shown
@@ -26,7 +26,7 @@ def test_it_writes_a_store_asks_ten_questions_and_can_be_run_again(elytron: Comm
     assert elytron.json("inspect", "--store", "elytron-demo.db") == before
 
 
-def test_a_store_can_be_named_and_the_report_be_had_as_json(elytron: CommandLine) -> None:
+def test_a_store_can_be_named_and_the_report_printed_as_json(elytron: CommandLine) -> None:
     report = elytron.json("demo", "--store", "mine.db", "--json")
     assert (report["store"], report["imported"]["stored"]) == ("mine.db", 486)
     assert len(report["answered"]) == 10
@@ -39,14 +39,14 @@ def test_the_conversation_is_found_in_the_package_or_the_checkout() -> None:
     assert (recall_demo.demo_folder() / recall_demo.QUESTIONS).is_file()
 
 
-def test_damaged_files_are_named(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_damaged_files_are_reported(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(recall_demo, "demo_folder", lambda: tmp_path)
     elytron.write(recall_demo.QUESTIONS, json.dumps([]).encode())
     with pytest.raises(UnreadableFile, match=recall_demo.CONVERSATION):
         recall_demo.read_conversation()
 
 
-def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answering_sentence_is_shown_completely(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     shown = elytron("demo").stdout
     for answer in (
@@ -62,7 +62,7 @@ def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypa
 @pytest.mark.parametrize(
     ("before", "after"), [((), ()), (("--space", "ada", "--agent", "Bo O'Neil"), ("--store", "my  demo.db"))]
 )
-def test_every_line_that_it_proposes_runs_as_it_is_printed(
+def test_every_proposed_command_runs_as_printed(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ELYTRON_SPACE", "team")
@@ -79,7 +79,7 @@ def test_every_line_that_it_proposes_runs_as_it_is_printed(
         assert report.get("hits") or report.get("selected_ids") or report["documents"]["turns"] == 486
 
 
-def test_examples_are_called_as_the_demonstration_was(tmp_path: Path) -> None:
+def test_proposed_commands_are_called_like_the_demonstration(tmp_path: Path) -> None:
     def called(program: Path | str, **environment: str) -> str:
         return called_as(str(program), environment=environment, folder=tmp_path / "project" / "docs")
 

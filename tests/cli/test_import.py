@@ -15,7 +15,7 @@ def lines(*values: Any) -> bytes:
     return b"".join(json.dumps(value).encode() + b"\n" for value in values)
 
 
-def test_a_transcript_comes_in_with_its_times_speakers_and_conversations(elytron: CommandLine) -> None:
+def test_a_transcript_is_imported_with_times_speakers_and_conversations(elytron: CommandLine) -> None:
     report = elytron.json("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)))
     assert (report["formats"], report["messages"], report["stored"], report["changed"]) == (["jsonl"], 2, 2, True)
     assert {
@@ -26,7 +26,7 @@ def test_a_transcript_comes_in_with_its_times_speakers_and_conversations(elytron
     }
 
 
-def test_the_same_file_again_changes_nothing_and_a_grown_one_adds_what_is_new(elytron: CommandLine) -> None:
+def test_a_repeated_import_changes_nothing_and_a_longer_file_adds_new_messages(elytron: CommandLine) -> None:
     file = elytron.write("chat.jsonl", lines(GOOD, OTHER))
     elytron("import", file)
     before = elytron.state()
@@ -38,12 +38,12 @@ def test_the_same_file_again_changes_nothing_and_a_grown_one_adds_what_is_new(el
     assert (grown["stored"], grown["duplicates"]) == (1, 2)
 
 
-def test_messages_without_a_conversation_go_where_they_are_sent(elytron: CommandLine) -> None:
+def test_messages_without_a_conversation_go_to_the_given_one(elytron: CommandLine) -> None:
     elytron("import", elytron.write("chat.jsonl", lines(GOOD)), "--conversation", "harbour")
     assert elytron.json("list")["items"][0]["conversation"] == "harbour"
 
 
-def test_a_transcript_comes_in_on_standard_input(elytron: CommandLine) -> None:
+def test_a_transcript_is_imported_from_standard_input(elytron: CommandLine) -> None:
     for stored in (2, 0):
         report = elytron.json("import", "-", standard_input=lines(GOOD, OTHER))
         assert (report["messages"], report["stored"]) == (2, stored)
@@ -52,7 +52,7 @@ def test_a_transcript_comes_in_on_standard_input(elytron: CommandLine) -> None:
     assert elytron.error("import", "-", standard_input=b"", expect=6)["key"] == "unreadable_file"
 
 
-def test_an_export_comes_in_as_the_zip_file_that_it_is(elytron: CommandLine) -> None:
+def test_an_export_is_imported_as_a_zip_file(elytron: CommandLine) -> None:
     message = {"uuid": "m1", "sender": "human", "text": "tea", "created_at": "2025-01-01T00:00:00Z"}
     with zipfile.ZipFile("data.zip", "w") as archive:
         archive.writestr("users.json", "[]")
@@ -69,13 +69,13 @@ def test_a_dry_run_reads_and_stores_nothing(elytron: CommandLine) -> None:
     assert "nothing (dry run)" in elytron("import", file, "--dry-run", "--no-json").stdout
 
 
-def test_people_see_what_was_found_and_stored(elytron: CommandLine) -> None:
+def test_people_see_what_was_read_and_stored(elytron: CommandLine) -> None:
     shown = elytron("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)), "--no-json").stdout
     assert "2 messages in 2 conversations (jsonl)" in shown
     assert "2025-01-01 09:30 to 2025-01-01 09:31" in shown
 
 
-def test_people_see_every_reason_and_every_doubt(elytron: CommandLine) -> None:
+def test_people_see_every_reason_and_ambiguity(elytron: CommandLine) -> None:
     chat = (
         "02.04.24, 09:11 - Jana: Wir ziehen um.\n02.04.24, 09:12 - Jana: Diese Nachricht wurde gelöscht.\n"
         "03.04.24, 10:00 - Jana: Minka kommt mit.\n44.04.24, 10:00 - Jana: Was?\n"
@@ -111,7 +111,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_named_and_with_strict_leaves_the_store_as_it_was(elytron: CommandLine, case: str) -> None:
+def test_a_bad_file_is_reported_and_with_strict_changes_nothing(elytron: CommandLine, case: str) -> None:
     elytron("add", "tea")
     before = elytron.state()
     data, problem = BAD[case]
@@ -123,11 +123,11 @@ def test_a_bad_file_is_named_and_with_strict_leaves_the_store_as_it_was(elytron:
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])
-def test_what_is_no_file_is_said(elytron: CommandLine, name: str) -> None:
+def test_missing_files_are_reported(elytron: CommandLine, name: str) -> None:
     assert elytron.error("import", name, expect=6)["key"] == "unreadable_file"
 
 
-def test_a_message_that_changed_under_its_own_id_is_a_conflict_with_strict(elytron: CommandLine) -> None:
+def test_a_message_changed_under_its_id_is_a_conflict_with_strict(elytron: CommandLine) -> None:
     message = {"uuid": "m1", "sender": "human", "text": "tea", "created_at": "2025-01-01T00:00:00Z"}
     conversation = {"uuid": "c1", "name": "Kitchen", "chat_messages": [message]}
     elytron("import", elytron.write("claude.json", json.dumps([conversation]).encode()))
@@ -145,7 +145,7 @@ MEMORIES = [
 ]
 
 
-def test_a_store_of_several_users_is_imported_for_those_who_are_named(elytron: CommandLine) -> None:
+def test_a_store_of_several_users_is_imported_for_the_named_ones(elytron: CommandLine) -> None:
     file = elytron.write("mem0.json", json.dumps(MEMORIES).encode())
     error = elytron.error("import", file, expect=2)
     assert "--memories-of" in str(error)
@@ -155,7 +155,7 @@ def test_a_store_of_several_users_is_imported_for_those_who_are_named(elytron: C
     assert "2 without a time zone, read as UTC" in shown
 
 
-def test_a_space_goes_out_as_cogx_and_comes_in_elsewhere(elytron: CommandLine) -> None:
+def test_a_space_is_exported_as_cogx_and_imported_elsewhere(elytron: CommandLine) -> None:
     elytron("import", elytron.write("chat.jsonl", lines(GOOD, OTHER)))
     report = elytron.json("export", "shared", "--as", "cogx")
     assert report["records"] == {"episode": 2}

@@ -87,7 +87,7 @@ def test_every_host_gets_its_entries_once_and_loses_nothing(machine: Machine) ->
 
 
 @pytest.mark.parametrize("has_settings", [True, False])
-def test_uninstalling_gives_every_byte_back(machine: Machine, has_settings: bool) -> None:
+def test_uninstalling_restores_every_byte(machine: Machine, has_settings: bool) -> None:
     if has_settings:
         put_samples(machine.home)
     before = tree_of(machine.home)
@@ -136,7 +136,7 @@ def report_folders(machine: Machine) -> dict[str, Path]:
     return host_folders({}, machine.home, "linux")
 
 
-def test_without_a_yes_nothing_is_written(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_confirmation_nothing_is_written(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     put_samples(machine.home)
     before = tree_of(machine.home)
     shown = machine.elytron.json("install", "--dry-run", "--json")
@@ -149,7 +149,7 @@ def test_without_a_yes_nothing_is_written(machine: Machine, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_a_person_is_shown_the_entries_and_asked(machine: Machine) -> None:
+def test_a_person_sees_the_entries_and_confirms(machine: Machine) -> None:
     put_samples(machine.home)
     before = tree_of(machine.home)
     refusal = machine.elytron("install", "--only", "cursor", standard_input=b"n\n", expect=1)
@@ -172,7 +172,7 @@ def test_earlier_sessions_are_offered_and_imported(machine: Machine) -> None:
     assert "`elytron sessions import codex`" in " ".join(hint.split())
 
 
-def test_broken_settings_stay_and_are_named_by_their_line(machine: Machine) -> None:
+def test_broken_settings_are_left_unchanged_and_reported_by_line(machine: Machine) -> None:
     put_samples(machine.home)
     broken = machine.home / ".cursor" / "hooks.json"
     broken.write_text('{\n  "version": 1\n  "hooks": {}\n}\n', "utf-8")
@@ -183,7 +183,7 @@ def test_broken_settings_stay_and_are_named_by_their_line(machine: Machine) -> N
     assert broken.read_text("utf-8") == '{\n  "version": 1\n  "hooks": {}\n}\n'
 
 
-def test_a_file_that_was_changed_since_keeps_the_changes(machine: Machine) -> None:
+def test_later_changes_to_a_file_are_preserved(machine: Machine) -> None:
     put_samples(machine.home)
     machine.elytron("install", "--yes")
     claude, codex = machine.home / ".claude/settings.json", machine.home / ".codex/config.toml"
@@ -211,7 +211,7 @@ def test_entries_without_a_record_are_replaced_and_removed(machine: Machine) -> 
     assert settings_at(machine.home / ".gemini/settings.json") == settings_at(SAMPLES / "gemini-5411f113-settings.json")
 
 
-def test_a_project_is_wired_by_its_own_files(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_is_configured_in_its_own_files(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(machine.shop)
     (machine.shop / "elytron.toml").write_text('space = "theirs"\nstore = "theirs.db"\n', "utf-8")
     before = tree_of(machine.shop)
@@ -229,7 +229,7 @@ def test_a_project_is_wired_by_its_own_files(machine: Machine, monkeypatch: pyte
     assert tree_of(machine.shop) == before
 
 
-def test_a_server_is_named_with_the_variable_of_its_key(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_configured_with_the_variable_of_its_key(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     put_samples(machine.home)
     monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
     url = ("--url", "https://memory.example", "--space", "shop")
@@ -253,7 +253,7 @@ def test_a_server_is_named_with_the_variable_of_its_key(machine: Machine, monkey
     ).read_bytes()
 
 
-def test_opencode_2_keeps_its_own_form(machine: Machine) -> None:
+def test_opencode_2_settings_keep_their_format(machine: Machine) -> None:
     folder = machine.home / ".config" / "opencode"
     folder.mkdir(parents=True)
     shutil.copy(SAMPLES / "opencode-2.0.25-opencode.json", folder / "opencode.json")
@@ -261,7 +261,7 @@ def test_opencode_2_keeps_its_own_form(machine: Machine) -> None:
     assert set(settings_at(folder / "opencode.json")["mcp"]["servers"]) == {"docs", "elytron"}
 
 
-def test_a_linked_file_stays_a_link_and_keeps_its_mode(machine: Machine) -> None:
+def test_a_symlinked_file_stays_a_symlink_and_keeps_its_mode(machine: Machine) -> None:
     (machine.home / "dotfiles").mkdir(parents=True)
     (machine.home / ".claude").mkdir()
     file, link = machine.home / "dotfiles" / "claude.json", machine.home / ".claude" / "settings.json"
@@ -274,13 +274,13 @@ def test_a_linked_file_stays_a_link_and_keeps_its_mode(machine: Machine) -> None
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_a_machine_without_assistants_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_assistants_the_report_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(machine.elytron.folder))
     refusal = machine.elytron.error("install", "--yes", expect=2)
     assert refusal["details"]["field"] == "--only"
 
 
-def test_a_status_line_of_the_person_is_run_as_well(machine: Machine) -> None:
+def test_the_users_own_status_line_also_runs(machine: Machine) -> None:
     (machine.home / ".claude").mkdir(parents=True)
     settings = machine.home / ".claude" / "settings.json"
     own = {"type": "command", "command": "mine --at '~/a b'", "padding": 0}
@@ -295,7 +295,7 @@ def test_a_status_line_of_the_person_is_run_as_well(machine: Machine) -> None:
     assert settings_at(settings) == {"statusLine": own}
 
 
-def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
+def test_doctor_tests_the_tools_and_creates_no_store(machine: Machine) -> None:
     put_samples(machine.home)
     machine.elytron("install", "--yes", "--only", "cursor")
     checks = machine.elytron.json("doctor")["assistants"]
@@ -318,7 +318,7 @@ def test_the_slash_command_has_the_memory_of_the_hooks(machine: Machine) -> None
 
 
 @pytest.mark.parametrize("change", ["text", "file", "new"])
-def test_a_record_that_was_changed_writes_and_removes_nothing_else(machine: Machine, change: str) -> None:
+def test_a_tampered_record_writes_and_removes_nothing_else(machine: Machine, change: str) -> None:
     put_samples(machine.home)
     machine.elytron("install", "--yes")
     record_file, settings = record_path(), machine.home / ".claude/settings.json"
@@ -341,7 +341,7 @@ def test_a_record_that_was_changed_writes_and_removes_nothing_else(machine: Mach
     assert target.read_bytes() == before
 
 
-def test_a_pipe_in_the_place_of_settings_is_refused(machine: Machine) -> None:
+def test_a_pipe_instead_of_settings_is_refused(machine: Machine) -> None:
     if not hasattr(os, "mkfifo"):
         return  # there are no pipes with a name here
     (machine.home / ".claude").mkdir(parents=True)
@@ -351,7 +351,7 @@ def test_a_pipe_in_the_place_of_settings_is_refused(machine: Machine) -> None:
     assert "regular file" in refused["problem"]
 
 
-def test_a_status_line_with_an_open_quote_is_the_persons(machine: Machine) -> None:
+def test_a_status_line_with_an_unclosed_quote_is_the_users(machine: Machine) -> None:
     settings = machine.home / ".claude/settings.json"
     settings.parent.mkdir(parents=True)
     line = {"statusLine": {"type": "command", "command": "elytron hooks status --wrap 'date"}}
@@ -360,7 +360,7 @@ def test_a_status_line_with_an_open_quote_is_the_persons(machine: Machine) -> No
     assert settings_at(settings) == line
 
 
-def test_a_link_to_nothing_is_refused(machine: Machine) -> None:
+def test_a_dangling_symlink_is_refused(machine: Machine) -> None:
     link, target = machine.home / ".gemini" / "settings.json", machine.home / "gone" / "gemini.json"
     link.parent.mkdir(parents=True)
     link.symlink_to(target)
@@ -372,7 +372,7 @@ def test_a_link_to_nothing_is_refused(machine: Machine) -> None:
     assert not target.parent.exists()
 
 
-def test_a_file_that_cannot_be_written_stops_no_other(machine: Machine) -> None:
+def test_an_unwritable_file_stops_no_other(machine: Machine) -> None:
     put_samples(machine.home)
     settings = machine.home / ".claude" / "settings.json"
     before = settings.read_bytes()
@@ -392,7 +392,7 @@ def test_a_file_that_cannot_be_written_stops_no_other(machine: Machine) -> None:
     assert str(settings) not in Path(os.environ["ELYTRON_STATE_DIR"], "installed.json").read_text("utf-8")
 
 
-def test_broken_files_without_entries_are_not_of_interest_when_uninstalling(machine: Machine) -> None:
+def test_uninstalling_ignores_broken_files_without_entries(machine: Machine) -> None:
     (machine.home / ".cursor").mkdir(parents=True)
     (machine.home / ".cursor" / "mcp.json").write_text("{,", "utf-8")
     assert machine.elytron.json("uninstall", "--yes")["files"] == []
@@ -405,14 +405,14 @@ def test_a_project_outside_a_repository_needs_a_space(machine: Machine, monkeypa
     assert "this folder is not in a repository" in refusal["reason"]
 
 
-def test_a_server_without_its_extra_is_noted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_its_extra_is_reported(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     options = ("--only", "codex", "--url", "https://memory.example", "--space", "shop", "--dry-run")
     (note,) = machine.elytron.json("install", *options)["notes"]
     assert "the extra `client`" in note
 
 
-def test_a_link_of_a_project_leads_to_no_file_outside(
+def test_a_projects_symlink_never_leads_to_an_outside_file(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(machine.shop)

@@ -55,7 +55,7 @@ def kinds(printed: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("lines")
-async def test_an_interrupt_ends_its_line_alone(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_interrupt_ends_only_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     assert await held(SignallingModel(signal.SIGINT)) is None
     shown = capsys.readouterr().out
@@ -65,7 +65,7 @@ async def test_an_interrupt_ends_its_line_alone(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("lines")
-async def test_the_last_line_that_was_interrupted_gives_the_exit_code() -> None:
+async def test_an_interrupted_last_line_determines_the_exit_code() -> None:
     assert await held(SignallingModel(signal.SIGINT, signal.SIGINT)) == INTERRUPTED
 
 

@@ -24,7 +24,7 @@ def put_off(elytron: CommandLine) -> str:
     return job
 
 
-def test_maintain_reads_what_was_added_and_says_what_each_part_came_to(elytron: CommandLine) -> None:
+def test_maintain_processes_additions_and_reports_each_part(elytron: CommandLine) -> None:
     elytron("add", "I live in Lisbon.")
     report = elytron.json("maintain", "--extraction", "rules")
     assert [outcome["counts"] for outcome in report["passes"] if outcome["of"] == "extraction"] == [
@@ -36,7 +36,7 @@ def test_maintain_reads_what_was_added_and_says_what_each_part_came_to(elytron: 
     assert "summary" not in shown
 
 
-def test_a_demanded_model_that_is_not_there_is_refused(elytron: CommandLine) -> None:
+def test_a_required_but_missing_model_is_refused(elytron: CommandLine) -> None:
     elytron("add", "I live in Lisbon.")
     assert elytron.error("maintain", "--extraction", "model", expect=8)["key"] == "unsupported"
 
@@ -52,7 +52,7 @@ def test_options_that_contradict_each_other_are_refused(
     assert way_out in elytron("maintain", *words, expect=2).stderr
 
 
-def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> None:
+def test_jobs_are_listed_run_abandoned_and_retried(elytron: CommandLine) -> None:
     job = put_off(elytron)
     listed = elytron.json("jobs", "list")
     assert ([found["id"] for found in listed["jobs"]], listed["health"]) == ([job], "working")
@@ -65,7 +65,7 @@ def test_jobs_are_listed_run_given_up_and_tried_again(elytron: CommandLine) -> N
     assert elytron.error("jobs", "retry", "abc", expect=3)["key"] == "not_found"
 
 
-def test_a_model_by_its_address_does_the_jobs(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_given_by_address_runs_the_jobs(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     put_off(elytron)
     monkeypatch.setenv("ELYTRON_MODEL_KEY", "sk-test-canary")
     answer = items(item("The user lives in Porto.", "home is Porto these days"))
@@ -77,7 +77,7 @@ def test_a_model_by_its_address_does_the_jobs(elytron: CommandLine, monkeypatch:
     assert "The user lives in Porto." in [hit["text"] for hit in elytron.json("recall", "Porto")["hits"]]
 
 
-def test_what_is_left_to_a_job_and_what_it_cost_is_shown(elytron: CommandLine) -> None:
+def test_deferred_work_and_its_cost_are_shown(elytron: CommandLine) -> None:
     elytron("add", "Home is Porto these days.")
     elytron("add", "Nice.", "--role", "assistant")
     with serving_apart(BUSY) as server:
@@ -97,7 +97,7 @@ def test_every_conversation_is_maintained_by_one_command(elytron: CommandLine) -
     assert elytron.json("maintain", "--all")["backlog"]["turns"] == 0
 
 
-def test_maintaining_a_conversation_without_turns_names_one_that_waits(elytron: CommandLine) -> None:
+def test_maintaining_an_empty_conversation_names_one_that_has_work(elytron: CommandLine) -> None:
     elytron("add", "I live in Lisbon.", "--conversation", "two words")
     told = json.loads(elytron("maintain").stderr)["hint"]
     assert told.startswith("no turns wait in 'default/default', but 1 in 1 other conversations: pass --all, or")
@@ -106,7 +106,7 @@ def test_maintaining_a_conversation_without_turns_names_one_that_waits(elytron: 
     assert elytron("maintain").stderr == ""
 
 
-def test_the_cost_is_told_before_and_a_run_that_was_stopped_goes_on(elytron: CommandLine) -> None:
+def test_the_cost_is_shown_first_and_a_stopped_run_continues(elytron: CommandLine) -> None:
     for conversation in ("a", "b"):
         elytron("add", "Well, home is Porto these days.", "--conversation", conversation)
         elytron("add", "Nice.", "--role", "assistant", "--conversation", conversation)

@@ -18,7 +18,7 @@ def sealed(elytron: CommandLine) -> CommandLine:
     return elytron
 
 
-def test_a_key_file_is_its_owners_alone_and_is_never_written_over(elytron: CommandLine) -> None:
+def test_a_key_file_is_owner_only_and_never_overwritten(elytron: CommandLine) -> None:
     report = elytron.json("keys", "create", "k.json")
     assert stat.S_IMODE(Path("k.json").stat().st_mode) == 0o600
     assert report["current"].startswith("key-")
@@ -28,7 +28,7 @@ def test_a_key_file_is_its_owners_alone_and_is_never_written_over(elytron: Comma
     assert "created other.json" in elytron("keys", "create", "other.json", "--no-json").stdout
 
 
-def test_a_sealed_store_opens_with_its_key_alone(sealed: CommandLine) -> None:
+def test_a_sealed_store_opens_only_with_its_key(sealed: CommandLine) -> None:
     assert sealed.json("recall", "tea", "--key-file", "k.json")["hits"][0]["text"] == "s3cret tea"
     assert b"s3cret" not in Path("m.db").read_bytes()
     assert sealed.error("recall", "tea", expect=12)["key"] == "store_foreign"
@@ -41,7 +41,7 @@ def test_a_key_file_that_others_may_read_is_refused(sealed: CommandLine) -> None
     assert sealed.error("recall", "tea", "--key-file", "k.json", expect=5)["key"] == "permission_refused"
 
 
-def test_rotation_puts_everything_under_a_new_key(sealed: CommandLine) -> None:
+def test_rotation_rewraps_everything_under_a_new_key(sealed: CommandLine) -> None:
     report = sealed.json("keys", "rotate", "--key-file", "k.json")
     assert report["rewrapped"] > 0
     assert sealed.json("recall", "tea", "--key-file", "k.json")["outcome"] == "found"
@@ -68,7 +68,7 @@ def test_keys_may_come_from_the_environment(elytron: CommandLine, monkeypatch: p
     assert "s3cret" not in str(elytron.error("recall", "tea", expect=2))
 
 
-def test_what_is_no_key_file_and_where_none_can_be_made_is_said(elytron: CommandLine) -> None:
+def test_invalid_and_impossible_key_files_are_reported(elytron: CommandLine) -> None:
     os.mkdir("folder")  # noqa: PTH102 - what a user would do
     for name in ("folder", "", "x" * 5_000):
         assert elytron.error("add", "tea", "--key-file", name, expect=14)["key"] == "key_missing"
@@ -76,7 +76,7 @@ def test_what_is_no_key_file_and_where_none_can_be_made_is_said(elytron: Command
         assert "cannot be created" in elytron.error("keys", "create", name, expect=2)["reason"]
 
 
-def test_a_key_is_not_added_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_a_key_is_not_added_to_an_unwritable_file(tmp_path: Path) -> None:
     keys = FileKeys.create(tmp_path / ("k" * 252))
     with pytest.raises(InvalidInput, match="cannot be created"):
         keys.add_key()

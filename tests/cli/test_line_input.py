@@ -44,7 +44,7 @@ async def typed(keyboard: int, text: bytes, answer: Awaitable[object]) -> object
     return await asked
 
 
-def test_lines_of_a_terminal_are_kept_in_its_history_and_its_end_ends_them(keyboard: int, tmp_path: Path) -> None:
+def test_terminal_lines_are_stored_in_the_history_until_end_of_input(keyboard: int, tmp_path: Path) -> None:
     history = LineHistory(tmp_path / "state" / "chat_history")
     history.add("earlier")
     lines = LineInput(history=history)
@@ -54,7 +54,7 @@ def test_lines_of_a_terminal_are_kept_in_its_history_and_its_end_ends_them(keybo
 
 
 @pytest.mark.usefixtures("pipe")
-def test_a_pipe_has_no_history_and_a_line_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
+def test_a_pipe_has_no_history_and_only_a_non_text_line_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "chat_history"
     lines = LineInput(history=LineHistory(path))
     assert lines.read() == "one"
@@ -64,7 +64,7 @@ def test_a_pipe_has_no_history_and_a_line_that_is_no_text_is_refused_alone(tmp_p
     assert not path.exists()
 
 
-async def test_a_person_answers_each_call_until_always_is_said_of_its_tool(keyboard: int) -> None:
+async def test_a_person_approves_each_call_until_always_is_chosen(keyboard: int) -> None:
     ask = call_approver(None, LineInput(), ChatScreen(is_json=False))
     assert ask is not None
     for answer, is_granted in ((b"n\n", False), (b"\n", False), (b"Yes\n", True), (b"a\n", True)):
@@ -74,7 +74,7 @@ async def test_a_person_answers_each_call_until_always_is_said_of_its_tool(keybo
     assert await typed(keyboard, b"no\n", ask(other)) is False
 
 
-async def test_what_was_typed_before_a_question_does_not_answer_it(keyboard: int) -> None:
+async def test_input_typed_before_a_question_does_not_answer_it(keyboard: int) -> None:
     ask = call_approver(ApprovalMode.ASK, LineInput(), ChatScreen(is_json=True))
     assert ask is not None
     os.write(keyboard, b"yes\n")

@@ -48,7 +48,7 @@ def test_a_loss_is_shown_until_it_is_acknowledged(lossy: CommandLine, command: t
     assert "LOST" not in lossy(*command, "--no-json").stdout
 
 
-def test_a_check_and_the_doctor_end_with_13_until_a_loss_is_acknowledged(lossy: CommandLine) -> None:
+def test_check_and_doctor_exit_with_13_until_a_loss_is_acknowledged(lossy: CommandLine) -> None:
     checked = lossy.json("inspect", "--check", expect=13)["store_check"]
     assert (checked["ok"], checked["problems"], checked["losses"]) == (False, [], 1)
     doctor = lossy.json("doctor", expect=13)["store"]
@@ -60,7 +60,7 @@ def test_a_check_and_the_doctor_end_with_13_until_a_loss_is_acknowledged(lossy: 
     assert lossy.json("doctor")["store"]["state"] == "sound"
 
 
-def test_a_loss_that_an_operator_acknowledged_does_not_cover_a_later_one(lossy: CommandLine) -> None:
+def test_acknowledging_a_loss_does_not_cover_a_later_one(lossy: CommandLine) -> None:
     lossy("inspect", "--acknowledge")
     lossy("add", "The red crate is back.")
     damage_one(lossy.folder / "m.db")
@@ -68,13 +68,13 @@ def test_a_loss_that_an_operator_acknowledged_does_not_cover_a_later_one(lossy: 
     assert loss["documents"] == 1
 
 
-def test_a_repair_is_not_acknowledged_before_anybody_read_what_it_lost(elytron: CommandLine) -> None:
+def test_acknowledge_cannot_be_combined_with_repair_or_check(elytron: CommandLine) -> None:
     elytron("add", "tea")
     for option in ("--repair", "--check"):
         assert elytron.error("inspect", option, "--acknowledge", expect=2)["details"]["field"] == "acknowledge"
 
 
-def test_an_acknowledgement_says_what_it_did_and_what_remains(lossy: CommandLine) -> None:
+def test_an_acknowledgement_reports_what_it_covered_and_what_remains(lossy: CommandLine) -> None:
     nothing = lossy("inspect", "--acknowledge", "--space", "bob", "--no-json")
     assert "nothing acknowledged" in nothing.output
     assert "still recorded: 'default'" in nothing.output
@@ -107,7 +107,7 @@ def test_a_space_that_lost_everything_is_never_called_empty(elytron: CommandLine
     assert elytron.json("inspect", "--check")["store_check"]["losses"] == 0
 
 
-def test_a_repair_of_a_store_that_a_server_has_open_says_to_stop_it(elytron: CommandLine) -> None:
+def test_a_repair_of_a_store_in_use_asks_to_stop_the_server(elytron: CommandLine) -> None:
     elytron("add", "tea")
     # A process of its own: to close a file here would end the locks of this one.
     code = "import sqlite3, sys; raw = sqlite3.connect(sys.argv[1]); raw.execute('SELECT * FROM manifest').fetchall(); "

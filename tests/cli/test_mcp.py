@@ -34,7 +34,7 @@ async def test_a_host_starts_the_command_and_has_the_tools_that_its_owner_chose(
 
 
 @pytest.mark.parametrize("host", list(HostName))
-def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: HostName) -> None:
+def test_every_host_gets_the_command_in_its_own_format(elytron: CommandLine, host: HostName) -> None:
     result = elytron("mcp", "config", "--host", host.value, "--space", "ada")
     assert HOST_TABLE[host].tools.file in result.stderr
     for word in ("elytron", "mcp", "--space", "ada", str(elytron.folder / "m.db")):
@@ -48,7 +48,7 @@ def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, h
 
 
 @pytest.mark.parametrize("host", [host for host in HostName if host is not HostName.CLAUDE_DESKTOP])
-def test_every_host_is_told_the_address_and_no_key(
+def test_every_host_gets_the_address_without_a_key(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: HostName
 ) -> None:
     monkeypatch.setenv(KEY, "ely_user_s3cret")
@@ -58,7 +58,7 @@ def test_every_host_is_told_the_address_and_no_key(
     assert "s3cret" not in result.stdout + result.stderr
 
 
-def test_opencode_gets_a_form_that_both_of_its_versions_read(elytron: CommandLine) -> None:
+def test_opencode_gets_a_format_that_both_versions_read(elytron: CommandLine) -> None:
     started = json.loads(elytron("mcp", "config", "--host", "opencode").stdout)["mcp"]["elytron"]
     program, verb = started["command"][:2]
     assert (started["type"], Path(program).is_absolute(), verb) == ("local", True, "mcp")
@@ -72,7 +72,7 @@ def test_opencode_gets_a_form_that_both_of_its_versions_read(elytron: CommandLin
     }
 
 
-def test_the_tools_that_are_asked_for_stand_in_the_command(elytron: CommandLine) -> None:
+def test_the_requested_tools_are_in_the_command(elytron: CommandLine) -> None:
     asked = ("--tools", "core", "--tools", "destructive")
     entry = json.loads(elytron("mcp", "config", "--host", "claude-code", *asked).stdout)["mcpServers"]["elytron"]
     assert entry["args"][:5] == ["mcp", *asked]
@@ -100,5 +100,5 @@ def test_the_report_names_file_text_and_note(elytron: CommandLine) -> None:
         (["--host", "emacs"], 2),
     ],
 )
-def test_what_a_host_cannot_use_is_refused(elytron: CommandLine, arguments: list[str], code: int) -> None:
+def test_options_a_host_cannot_use_are_refused(elytron: CommandLine, arguments: list[str], code: int) -> None:
     assert "s3cret" not in json.dumps(elytron.error("mcp", "config", *arguments, expect=code))

@@ -43,7 +43,7 @@ def line_of(name: str, command: click.Command) -> list[str] | None:
     return [*line, *FURTHER.get(name, ())]
 
 
-def test_every_command_says_of_a_missing_file_that_it_does_not_exist(elytron: CommandLine) -> None:
+def test_every_command_reports_a_missing_file(elytron: CommandLine) -> None:
     elytron.make()
     said: dict[str, str] = {}
     for name, command in commands():

@@ -7,7 +7,7 @@ from tests.cli.conftest import CommandLine
 
 
 @pytest.mark.parametrize("store", ["typo.db", "typo/", "sqlite:typo", "embedded:typo", "no/such/folder/typo.db"])
-def test_a_command_that_reads_names_the_place_and_leaves_nothing_there(elytron: CommandLine, store: str) -> None:
+def test_a_reading_command_reports_the_missing_store_and_creates_nothing(elytron: CommandLine, store: str) -> None:
     error = elytron.error("recall", "tea", "--store", store, expect=3)
     assert error["key"] == "store_missing"
     assert error["details"]["place"].startswith(str(elytron.folder))
@@ -28,12 +28,12 @@ def test_a_command_that_reads_names_the_place_and_leaves_nothing_there(elytron: 
         "migrate --to b.db", "platform capabilities",
     ],
 )  # fmt: skip
-def test_so_does_every_command_that_needs_what_was_stored(elytron: CommandLine, line: str) -> None:
+def test_every_command_that_needs_stored_content_reports_a_missing_store(elytron: CommandLine, line: str) -> None:
     assert elytron.error(*line.split(), expect=3)["key"] == "store_missing"
     assert list(elytron.folder.iterdir()) == []
 
 
-def test_the_usual_place_gets_no_folder_before_something_is_stored(
+def test_the_default_folder_is_created_only_when_something_is_stored(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ELYTRON_STORE")
@@ -43,12 +43,12 @@ def test_the_usual_place_gets_no_folder_before_something_is_stored(
     assert elytron.json("recall", "tea")["outcome"] == "found"
 
 
-def test_a_store_in_memory_is_none_that_could_be_missing(elytron: CommandLine) -> None:
+def test_an_in_memory_store_cannot_be_missing(elytron: CommandLine) -> None:
     assert elytron.json("recall", "tea", "--store", "memory:")["reason"] == "empty_space"
 
 
 @pytest.mark.parametrize("store", ["m.db", "m/", "no/such/folder/m.db"])
-def test_a_dry_run_tells_what_would_be_stored_and_makes_no_store(elytron: CommandLine, store: str) -> None:
+def test_a_dry_run_shows_what_would_be_stored_and_creates_no_store(elytron: CommandLine, store: str) -> None:
     where = ("--dry-run", "--store", store)
     said = elytron.folder / "said.json"
     said.write_text(json.dumps([{"role": "user", "content": "Ada likes tea."}]))
@@ -70,6 +70,6 @@ def test_a_dry_run_tells_what_would_be_stored_and_makes_no_store(elytron: Comman
         "access add --kind user --label phone",
     ],
 )
-def test_what_stores_something_new_makes_the_store(elytron: CommandLine, line: str) -> None:
+def test_commands_that_store_something_create_the_store(elytron: CommandLine, line: str) -> None:
     elytron(*line.split())
     assert elytron.json("inspect", "--check")["store_check"]["ok"] is True

@@ -31,7 +31,7 @@ class Asked(ScriptedModel):
         raise AssertionError("nobody sets it")
 
 
-async def test_a_profile_says_which_protocols_are_spoken() -> None:
+async def test_a_profile_determines_the_available_protocols() -> None:
     profile = "linux-device-standalone-memory"
     async with (
         elytron.open("memory:", space="ada", profile=profile) as memory,
@@ -42,7 +42,7 @@ async def test_a_profile_says_which_protocols_are_spoken() -> None:
         assert (await memory.capabilities()).entry.mcp_server.visible
 
 
-async def test_the_jobs_that_were_put_off_are_done_where_that_is_wanted() -> None:
+async def test_deferred_jobs_run_on_request() -> None:
     model = Asked()
     async with elytron.open("memory:", space="ada", language_model=model) as memory:
         said = Message(text="I live in Lisbon.", speaker="Ada")

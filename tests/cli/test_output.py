@@ -36,7 +36,7 @@ def test_control_characters_are_written_as_escapes() -> None:
     assert safe_text(HOSTILE) == "a\\x1b[31mred\\x07\\x00\\x9b\\u202eevil\\u2028\\r\\tend\\ud800"
 
 
-def test_what_people_write_stays_as_it_is() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     assert safe_text(HARMLESS) == HARMLESS
     assert safe_line(HARMLESS) == "Zoë 外婆 👩\u200d💻 next"
 
@@ -68,7 +68,7 @@ ENDINGS: dict[str, tuple[BaseException, int, str]] = {
 
 
 @pytest.mark.parametrize("case", ENDINGS)
-def test_an_error_is_one_line_and_its_own_exit_code(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_line_with_its_own_exit_code(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     error, code, reason = ENDINGS[case]
     assert exit_code(raising(error), as_json=False) == code
     assert capsys.readouterr() == ("", f"elytron: {reason}\n")
@@ -77,7 +77,7 @@ def test_an_error_is_one_line_and_its_own_exit_code(case: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.exceptions.Abort()])
-def test_an_interrupted_run_ends_with_130_and_says_in_one_line_what_is_kept(
+def test_an_interrupted_run_exits_with_130_and_reports_what_is_stored(
     error: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = "stopped before completion; everything acknowledged is stored"
@@ -112,7 +112,7 @@ def not_at_work_yet() -> object:
 
 @pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])
 @pytest.mark.parametrize(("run", "out"), [(at_work, "closed"), (not_at_work_yet, "")])
-def test_sigterm_ends_a_run_with_143_once_it_has_let_go_and_says_so(
+def test_sigterm_exits_with_143_after_cleanup_and_says_so(
     run: Callable[[], object], out: str, interrupt: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.signal(signal.SIGINT, interrupt)
@@ -125,7 +125,7 @@ def test_sigterm_ends_a_run_with_143_once_it_has_let_go_and_says_so(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_who_has_a_way_with_sigterm_keeps_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_sigterm_handler_is_preserved(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     try:
         assert exit_code(not_at_work_yet, as_json=False) == 0
@@ -134,7 +134,7 @@ def test_who_has_a_way_with_sigterm_keeps_it(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr() == ("", "")
 
 
-def test_who_debugs_sees_the_error_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_mode_shows_the_original_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELYTRON_DEBUG", "1")
     with pytest.raises(ValueError, match="s3cret"):
         exit_code(raising(ValueError("s3cret")), as_json=None)
@@ -144,7 +144,7 @@ def test_a_run_returns_its_code_or_zero() -> None:
     assert (exit_code(lambda: 13, as_json=None), exit_code(lambda: None, as_json=None)) == (13, 0)
 
 
-def test_exit_codes_of_different_kinds_are_apart() -> None:
+def test_exit_codes_of_different_kinds_are_distinct() -> None:
     kinds = ("internal", "invalid_input", "not_found", "conflict", "permission_refused", "unreadable_file",
              "limit_exceeded", "unsupported", "store_unavailable", "store_full", "store_failed", "store_foreign",
              "store_corrupt", "key_missing")  # fmt: skip
@@ -178,7 +178,7 @@ def test_at_a_terminal_a_bar_shows_progress_pace_and_time_left(
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_where_nobody_looks_there_is_no_bar(
+def test_without_a_terminal_there_is_no_progress_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, shown: bool
 ) -> None:
     if not shown:
@@ -188,7 +188,7 @@ def test_where_nobody_looks_there_is_no_bar(
     assert capsys.readouterr().err == ""
 
 
-def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_automatic_progress_bar_appears_with_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
@@ -200,7 +200,7 @@ def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.Mon
     assert all(shown in terminal.getvalue() for shown in ("indexing", "3000/3000", "1/2"))
 
 
-def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_errors_and_reports_are_human_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     assert exit_code(raising(NotFound(what="memory", name="x\x1b")), as_json=None) == 3
     assert terminal.getvalue().startswith("elytron: no memory ")
@@ -210,7 +210,7 @@ def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.Mon
     assert CommandOutput(as_json=True).is_json
 
 
-def test_times_are_printed_in_iso_8601_beside_their_milliseconds(elytron: CommandLine) -> None:
+def test_times_are_printed_in_iso_8601_next_to_milliseconds(elytron: CommandLine) -> None:
     elytron("add", "tea", "--at", "2025-05-01T10:00:00Z")
     (item,) = elytron.json("list")["items"]
     assert (item["at"], item["at_iso"]) == (1_746_093_600_000, "2025-05-01T10:00:00Z")

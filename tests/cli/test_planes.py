@@ -15,7 +15,9 @@ def left(elytron: CommandLine, name: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("store", ["m.db", "file:///{folder}/store"])
-def test_what_waits_is_listed_and_decided_on(elytron: CommandLine, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_proposals_are_listed_and_decided(
+    elytron: CommandLine, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ELYTRON_STORE", store.format(folder=str(elytron.folder).lstrip("/")))
     elytron.make()
     assert elytron("candidates", "list", "--no-json").stdout == "no candidates\n"
@@ -43,7 +45,7 @@ def test_what_waits_is_listed_and_decided_on(elytron: CommandLine, store: str, m
     assert elytron.error("candidates", "accept", "candidate:00", expect=3)["key"] == "not_found"
 
 
-def test_a_conversation_is_written_down_shown_and_taken_elsewhere(elytron: CommandLine) -> None:
+def test_a_conversation_is_recorded_shown_and_moved(elytron: CommandLine) -> None:
     here = ("--conversation", "shop")
     capsule = {"capsule_kind": "work_session", "topic": "lease", "summary": "The lease is drawn up."}
     elytron("continuity", "write", "capsules", left(elytron, "k.json", {"capsules": [capsule]}), *here)
@@ -67,7 +69,7 @@ def test_a_conversation_is_written_down_shown_and_taken_elsewhere(elytron: Comma
     assert elytron.error("continuity", "export", "no/such/x.json", *here, expect=2)["key"] == "invalid_input"
 
 
-def test_a_garden_is_shown_to_its_audience_alone(elytron: CommandLine) -> None:
+def test_a_garden_is_shown_only_to_its_audience(elytron: CommandLine) -> None:
     elytron.make()
     assert elytron("garden", "list", "--no-json").stdout == "0 shown, 0 withheld\n"
     elytron("garden", "write", "q", "Quince smells.", "--role", "diary")
@@ -105,7 +107,7 @@ def test_a_store_is_opened_in_a_profile(elytron: CommandLine, monkeypatch: pytes
     assert snapshot["catalog"]["profile"] == "esp-embedded-sdk"
 
 
-def test_a_command_tells_that_it_is_one(elytron: CommandLine) -> None:
+def test_the_command_line_is_listed_as_an_entry_point(elytron: CommandLine) -> None:
     elytron.make()
     entries = elytron.json("platform", "capabilities")["entry"]
     assert entries["cli"]["visible"]
@@ -113,12 +115,12 @@ def test_a_command_tells_that_it_is_one(elytron: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", [("serve", "--development", "--port", "0"), ("mcp",)])
-def test_what_a_profile_does_not_allow_is_not_begun(elytron: CommandLine, command: tuple[str, ...]) -> None:
+def test_operations_that_a_profile_forbids_do_not_start(elytron: CommandLine, command: tuple[str, ...]) -> None:
     named = ("--store", "memory:", "--profile", "esp-embedded-sdk")
     assert elytron.error(*command, *named, expect=8)["key"] == "unsupported"
 
 
-def test_a_fact_is_stated_and_a_weaker_word_is_refused_with_the_reason(elytron: CommandLine) -> None:
+def test_a_fact_is_stated_and_a_weaker_claim_is_refused_with_a_reason(elytron: CommandLine) -> None:
     words = ("facts", "add", "tea", "Ada drinks green tea", "--kind", "preference")
     assert elytron(*words, "--at", "2026-05-09", "--dry-run", "--no-json").stdout.startswith("stored")
     told = elytron.json(*words, "--at", "2026-05-09", "--citation", "said")
@@ -130,7 +132,7 @@ def test_a_fact_is_stated_and_a_weaker_word_is_refused_with_the_reason(elytron: 
     assert weaker.stdout == f"rejected  {fact['id']}  it is less certain than the current fact\n"
 
 
-def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
+def test_duplicate_facts_are_merged_and_separated_again(elytron: CommandLine) -> None:
     elytron.make()
     assert elytron("facts", "merge", "--no-json").stdout == "nothing was changed\n"
     for number, topic in enumerate(("tea", "drink")):
@@ -141,7 +143,7 @@ def test_facts_are_folded_and_brought_back(elytron: CommandLine) -> None:
     assert "not merged" in elytron("facts", "merge", "--undo", pair["folded"], "--no-json").stdout
 
 
-def test_a_file_that_is_not_what_a_command_wants_is_named(elytron: CommandLine) -> None:
+def test_an_unsuitable_file_is_reported(elytron: CommandLine) -> None:
     wrong = left(elytron, "wrong.json", {"goal": "move"})
     for command in (("candidates", "propose"), ("subjects", "write"), ("continuity", "write", "execution")):
         assert "file 'wrong.json' is not valid: " in elytron.error(*command, wrong, expect=6)["reason"]

@@ -40,7 +40,7 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-def test_what_a_process_stored_another_one_recalls(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_one_process_recalls_what_another_stored(tmp_path: Path, environment: dict[str, str]) -> None:
     code, out, err = finish(start(tmp_path, environment, "add", "The ferry leaves at six."))
     assert (code, err) == (0, "")
     assert json.loads(out)["decisions"][0]["outcome"] == "stored"
@@ -83,7 +83,7 @@ def test_the_entry_point_and_the_help_load_little(tmp_path: Path, environment: d
     assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
-def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_closed_output_pipe_ends_the_run_quietly(tmp_path: Path, environment: dict[str, str]) -> None:
     process = start(tmp_path, environment, "--help")
     assert process.stdout is not None
     process.stdout.close()
@@ -93,9 +93,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path, environmen
     process.stderr.close()
 
 
-def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_at_a_terminal_erasing_everything_needs_confirmation(tmp_path: Path, environment: dict[str, str]) -> None:
     with elytron.open(tmp_path / "m.db") as memory:
         memory.add("tea")
     terminal, theirs = pty.openpty()
@@ -109,7 +107,7 @@ def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
         assert memory.inspect().exists
 
 
-def test_a_server_leaves_what_it_loaded_out_of_the_search_for_garbage_and_looks_less_often() -> None:
+def test_a_server_freezes_loaded_objects_and_collects_garbage_less_often() -> None:
     asked = (
         "import gc; from elytron_cli.commands.servers.serve import ease_collector; ease_collector();"
         " looks = gc.get_stats()[0]['collections'];"

@@ -94,7 +94,7 @@ async def residing(folder: Path) -> AsyncGenerator[asyncio.Task[None]]:
         await asyncio.gather(serving, return_exceptions=True)
 
 
-async def test_it_answers_with_what_others_stored_since(boiler: CommandLine, ask: Ask) -> None:
+async def test_the_process_recalls_what_others_stored_since(boiler: CommandLine, ask: Ask) -> None:
     async with residing(boiler.folder):
         told = await asyncio.to_thread(ask)
         assert told is not None
@@ -104,7 +104,7 @@ async def test_it_answers_with_what_others_stored_since(boiler: CommandLine, ask
 
 
 @pytest.mark.parametrize("event", [b"{", b'{"session_id": ""}', b"[" * 100_000], ids=["cut", "no session", "deep"])
-async def test_an_event_that_it_cannot_read_is_answered_by_one_line(
+async def test_an_unreadable_event_is_answered_with_one_line(
     boiler: CommandLine, ask: Ask, event: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with residing(boiler.folder):
@@ -112,7 +112,7 @@ async def test_an_event_that_it_cannot_read_is_answered_by_one_line(
     assert capsys.readouterr().err.startswith("elytron: ")
 
 
-async def test_a_call_that_it_cannot_read_is_left_to_the_command(
+async def test_an_unreadable_call_is_left_to_the_command(
     boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [*RECALL, "--host", "abacus"]
@@ -128,7 +128,7 @@ async def test_a_prompt_without_words_is_answered_by_nothing(boiler: CommandLine
         assert await asyncio.to_thread(ask, "  ") == b""
 
 
-async def test_a_second_one_does_not_take_its_place(
+async def test_a_second_process_does_not_replace_the_first(
     boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["elytron", "hooks", "resident"])
@@ -138,7 +138,7 @@ async def test_a_second_one_does_not_take_its_place(
         assert await asyncio.to_thread(ask) is not None
 
 
-async def test_it_ends_when_its_store_is_another_one(
+async def test_the_process_ends_when_its_store_is_replaced(
     boiler: CommandLine, ask: Ask, runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resident, "CHECK_S", 0.001)
@@ -149,14 +149,14 @@ async def test_it_ends_when_its_store_is_another_one(
         assert await asyncio.to_thread(ask) is None
 
 
-async def test_it_ends_when_no_prompt_comes(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_process_ends_when_no_prompt_comes(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "CHECK_S", 0.001)
     monkeypatch.setattr(resident, "IDLE_S", 0.002)
     async with residing(boiler.folder) as serving:
         await serving
 
 
-def test_a_socket_that_nothing_answers_at_is_taken_over(boiler: CommandLine, ask: Ask) -> None:
+def test_an_abandoned_socket_is_taken_over(boiler: CommandLine, ask: Ask) -> None:
     address = prompt_client.resident_address(RECALL)
     assert address is not None
     with socket.socket(socket.AF_UNIX) as left:
@@ -186,7 +186,7 @@ def test_the_command_prints_its_answer_or_answers_itself(boiler: CommandLine, mo
     assert boiler.json("list")["items"]
 
 
-def test_a_command_that_answers_by_itself_starts_one(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_answers_itself_starts_a_process(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
 
     def start(command: list[str], **_: Any) -> SimpleNamespace:
@@ -248,7 +248,7 @@ async def test_a_prompt_is_answered_by_the_process_that_it_starts(
     assert b"4417" in shown.buffer.getvalue()
 
 
-def test_a_process_that_is_late_leaves_the_prompt_without_memory(
+def test_a_slow_process_leaves_the_prompt_without_memory(
     boiler: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start_as(monkeypatch, StartedProcess(None, 0))
@@ -259,9 +259,7 @@ def test_a_process_that_is_late_leaves_the_prompt_without_memory(
     assert capsys.readouterr().out == ""
 
 
-def test_a_command_works_by_itself_where_no_process_can_help(
-    boiler: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_works_without_a_process(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     start_as(monkeypatch, StartedProcess(b"", 3))
     store = boiler.folder.as_posix()
     assert prompt_client.print_started_answer([*RECALL, "--store", f"sqlite://{store}/m.db"]) is None
@@ -271,13 +269,13 @@ def test_a_command_works_by_itself_where_no_process_can_help(
     assert prompt_client.print_started_answer(["hooks", "keep", "--resident", "--store", "m.db"]) is None
 
 
-async def test_no_second_one_is_started(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_second_process_is_started(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     async with residing(boiler.folder):
         await asyncio.to_thread(start_resident, RECALL)
 
 
-def test_a_folder_that_others_may_enter_holds_no_socket(runtime_folder: Path, elytron: CommandLine) -> None:
+def test_a_folder_that_others_can_enter_holds_no_socket(runtime_folder: Path, elytron: CommandLine) -> None:
     assert prompt_client.resident_address(RECALL) is not None
     runtime_folder.chmod(0o755)
     assert prompt_client.resident_address(RECALL) is None
@@ -286,9 +284,7 @@ def test_a_folder_that_others_may_enter_holds_no_socket(runtime_folder: Path, el
     start_resident(RECALL)
 
 
-def test_other_memories_have_other_processes_and_other_events_have_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_memory_has_one_process_for_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ELYTRON_STORE", raising=False)
     addresses = {prompt_client.resident_address(RECALL)}
     assert addresses == {
@@ -315,7 +311,7 @@ def test_another_home_has_another_process(tmp_path: Path, monkeypatch: pytest.Mo
     assert prompt_client.resident_address(RECALL) != address
 
 
-async def test_a_long_runtime_folder_gives_way_to_a_short_one(
+async def test_a_long_runtime_folder_path_is_replaced_by_a_short_one(
     boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     long = tmp_path / ("r" * 90)

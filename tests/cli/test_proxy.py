@@ -48,7 +48,7 @@ def started(folder: Path, *arguments: str) -> Generator[str]:
 
 
 @pytest.mark.usefixtures("whole_starts")
-def test_the_command_stands_before_a_model_server(tmp_path: Path) -> None:
+def test_the_command_proxies_a_model_server(tmp_path: Path) -> None:
     with serving_apart(recorded("chat")) as upstream, started(tmp_path, "proxy", "--upstream", upstream.url) as url:
         for said in ("My boat is called Petrel.", "What is my boat called?"):
             answer = httpx.post(f"{url}{PATHS['chat']}", json=asked("chat", said), timeout=20)
@@ -63,13 +63,13 @@ def test_the_command_stands_before_a_model_server(tmp_path: Path) -> None:
         assert elsewhere.status_code == 403
 
 
-def test_beyond_this_machine_it_wants_keys(elytron: CommandLine) -> None:
+def test_a_proxy_beyond_this_machine_requires_keys(elytron: CommandLine) -> None:
     error = elytron.error("proxy", "--host", "0.0.0.0", "--port", "0", expect=5)
     assert "elytron access add" in error["reason"]
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://user:secret@host", "nothing", "http://host?key=1"])
-def test_an_upstream_that_is_no_server_is_refused_without_repeating_it(elytron: CommandLine, url: str) -> None:
+def test_an_invalid_upstream_is_rejected_without_echoing_it(elytron: CommandLine, url: str) -> None:
     error = elytron.error("proxy", "--upstream", url, expect=2)
     assert "secret" not in str(error)
 
@@ -83,7 +83,7 @@ def test_the_demonstration_shows_what_the_second_conversation_knows(elytron: Com
 
 
 @pytest.mark.anyio
-async def test_serve_shows_the_same_below_llm() -> None:
+async def test_serve_offers_the_same_routes_under_llm() -> None:
     async with serving(recorded("messages")) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))
         async with served(SurfaceOptions(llm=llm)) as server, httpx.AsyncClient(timeout=20) as client:

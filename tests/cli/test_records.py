@@ -33,12 +33,12 @@ def test_records_are_found_by_namespace_field_and_words(elytron: CommandLine) ->
     assert "--offset" in elytron("records", "namespaces", "--limit", "1", "--no-json").stdout
 
 
-def test_null_is_a_value_that_is_told(elytron: CommandLine) -> None:
+def test_null_is_shown_as_a_value(elytron: CommandLine) -> None:
     assert elytron.json("records", "put", "users", "a", "null")["record"]["value"] is None
     assert elytron.json("records", "get", "users", "a")["record"]["value"] is None
 
 
-def test_what_is_no_json_is_refused(elytron: CommandLine) -> None:
+def test_invalid_json_is_rejected(elytron: CommandLine) -> None:
     assert elytron.error("records", "put", "users", "a", "{", expect=2)["key"] == "invalid_input"
     elytron("records", "put", "users", "a", "1")
     assert elytron.error("records", "search", "--where", "[]", expect=2)["key"] == "invalid_input"

@@ -27,26 +27,26 @@ def test_forgotten_messages_are_marked(elytron: CommandLine) -> None:
     assert "(forgotten)" in elytron("replay", "--no-json").stdout
 
 
-def test_a_fixture_is_told_to_the_stores_that_are_named(elytron: CommandLine) -> None:
+def test_a_fixture_is_replayed_on_the_named_stores(elytron: CommandLine) -> None:
     report = elytron.json("replay", str(FIXTURE), "--stores", "memory")
     assert report["stores"] == ["memory"]
     assert report["rows"][0]["verdicts"] == {"memory": "equal"}
     assert "1 of 1 fixtures equal" in elytron("replay", str(FIXTURE), "--stores", "memory", "--no-json").stdout
 
 
-def test_a_store_behind_a_server_is_told_the_story_too(elytron: CommandLine) -> None:
+def test_a_fixture_is_replayed_on_a_remote_store_too(elytron: CommandLine) -> None:
     report = elytron.json("replay", str(FIXTURE), "--stores", "memory,gateway,gateway+sealed")
     assert report["rows"][0]["verdicts"] == dict.fromkeys(("memory", "gateway", "gateway+sealed"), "equal")
 
 
-def test_a_folder_means_the_fixtures_in_it(elytron: CommandLine) -> None:
+def test_a_folder_stands_for_its_fixtures(elytron: CommandLine) -> None:
     elytron.write(FIXTURE.name, FIXTURE.read_bytes())
     assert len(elytron.json("replay", ".", "--stores", "memory")["rows"]) == 1
     (elytron.folder / "empty").mkdir()
     assert "no fixtures" in elytron.error("replay", "empty", expect=2)["reason"]
 
 
-def test_a_difference_ends_with_1_and_recording_writes_it_down(elytron: CommandLine) -> None:
+def test_a_difference_exits_with_1_and_recording_stores_it(elytron: CommandLine) -> None:
     text = FIXTURE.read_text("utf-8")
     (recorded,) = set(re.findall(r'"state": "([0-9a-f]{64})"', text))
     file = elytron.write(FIXTURE.name, text.replace(recorded, "0" * 64).encode())
@@ -61,7 +61,7 @@ def test_an_unknown_store_or_fixture_is_an_error(elytron: CommandLine) -> None:
     assert elytron.error("replay", elytron.write("bad.json", b"{"), expect=6)["key"] == "unreadable_file"
 
 
-def test_a_wall_with_kinds_that_no_case_measures_is_below_the_bar(elytron: CommandLine) -> None:
+def test_a_wall_with_unmeasured_kinds_fails(elytron: CommandLine) -> None:
     report = elytron.json("replay", "--wall", str(CASE), "--stores", "memory", expect=1)
     assert {row["case"] for row in report["rows"]} == {CASE.stem}
     assert all(row["metrics"]["latency_ms"] > 0 for row in report["rows"])
@@ -70,7 +70,7 @@ def test_a_wall_with_kinds_that_no_case_measures_is_below_the_bar(elytron: Comma
     assert "fails on memory" in shown
 
 
-def test_a_wall_is_measured_on_each_store_that_is_named(elytron: CommandLine) -> None:
+def test_a_wall_is_measured_on_each_named_store(elytron: CommandLine) -> None:
     report = elytron.json("replay", "--wall", str(CASE), "--stores", "memory,file", expect=1)
     assert report["stores"] == ["memory", "file"]
     assert [row["store"] for row in report["rows"]] == ["memory", "memory", "file", "file"]

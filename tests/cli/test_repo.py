@@ -103,7 +103,7 @@ def test_a_block_has_the_lines_of_both_tiers_and_none_of_another_project(
         "<system-reminder>\nI prefer tabs.\n</system-reminder>\nFix it.",
     ],
 )
-def test_what_names_the_project_or_is_not_the_persons_stays_in_the_project(
+def test_project_specific_and_non_personal_statements_stay_in_the_project(
     sessions: Sessions, shop: Path, words: str
 ) -> None:
     sessions.keep(shop, words, reply="I prefer tabs. I live in Porto.")
@@ -114,7 +114,7 @@ def test_what_names_the_project_or_is_not_the_persons_stays_in_the_project(
 @pytest.mark.parametrize(
     "words", ["I live in Porto.", "Please always answer in German.", "Call me Ada.", "我对花生过敏。"]
 )
-def test_what_the_user_says_of_themselves_is_stored_for_all_projects_in_their_words(
+def test_statements_about_the_user_are_stored_verbatim_for_all_projects(
     sessions: Sessions, shop: Path, words: str
 ) -> None:
     sessions.keep(shop, f"{words} Fix the test.")
@@ -123,7 +123,7 @@ def test_what_the_user_says_of_themselves_is_stored_for_all_projects_in_their_wo
     assert (item["text"], item["role"], item["channel"]) == (words, "user", "claude-code")
 
 
-def test_outside_of_projects_the_person_is_written_to(sessions: Sessions, tmp_path: Path) -> None:
+def test_outside_projects_memories_go_to_the_persons_space(sessions: Sessions, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     sessions.keep(tmp_path / "home", "The boiler takes the code 4417.")
     assert "- [person " in sessions.block(tmp_path / "home", "What is the code of the boiler?")
@@ -132,7 +132,7 @@ def test_outside_of_projects_the_person_is_written_to(sessions: Sessions, tmp_pa
 
 
 @pytest.mark.parametrize("size", [900, 1_200, 2_000])
-def test_both_tiers_share_one_budget_and_unused_room_goes_over(
+def test_both_tiers_share_one_budget_and_unused_room_is_transferred(
     sessions: Sessions, shop: Path, tmp_path: Path, size: int
 ) -> None:
     (tmp_path / "home").mkdir()
@@ -183,7 +183,7 @@ def test_turns_of_a_package_have_its_tag(sessions: Sessions, shop: Path) -> None
     }
 
 
-def test_a_turn_that_comes_again_from_a_package_is_stored_once_and_an_erased_one_stays_gone(
+def test_a_repeated_turn_from_a_package_is_stored_once_and_an_erased_one_stays_erased(
     sessions: Sessions, shop: Path
 ) -> None:
     (shop / "web").mkdir()
@@ -202,7 +202,7 @@ def test_a_turn_that_comes_again_from_a_package_is_stored_once_and_an_erased_one
     assert len(sessions.elytron.json("list", "--space", "person")["items"]) == 1
 
 
-def test_a_session_that_changes_its_folder_stays_one_project(
+def test_a_session_that_changes_folders_stays_in_its_project(
     sessions: Sessions, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (shop.parent / "elsewhere").mkdir()
@@ -212,7 +212,7 @@ def test_a_session_that_changes_its_folder_stays_one_project(
     assert "ruff" in sessions.block(shop)
 
 
-def test_credentials_in_an_origin_are_nowhere_stored(sessions: Sessions, shop: Path) -> None:
+def test_credentials_in_an_origin_are_never_stored(sessions: Sessions, shop: Path) -> None:
     git(shop, "remote", "add", "origin", "https://ada:hunter2hunter2@github.com/Acme/shop.git")
     sessions.keep(shop, FORMATTER)
     assert sessions.place(shop)["label"] == "acme/shop"
@@ -221,7 +221,7 @@ def test_credentials_in_an_origin_are_nowhere_stored(sessions: Sessions, shop: P
     assert "hunter2" not in sessions.elytron("repo", "list").stdout
 
 
-def test_a_file_that_a_repository_carries_moves_no_memory(
+def test_files_in_a_repository_cannot_redirect_memory(
     sessions: Sessions, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions.keep(shop, FORMATTER)
@@ -233,7 +233,7 @@ def test_a_file_that_a_repository_carries_moves_no_memory(
     assert spaces == {"person", sessions.place(shop)["space"]}
 
 
-def test_a_space_that_an_earlier_version_made_is_found_again(sessions: Sessions, shop: Path) -> None:
+def test_a_space_created_by_an_earlier_version_is_found(sessions: Sessions, shop: Path) -> None:
     # Its key was the git directory.
     earlier = space_name(f"path:{shop / '.git'}")
     assert sessions.place(shop)["space"] != earlier
@@ -256,9 +256,7 @@ def test_a_folder_keeps_its_memory_with_its_repository_and_its_first_commit(sess
     assert "ruff" in sessions.block(folder.rename(tmp_path / "moved"))
 
 
-def test_another_repository_at_the_same_place_does_not_get_the_memory_of_the_first(
-    sessions: Sessions, shop: Path
-) -> None:
+def test_another_repository_at_the_same_path_does_not_get_the_first_ones_memory(sessions: Sessions, shop: Path) -> None:
     sessions.keep(shop, FORMATTER)
     shop.rename(shop.parent / "gone")
     repository(shop, origin="git@github.com:acme/other.git")
@@ -270,7 +268,7 @@ def test_another_repository_at_the_same_place_does_not_get_the_memory_of_the_fir
     assert sessions.block(shop) == ""
 
 
-def test_an_origin_that_is_added_or_changed_keeps_the_memory(sessions: Sessions, shop: Path) -> None:
+def test_adding_or_changing_an_origin_keeps_the_memory(sessions: Sessions, shop: Path) -> None:
     sessions.keep(shop, FORMATTER)
     before = sessions.place(shop)["space"]
     git(shop, "remote", "add", "origin", "git@github.com:ada/shop.git")
@@ -296,7 +294,7 @@ def test_projects_are_linked_renamed_and_separated_again(sessions: Sessions, sho
     assert "rounded" in sessions.block(bank, "How is the interest rounded?")
 
 
-def test_a_folder_that_moved_takes_its_memory_along(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_moved_folder_keeps_its_memory(sessions: Sessions, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     sessions.keep(notes, FORMATTER)
@@ -308,7 +306,7 @@ def test_a_folder_that_moved_takes_its_memory_along(sessions: Sessions, tmp_path
     assert sessions.block(notes) == ""
 
 
-def test_a_clone_can_have_a_memory_apart(sessions: Sessions, shop: Path, tmp_path: Path) -> None:
+def test_a_clone_can_have_a_separate_memory(sessions: Sessions, shop: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", str(shop), "clone")
     sessions.keep(shop, FORMATTER)
     clone = tmp_path / "clone"
@@ -351,7 +349,7 @@ def test_on_a_server_the_key_of_the_folder_names_the_space(shop: Path) -> None:
     assert server_space(event, "team", {}, per_repository=False) == "team"
 
 
-def test_a_label_of_two_projects_is_refused_and_an_unknown_one_too(sessions: Sessions, tmp_path: Path) -> None:
+def test_ambiguous_and_unknown_labels_are_rejected(sessions: Sessions, tmp_path: Path) -> None:
     for name in ("one", "other"):
         sessions.keep(repository(tmp_path / name / "shop"), FORMATTER)
     elytron = sessions.elytron

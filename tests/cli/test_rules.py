@@ -11,7 +11,7 @@ from elytron_cli.agents.hosts import TOOLS, RulesTarget
 
 @pytest.mark.parametrize("target", list(RulesTarget))
 @pytest.mark.parametrize("url", [None, "https://memory.example"])
-def test_each_program_is_told_how_to_use_the_memory(
+def test_each_assistant_gets_instructions_for_using_the_memory(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, target: RulesTarget, url: str | None
 ) -> None:
     monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
@@ -23,7 +23,7 @@ def test_each_program_is_told_how_to_use_the_memory(
     assert not {"4417", "s3cret"} & set((result.stdout + result.stderr).split())
 
 
-def test_the_tools_that_rules_name_are_there() -> None:
+def test_the_tools_named_in_rules_exist() -> None:
     assert set(TOOLS) <= {tool.name for tool in line_tools()}
 
 
@@ -42,12 +42,12 @@ def test_rules_are_written_where_the_program_reads_them_and_nothing_is_overwritt
     assert in_the_way["key"] in {"invalid_input", "store_unavailable"}
 
 
-def test_the_report_says_what_else_is_to_be_done(elytron: CommandLine) -> None:
+def test_the_report_lists_remaining_steps(elytron: CommandLine) -> None:
     report = elytron.json("rules", "export", "--target", "vscode", "--json")
     assert report["file"] == ".github/instructions/elytron.instructions.md"
     assert "mcp config" in report["note"]
 
 
 @pytest.mark.parametrize("arguments", [["--target", "emacs"], ["--target", "zed", "--url", "ftp://s3cret"], []])
-def test_wrong_calls_are_usage_errors(elytron: CommandLine, arguments: list[str]) -> None:
+def test_invalid_calls_are_usage_errors(elytron: CommandLine, arguments: list[str]) -> None:
     assert "s3cret" not in json.dumps(elytron.error("rules", "export", *arguments, expect=2))

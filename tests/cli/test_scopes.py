@@ -21,7 +21,7 @@ def test_a_text_is_added_to_the_scope_that_the_options_name(elytron: CommandLine
 
 
 @pytest.mark.parametrize("name", ["add", "recall", "project", "list", "facts add", "skills list", "import", "maintain"])
-def test_commands_on_memory_take_the_parts_of_a_scope(elytron: CommandLine, name: str) -> None:
+def test_memory_commands_accept_the_parts_of_a_scope(elytron: CommandLine, name: str) -> None:
     shown = elytron(*name.split(), "--help").stdout
     assert [option for option in ("--agent", "--owner", "--channel", "--chat") if option not in shown] == []
 

@@ -20,7 +20,7 @@ from elytron_cli.commands.servers.serve import store_figures
 from elytron_cli.input.server_options import address_kept, address_kept_for
 
 
-def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_event_of_a_run_is_printed_on_its_own_line(capsys: pytest.CaptureFixture[str]) -> None:
     screen = ChatScreen(is_json=False)
     for event in (
         ThreadAwaited(thread="t", wait_s=25),
@@ -52,7 +52,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, columns: int) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
 
-def test_at_a_terminal_a_sign_is_shown_until_the_model_answers(
+def test_at_a_terminal_an_indicator_is_shown_until_the_model_answers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_a_terminal(monkeypatch, columns=80)
@@ -66,7 +66,7 @@ def test_at_a_terminal_a_sign_is_shown_until_the_model_answers(
     assert capsys.readouterr().out == "\r   \rIt is tea.\n"
 
 
-def test_without_a_terminal_no_sign_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_no_indicator_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     screen = ChatScreen(is_json=False)
     screen.show(RunStarted(run="r", thread="t"))
     assert capsys.readouterr().out == ""
@@ -90,7 +90,7 @@ def test_at_a_terminal_lines_break_between_words_however_the_answer_comes(
 
 
 @pytest.mark.parametrize("store", ["m.db", "m/"])
-def test_the_address_of_a_server_is_beside_its_store_while_it_runs(store: str, tmp_path: Path) -> None:
+def test_a_running_servers_address_is_next_to_its_store(store: str, tmp_path: Path) -> None:
     url = str(tmp_path / store) + ("/" if store.endswith("/") else "")
     assert address_kept_for(url) is None
     with address_kept(url, "http://127.0.0.1:1"):
@@ -101,13 +101,13 @@ def test_the_address_of_a_server_is_beside_its_store_while_it_runs(store: str, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_elsewhere_or_in_no_writable_place_has_no_such_file(tmp_path: Path) -> None:
+def test_a_remote_or_read_only_store_has_no_server_file(tmp_path: Path) -> None:
     for url in ("memory:", str(tmp_path / "nowhere" / "m.db")):
         with address_kept(url, "http://127.0.0.1:1"):
             assert address_kept_for(url) is None
 
 
-def test_the_figures_of_a_store_are_its_bytes_and_its_latest_backup(tmp_path: Path) -> None:
+def test_store_figures_include_its_size_and_latest_backup(tmp_path: Path) -> None:
     assert list(store_figures("memory:")) == []
     store = tmp_path / "m.db"
     store.write_bytes(b"x" * 10)

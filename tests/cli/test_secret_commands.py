@@ -35,12 +35,12 @@ def lines(*said: str) -> bytes:
     return "\n".join((*said, "")).encode()
 
 
-def test_words_are_twelve_and_made_again_each_time(elytron: CommandLine) -> None:
+def test_twelve_new_words_are_generated_each_time(elytron: CommandLine) -> None:
     first, second = (elytron.json("secret", "words")["words"] for _ in range(2))
     assert (len(first.split()), first == second) == (12, False)
 
 
-def test_a_space_opens_with_its_secret_alone(sealed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_opens_only_with_its_secret(sealed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"heronsnest" not in Path("m.db").read_bytes()
     assert sealed.json("secret", "status")["state"] == "locked"
     assert sealed.error("recall", "heronsnest", expect=15)["key"] == "space_locked"
@@ -62,7 +62,7 @@ def test_a_secret_is_changed(sealed: CommandLine) -> None:
     assert sealed.json("secret", "lock")["state"] == "locked"
 
 
-def test_wrong_words_are_refused_and_not_repeated(sealed: CommandLine) -> None:
+def test_wrong_words_are_refused_and_not_echoed(sealed: CommandLine) -> None:
     wrong = lines(WORDS.replace("yellow", "zebra"))
     error = sealed.error("secret", "unlock", standard_input=wrong, expect=2)
     assert (error["key"], "zebra" in str(error)) == ("words_invalid", False)
@@ -96,9 +96,7 @@ async def plant_cut_sealing() -> None:
     await store.close()
 
 
-def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partially_sealed_space_is_erased_in_one_step(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     elytron("add", "the heronsnest key is under the oar")
     asyncio.run(plant_cut_sealing())
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
@@ -135,18 +133,18 @@ def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: Comma
         assert "granted until" in granted
 
 
-def test_people_read_the_state_and_the_words(sealed: CommandLine) -> None:
+def test_people_see_the_state_and_the_words(sealed: CommandLine) -> None:
     shown = sealed("secret", "status", "--no-json").stdout
     assert ("locked" in shown, "words" in shown) == (True, True)
     assert len(sealed("secret", "words", "--no-json").stdout.split()) == 12
 
 
-def test_a_secret_that_is_missing_is_asked_for(elytron: CommandLine) -> None:
+def test_a_missing_secret_is_requested(elytron: CommandLine) -> None:
     refused = elytron.error("secret", "seal", "--passphrase", standard_input=b"", expect=2)
     assert refused["key"] == "invalid_input"
 
 
-def test_a_grant_that_would_end_with_its_command_is_refused(
+def test_a_grant_that_would_not_outlive_its_command_is_refused(
     sealed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)

@@ -48,14 +48,14 @@ SAID = {
 
 
 @pytest.mark.parametrize("host", SAID)
-def test_what_was_said_in_each_assistant_is_stored_in_the_repositorys_memory(machine: Machine, host: str) -> None:
+def test_messages_from_every_assistant_are_stored_in_the_repositorys_memory(machine: Machine, host: str) -> None:
     machine.put_all()
     report = machine.run(host)
     assert (report["sessions"], report["duplicates"]) == (1, 0)
     assert machine.said(host) == SAID[host]
 
 
-def test_what_no_person_said_is_nowhere_in_the_store(machine: Machine) -> None:
+def test_text_that_no_person_wrote_is_not_stored(machine: Machine) -> None:
     machine.put_all()
     machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
     report = machine.run()
@@ -78,7 +78,7 @@ def test_what_no_person_said_is_nowhere_in_the_store(machine: Machine) -> None:
     assert report["spaces"] == [{"label": "shop", "sessions": 5, "space": machine.space, "stored": 17}]
 
 
-def test_what_was_done_stands_beside_what_was_said_without_a_tools_output(machine: Machine) -> None:
+def test_actions_are_stored_next_to_messages_without_tool_output(machine: Machine) -> None:
     machine.put_all()
     machine.run()
     where = ("--channel", "claude-code", "--conversation", "5e0c0001", "--space", machine.space)
@@ -95,7 +95,7 @@ def test_what_was_done_stands_beside_what_was_said_without_a_tools_output(machin
     assert "secret output" not in json.dumps(turns)
 
 
-def test_what_the_person_chose_when_a_tool_asked_is_recalled(machine: Machine) -> None:
+def test_the_persons_answers_to_tool_questions_are_recalled(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     calls: list[tuple[str, dict[str, Any], str]] = [
         (
@@ -148,7 +148,7 @@ def add_turn(file: Path, parent: str, number: int, prompt: str, reply: str) -> N
         opened.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def test_of_a_grown_session_only_its_end_is_read(machine: Machine) -> None:
+def test_only_the_new_end_of_a_session_is_read(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     machine.run()
     add_turn(file, "a8", 1, "Name the cart in the title.", "The title names it.")
@@ -163,7 +163,7 @@ def test_of_a_grown_session_only_its_end_is_read(machine: Machine) -> None:
     ]
 
 
-def test_what_is_taken_back_after_it_was_stored_is_hidden(machine: Machine) -> None:
+def test_content_retracted_after_storage_is_hidden(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     machine.run()
     add_turn(file, "a5", 1, "Leave the pages out.", "They are out.")
@@ -176,7 +176,7 @@ def test_what_is_taken_back_after_it_was_stored_is_hidden(machine: Machine) -> N
     ]
 
 
-def test_a_reply_that_was_not_finished_is_replaced_by_the_finished_one(machine: Machine) -> None:
+def test_an_unfinished_reply_is_replaced_by_the_finished_one(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     lines = file.read_text("utf-8").splitlines(keepends=True)
     file.write_text("".join(lines[:6]), "utf-8")
@@ -187,7 +187,7 @@ def test_a_reply_that_was_not_finished_is_replaced_by_the_finished_one(machine: 
     assert sorted(machine.said("claude-code")) == sorted(SAID["claude-code"])
 
 
-def test_what_was_erased_stays_gone_when_its_session_is_read_again(machine: Machine) -> None:
+def test_erased_content_stays_erased_when_its_session_is_reread(machine: Machine) -> None:
     machine.put_all()
     machine.run()
     erased = [
@@ -211,7 +211,7 @@ def test_a_session_and_an_assistant_are_erased_by_their_names(machine: Machine) 
     assert (machine.run("--again")["stored"], len(machine.said())) == (0, 6)
 
 
-def test_a_forks_copies_are_stored_once(machine: Machine) -> None:
+def test_copies_in_a_fork_are_stored_once(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     machine.run()
     fork = machine.put("claude-code-2.1.332-fork.jsonl", machine.claude / "5e0c0002.jsonl")
@@ -238,7 +238,7 @@ def test_opencodes_two_generations_in_one_database_are_not_counted_twice(machine
     assert [text for _, text in machine.said()].count("Parcels leave on Tuesdays.") == 1
 
 
-def test_what_a_hook_stored_is_not_stored_again_and_stays_erased(machine: Machine) -> None:
+def test_turns_stored_by_a_hook_are_not_stored_again_and_stay_erased(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     event = {
         "session_id": "5e0c0001",
@@ -258,7 +258,7 @@ def test_what_a_hook_stored_is_not_stored_again_and_stays_erased(machine: Machin
     assert sorted(machine.said()) == sorted(row for row in SAID["claude-code"] if row[1] != "And a page for orders.")
 
 
-def test_what_hooks_of_an_earlier_version_stored_is_not_stored_again(machine: Machine) -> None:
+def test_turns_stored_by_older_hooks_are_not_stored_again(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     # As they made it: of session, prompt, role and words.
     words = b"5e0c0001\nu6\nuser\nAdd a cart page."
@@ -276,7 +276,7 @@ def test_what_hooks_of_an_earlier_version_stored_is_not_stored_again(machine: Ma
     assert [text for _, text in machine.said()].count("Add a cart page.") == 1
 
 
-def test_sessions_of_subagents_are_stored_as_an_assistants_words_if_asked_for(machine: Machine) -> None:
+def test_subagent_sessions_are_stored_as_assistant_text_on_request(machine: Machine) -> None:
     machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "5e0c0001/subagents/agent-x2.jsonl")
     assert machine.run()["skipped"] == {"subagent": 1}
     assert machine.run("--subagents")["stored"] == 2
@@ -286,7 +286,7 @@ def test_sessions_of_subagents_are_stored_as_an_assistants_words_if_asked_for(ma
     ]
 
 
-def test_of_two_forms_of_a_session_the_newer_is_read(machine: Machine) -> None:
+def test_the_newer_of_two_session_formats_is_read(machine: Machine) -> None:
     thread = ".codex/sessions/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl"
     machine.put("codex-0.163.0.jsonl", thread)
     (machine.home / f"{thread}.zst").write_bytes(b"\x28\xb5\x2f\xfd compressed")
@@ -305,7 +305,7 @@ def test_of_two_forms_of_a_session_the_newer_is_read(machine: Machine) -> None:
         assert texts.count(words) == 1
 
 
-def test_a_transcript_of_cursors_command_line_is_filed_by_the_paths_in_it(machine: Machine) -> None:
+def test_a_cursor_cli_transcript_is_assigned_by_its_paths(machine: Machine) -> None:
     name = machine.shop.as_posix().strip("/").replace("/", "-").replace("_", "-").replace(".", "-")
     machine.put("cursor-2026.07.17-cli.jsonl", f".cursor/projects/{name}/agent-transcripts/c1/c1.jsonl")
     machine.put("cursor-2026.07.17-cli.jsonl", ".cursor/projects/another/agent-transcripts/c2.jsonl")
@@ -332,7 +332,7 @@ def test_damaged_oversized_and_strange_files_are_counted_and_lose_nothing_else(m
     assert machine.said() == SAID["claude-code"]
 
 
-def test_odd_names_of_sessions_and_folders_end_no_import(machine: Machine) -> None:
+def test_odd_session_and_folder_names_abort_no_import(machine: Machine) -> None:
     text = (FIXTURES / "codex-0.46.0-events.jsonl").read_text("utf-8")
     thread = "0199a000-0000-7000-8000-000000000002"
     folder = machine.home / ".codex/sessions"
@@ -346,12 +346,12 @@ def test_odd_names_of_sessions_and_folders_end_no_import(machine: Machine) -> No
     assert (report["sessions"], report["stored"], report["skipped"]) == (2, 4, {"unreadable": 1})
 
 
-def test_an_earlier_versions_file_of_a_subagent_is_one_too(machine: Machine) -> None:
+def test_an_older_subagent_file_is_recognised_too(machine: Machine) -> None:
     machine.put("claude-code-2.1.332-subagent.jsonl", machine.claude / "agent-x2.jsonl")
     assert machine.run()["skipped"] == {"subagent": 1}
 
 
-def test_a_foreign_database_is_left_as_it_was(machine: Machine) -> None:
+def test_a_foreign_database_is_left_unchanged(machine: Machine) -> None:
     path = machine.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -363,7 +363,7 @@ def test_a_foreign_database_is_left_as_it_was(machine: Machine) -> None:
     assert path.read_bytes() == before
 
 
-def test_credentials_in_a_session_are_blacked_out_and_counted(machine: Machine) -> None:
+def test_credentials_in_a_session_are_redacted_and_counted(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     key = "sk-ant-" + "api03-" + "Zk3q9LmX2v" * 9 + "AA"
     text = file.read_text("utf-8").replace("Add a cart page.", f"Add a cart page with {key}.")
@@ -373,7 +373,7 @@ def test_credentials_in_a_session_are_blacked_out_and_counted(machine: Machine) 
     assert key.encode() not in (machine.elytron.folder / "m.db").read_bytes()
 
 
-def test_a_dry_run_stores_nothing_and_a_later_time_leaves_sessions_out(machine: Machine) -> None:
+def test_a_dry_run_stores_nothing_and_since_excludes_older_sessions(machine: Machine) -> None:
     machine.put_all()
     report = machine.run("--dry-run")
     assert (report["stored"], report["dry_run"], report["changed"]) == (17, True, False)
@@ -393,7 +393,7 @@ def test_sessions_are_listed_with_their_folders_and_states(machine: Machine) -> 
     }
 
 
-def test_the_start_shows_what_was_said_last_whatever_was_imported_last(machine: Machine) -> None:
+def test_the_start_shows_the_latest_message_regardless_of_import_order(machine: Machine) -> None:
     machine.put_all()
     os.utime(machine.claude / "5e0c0001.jsonl", (4e9, 4e9))
     machine.run()
@@ -405,7 +405,7 @@ def test_the_start_shows_what_was_said_last_whatever_was_imported_last(machine: 
     assert latest["text"] in json.loads(block)["hookSpecificOutput"]["additionalContext"]
 
 
-def test_projects_that_are_gone_do_not_meet_in_the_folder_that_held_them(machine: Machine) -> None:
+def test_removed_projects_are_not_merged_into_their_parent_folder(machine: Machine) -> None:
     for number, name in enumerate(("shop", "bank")):
         machine.put("claude-code-2.1.332.jsonl", machine.claude / f"5e0c000{number}.jsonl")
         file = machine.claude / f"5e0c000{number}.jsonl"
@@ -444,7 +444,7 @@ def test_a_note_has_the_time_of_its_file(machine: Machine) -> None:
     assert "may be unfinished" not in block
 
 
-def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine) -> None:
+def test_memory_files_are_notes_with_their_authors_trust(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     (machine.home / ".claude/CLAUDE.md").write_text("# Me\n\n- Answer in short sentences.\n- Never use emojis.\n")
     memory = machine.claude / "memory"
@@ -490,7 +490,7 @@ def test_memory_files_are_notes_with_the_trust_of_their_writers(machine: Machine
         ("XDG_CONFIG_HOME", "moved", "cursor-2026.07.17-editor.sql", "Cursor/User/globalStorage/state.vscdb"),
     ],
 )
-def test_variables_of_the_assistants_move_what_is_read(
+def test_the_assistants_variables_change_the_folders_read(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str, str]
 ) -> None:
     variable, value, fixture, place = case
@@ -503,7 +503,7 @@ def test_variables_of_the_assistants_move_what_is_read(
     assert {each["state"] for each in machine.elytron.json("sessions", "list")["sessions"]} <= {"imported", "skipped"}
 
 
-def test_the_report_and_the_list_are_read_by_people(machine: Machine) -> None:
+def test_the_report_and_the_list_are_human_readable(machine: Machine) -> None:
     machine.put_all()
     report = " ".join(machine.elytron("sessions", "import", "--no-json").stdout.split())
     for line in ("stored 17", "shop 17 messages of 5 sessions", "skipped 6 rewound"):
@@ -513,7 +513,7 @@ def test_the_report_and_the_list_are_read_by_people(machine: Machine) -> None:
     assert "5 more: pass --limit" in listed
 
 
-def test_links_of_a_repository_lead_to_no_file_outside_of_it(machine: Machine, tmp_path: Path) -> None:
+def test_a_repositorys_symlinks_never_lead_outside(machine: Machine, tmp_path: Path) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     notes = tmp_path / "private"
     notes.mkdir()
@@ -527,14 +527,14 @@ def test_links_of_a_repository_lead_to_no_file_outside_of_it(machine: Machine, t
     assert not [text for _, text in machine.said("memory-files") if "fridge" in text]
 
 
-def test_a_note_under_a_relative_folder_is_filed_nowhere(machine: Machine) -> None:
+def test_a_note_under_a_relative_folder_is_not_imported(machine: Machine) -> None:
     (machine.home / ".codex/memories").mkdir(parents=True)
     (machine.home / ".codex/memories/MEMORY.md").write_text("# A\ncwd: some/folder\n- Carts are lists.\n")
     report = machine.run()
     assert (report["notes"], report["skipped"]["no_folder"]) == (0, 2)
 
 
-def test_comments_that_never_end_are_read_as_text(tmp_path: Path) -> None:
+def test_unclosed_comments_are_read_as_text(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("<!-- not said --><!-- two\nlines -->Use tabs.\n\n" + "<!--" * 200_000)
     notes = read_notes(MemoryFile(tmp_path / "AGENTS.md", NoteOrigin.REPOSITORY, str(tmp_path)), ReadTally())
     assert (notes[0].line, notes[0].text) == (2, "Use tabs.")

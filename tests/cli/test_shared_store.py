@@ -30,7 +30,7 @@ def shared() -> Iterator[str]:
         yield live.url.replace("http://", "gateway+http://")
 
 
-def test_the_key_of_the_environment_opens_it_and_is_not_shown(
+def test_the_key_from_the_environment_is_used_and_not_shown(
     elytron: CommandLine, shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = ("--store", shared, "--space", "ada")
@@ -47,7 +47,7 @@ def test_the_key_of_the_environment_opens_it_and_is_not_shown(
     [("proxy",), ("proxy", "--development"), ("serve",), ("serve", "--development"), ("access", "list")],
     ids=" ".join,
 )
-def test_it_keeps_the_access_keys_of_its_own_server(
+def test_the_server_of_a_shared_store_owns_its_access_keys(
     elytron: CommandLine, shared: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ELYTRON_API_KEY", KEY)

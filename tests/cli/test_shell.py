@@ -18,7 +18,7 @@ from elytron_core.errors.foreign_names import COMMANDS as FOREIGN
 MEANT = {meant for words in FOREIGN.values() for meant in words.split(", ")}
 
 
-def test_settings_are_shown_with_their_origins_and_no_secret(
+def test_settings_are_shown_with_their_sources_and_without_secrets(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elytron.write("elytron.toml", b'space = "ada"\n')
@@ -47,7 +47,7 @@ def test_settings_are_shown_with_their_origins_and_no_secret(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_how_to_complete(elytron: CommandLine, shell: str) -> None:
+def test_a_shell_gets_its_completion_script(elytron: CommandLine, shell: str) -> None:
     shown = elytron("completion", shell).stdout
     assert f"_ELYTRON_COMPLETE={shell}_complete" in shown
 
@@ -65,24 +65,24 @@ def test_commands_and_options_are_completed(elytron: CommandLine, typed: str, ex
     assert expected <= {line.partition(",")[2] for line in result.stdout.splitlines()}
 
 
-def test_a_slip_in_a_command_is_told_what_it_comes_near_to(elytron: CommandLine) -> None:
+def test_a_mistyped_command_gets_a_suggestion(elytron: CommandLine) -> None:
     assert elytron.error("recal", "tea", expect=2)["reason"] == "No such command 'recal'. Did you mean 'recall'?"
     assert elytron.error("search", "tea", expect=2)["reason"] == "No such command 'search'. Did you mean 'recall'?"
 
 
-def test_a_word_for_removal_is_answered_by_what_can_be_undone_first(elytron: CommandLine) -> None:
+def test_a_removal_word_is_answered_with_the_reversible_command_first(elytron: CommandLine) -> None:
     reason = elytron.error("delete", "x", expect=2)["reason"]
     assert reason == "No such command 'delete'. Did you mean 'forget' or 'erase'?"
 
 
 @pytest.mark.parametrize("word", ["ui", "dashboard", "status", "show", "login", "init", "upgrade", "logs", "xyzzy"])
-def test_an_unknown_command_is_answered_by_a_way_out(elytron: CommandLine, word: str) -> None:
+def test_an_unknown_command_is_answered_with_a_hint(elytron: CommandLine, word: str) -> None:
     reason = elytron.error(word, expect=2)["reason"]
     assert "Did you mean" in reason or "`elytron " in reason
 
 
 @pytest.mark.parametrize("line", sorted({*COMMAND_HINTS.values(), *(f"`elytron {meant}`" for meant in MEANT)}))
-def test_each_command_that_a_hint_names_is_there(line: str) -> None:
+def test_every_command_named_in_a_hint_exists(line: str) -> None:
     named = re.findall(r"`elytron ([^`]+)`", line)
     assert named
     for words in named:
@@ -113,7 +113,7 @@ def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_option_and_command_says_what_it_does(name: str) -> None:
+def test_every_option_and_command_has_help_text(name: str) -> None:
     _, command, _ = elytron_group.resolve_command(click.Context(elytron_group), [name])
     assert command is not None
     assert [path for path, told in described(command, name) if not told] == []

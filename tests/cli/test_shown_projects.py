@@ -28,7 +28,7 @@ def test_an_import_and_the_projects_it_filled_are_shown_as_tables(machine: Machi
     assert "no session of a hook" in shown(machine, "repo", "migrate", "--dry-run")
 
 
-def test_a_path_needs_an_assistant_and_has_to_be_there(machine: Machine) -> None:
+def test_a_path_needs_an_assistant_and_must_exist(machine: Machine) -> None:
     assert "requires HOST" in machine.elytron("sessions", "list", "--path", "x", expect=2).output
     assert "names nothing that exists" in machine.elytron("sessions", "list", "codex", "--path", "x", expect=2).output
     machine.put("codex-0.163.0.jsonl", "elsewhere/2026/11/03/rollout-2026-11-03T10-00-00-0199a000.jsonl")
@@ -36,15 +36,13 @@ def test_a_path_needs_an_assistant_and_has_to_be_there(machine: Machine) -> None
     assert machine.elytron.json("sessions", "list", "codex", "--path", place)["total"] == 1
 
 
-def test_a_command_shows_this_folders_project_without_being_asked_for_one(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_defaults_to_this_folders_project(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(machine.shop)
     assert machine.elytron.json("repo")["space"] == machine.space
     assert "NAME=FOLDER" in machine.elytron("repo", "migrate", "--assign", "x=/nowhere", expect=2).output
 
 
-def test_composers_of_cursor_are_filed_by_the_workspace_that_lists_them(machine: Machine) -> None:
+def test_cursor_composers_are_assigned_by_their_workspace(machine: Machine) -> None:
     machine.put("cursor-2026.07.17-editor.sql", ".config/Cursor/User/globalStorage/state.vscdb")
     storage = machine.home / ".config/Cursor/User/workspaceStorage"
     with sqlite3.connect(machine.home / ".config/Cursor/User/globalStorage/state.vscdb") as raw:
@@ -95,7 +93,7 @@ def test_an_event_without_a_folder_or_words_shows_and_stores_nothing(machine: Ma
     assert "session_id is missing" in machine.elytron("hooks", "keep", standard_input=b"{}").output
 
 
-def test_what_an_inspection_says_is_shown_as_a_table(machine: Machine) -> None:
+def test_an_inspection_is_shown_as_a_table(machine: Machine) -> None:
     machine.elytron("add", "We moor at nine.", "--speaker", "Ada")
     assert "nothing acknowledged" in shown(machine, "inspect", "--acknowledge")
     assert "Ada" in shown(machine, "inspect")

@@ -34,7 +34,7 @@ def test_markdown_is_imported_listed_and_shown(brew: CommandLine) -> None:
     assert "1 in total, 1 active" in brew("skills", "list", "boat", "--no-json").stdout
 
 
-def test_what_is_shown_raw_can_be_imported_again(brew: CommandLine) -> None:
+def test_raw_output_can_be_imported_again(brew: CommandLine) -> None:
     raw = brew("skills", "show", "brew", "--raw").stdout
     report = brew.json("skills", "import", brew.write("again.md", raw.encode()))
     assert [decision["outcome"] for decision in report["decisions"]] == ["confirmed"]
@@ -63,7 +63,7 @@ def test_json_is_imported_too(elytron: CommandLine, *, as_lines: bool) -> None:
         (b'{"name": "x"}', "topic", 2),
     ],
 )
-def test_a_file_that_holds_no_skill_is_refused(elytron: CommandLine, data: bytes, problem: str, code: int) -> None:
+def test_a_file_without_a_skill_is_rejected(elytron: CommandLine, data: bytes, problem: str, code: int) -> None:
     assert problem in elytron.error("skills", "import", elytron.write("x.md", data), expect=code)["reason"]
 
 
@@ -98,7 +98,7 @@ def test_a_skill_is_switched_off_and_on_and_deleted(brew: CommandLine) -> None:
     assert brew.error("skills", "show", "brew", expect=3)["key"] == "not_found"
 
 
-def test_outcomes_and_governance_are_told(brew: CommandLine) -> None:
+def test_outcomes_and_governance_are_reported(brew: CommandLine) -> None:
     told = brew("skills", "outcome", "brew", "gone", "--outcome", "mismatch", "--note", "no kettle", "--no-json")
     assert told.stdout == f"recorded  {NAME}\nno such skill  runtime_skill__gone\n"
     assert "revision pending" in brew("skills", "show", "brew", "--no-json").stdout

@@ -17,7 +17,7 @@ def test_the_spaces_of_a_store_are_listed(elytron: CommandLine) -> None:
     assert [space["space"] for space in elytron.json("spaces", "--cursor", page["next_cursor"])["spaces"]] == ["ben"]
 
 
-def test_an_empty_space_brings_a_hint_at_the_others(elytron: CommandLine) -> None:
+def test_an_empty_space_shows_a_hint_about_the_others(elytron: CommandLine) -> None:
     for name in "abcdefg":
         elytron("add", "tea", "--space", name)
     told = elytron("recall", "tea").stderr
@@ -28,7 +28,7 @@ def test_an_empty_space_brings_a_hint_at_the_others(elytron: CommandLine) -> Non
     assert elytron("spaces").stderr == ""
 
 
-def test_a_store_without_any_space_brings_no_hint(elytron: CommandLine) -> None:
+def test_a_store_without_spaces_shows_no_hint(elytron: CommandLine) -> None:
     elytron("add", "tea")
     elytron("erase", "--all", "--yes")
     assert elytron("recall", "tea").stderr == ""

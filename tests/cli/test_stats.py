@@ -69,7 +69,7 @@ def test_prompts_hits_and_turns_are_counted_for_each_repository(machine: Machine
     assert report["store_bytes"] >= (elytron.folder / "m.db").stat().st_size
 
 
-def test_one_repository_is_shown_for_any_folder_in_it(machine: Machine) -> None:
+def test_any_folder_of_a_repository_shows_that_repository(machine: Machine) -> None:
     elytron, part = machine.elytron, machine.shop / "src"
     part.mkdir()
     run_session(elytron, machine.shop, "first", FACT, "Noted.")
@@ -100,7 +100,7 @@ def test_the_table_fits_into_80_columns(machine: Machine, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_people_read_a_table(machine: Machine) -> None:
+def test_people_see_a_table(machine: Machine) -> None:
     elytron = machine.elytron
     assert "no hook has run yet" in elytron("stats").output
     run_session(elytron, machine.shop, "first", FACT, "Noted.")

@@ -39,7 +39,7 @@ def record_of(activity: SessionActivity) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("passed_s", "words"), [(-5, "0 s"), (59, "59 s"), (2 * MINUTE_S, "2 min"), (3 * 60 * MINUTE_S, "3 h")]
 )
-def test_the_line_counts_prompts_and_turns_and_says_how_long_ago_that_was(passed_s: int, words: str) -> None:
+def test_the_line_counts_prompts_and_turns_and_shows_their_age(passed_s: int, words: str) -> None:
     counts = ActivityCounts(prompts=3, recalled=2, stored_turns=4)
     record = record_of(
         SessionActivity(host="codex", label="acme/\x1b[31mshop", counts=counts, changed_at=Instant(1000))
@@ -56,7 +56,7 @@ def test_the_line_counts_prompts_and_turns_and_says_how_long_ago_that_was(passed
         ({"notice": "0a1b"}, "elytron: memory failed; the session goes on without it"),
     ],
 )
-def test_the_line_says_what_state_the_memory_is_in(record: dict[str, Any], line: str) -> None:
+def test_the_line_shows_the_state_of_the_memory(record: dict[str, Any], line: str) -> None:
     assert status_text(record, now_s=0) == line
 
 
@@ -95,7 +95,7 @@ def test_the_entry_point_prints_the_line(
 
 
 @pytest.mark.parametrize("words", [["--help"], ["recall", "--help"], ["repo", "link", "-h"]])
-def test_the_entry_point_prints_the_page_that_the_library_of_commands_would(
+def test_the_entry_point_prints_the_same_page_as_the_command_library(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["elytron", *words])

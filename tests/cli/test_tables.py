@@ -53,7 +53,7 @@ def read(elytron: CommandLine, *arguments: str) -> str:
     return " ".join(elytron(*arguments, "--no-json").stdout.split())
 
 
-def test_a_list_of_facts_says_what_is_withheld_not_learned_and_how_to_go_on(elytron: CommandLine) -> None:
+def test_a_fact_list_shows_withheld_and_unlearned_facts_and_the_next_page(elytron: CommandLine) -> None:
     stated(elytron, "home", "Lisbon")
     stated(elytron, "drink", "tea")
     secret = stated(elytron, "diary", "blue")
@@ -67,7 +67,7 @@ def test_a_list_of_facts_says_what_is_withheld_not_learned_and_how_to_go_on(elyt
     assert "no facts" in read(elytron, "facts", "list", "nothing of it")
 
 
-def test_a_fact_in_full_says_where_it_counts_and_what_to_do_first(elytron: CommandLine) -> None:
+def test_a_full_fact_shows_its_scope_and_the_next_step(elytron: CommandLine) -> None:
     fact = stated(elytron, "home", "Lisbon")
     assert "hint" not in read(elytron, "facts", "show", fact)
     elytron("facts", "change", fact, "mark_stale")
@@ -77,7 +77,7 @@ def test_a_fact_in_full_says_where_it_counts_and_what_to_do_first(elytron: Comma
     assert "kitchen" in shown
 
 
-def test_a_change_says_what_became_of_the_fact_and_why(elytron: CommandLine) -> None:
+def test_a_change_shows_the_outcome_and_its_reason(elytron: CommandLine) -> None:
     fact = stated(elytron, "home", "Lisbon")
     later = stated(elytron, "home", "Porto")
     assert "now " in read(elytron, "facts", "correct", later, "Faro")
@@ -85,7 +85,7 @@ def test_a_change_says_what_became_of_the_fact_and_why(elytron: CommandLine) -> 
     assert fact in unchanged
 
 
-def test_a_rehearsal_of_forgetting_says_that_nothing_was_changed_and_the_act_how_many(elytron: CommandLine) -> None:
+def test_a_forget_dry_run_changes_nothing_and_the_real_one_shows_a_count(elytron: CommandLine) -> None:
     stated(elytron, "drink", "green tea")
     secret = stated(elytron, "diary", "tea at noon")
     elytron("facts", "change", secret, "change_privacy", "--privacy", "private")
@@ -97,7 +97,7 @@ def test_a_rehearsal_of_forgetting_says_that_nothing_was_changed_and_the_act_how
     assert "nothing was changed" in read(elytron, "facts", "allow", "drink")
 
 
-def test_a_profile_says_what_is_known_left_out_and_withheld(elytron: CommandLine) -> None:
+def test_a_profile_shows_known_omitted_and_withheld_facts(elytron: CommandLine) -> None:
     elytron.make()
     assert "no current facts" in read(elytron, "profile")
     for topic in ("home", "drink"):
@@ -110,12 +110,12 @@ def test_a_profile_says_what_is_known_left_out_and_withheld(elytron: CommandLine
 
 
 @pytest.mark.parametrize("arguments", [("compact",), ("jobs", "list"), ("jobs", "run")])
-def test_what_has_nothing_to_do_says_so(elytron: CommandLine, arguments: tuple[str, ...]) -> None:
+def test_commands_without_work_say_so(elytron: CommandLine, arguments: tuple[str, ...]) -> None:
     elytron("add", "I live in Lisbon.")
     assert any(words in read(elytron, *arguments) for words in ("nothing to compact", "no jobs", "0 jobs run"))
 
 
-def test_a_backlog_says_what_waits_what_was_done_and_why_it_stopped() -> None:
+def test_a_backlog_shows_pending_and_completed_work_and_why_it_stopped() -> None:
     file = io.StringIO()
     console = Console(file=file, width=200)
     waiting = MaintenanceBacklog(space="ada", turns=3, calls=2, tokens=900)
@@ -132,7 +132,7 @@ def test_a_backlog_says_what_waits_what_was_done_and_why_it_stopped() -> None:
     assert "stopped: budget; 1 turns are left" in shown
 
 
-def test_what_was_refused_or_left_to_a_job_is_said() -> None:
+def test_refusals_and_deferred_work_are_reported() -> None:
     file = io.StringIO()
     console = Console(file=file, width=200)
     change = FactChangeReport(
@@ -159,7 +159,7 @@ def test_what_was_refused_or_left_to_a_job_is_said() -> None:
         assert words in shown
 
 
-def test_what_a_forget_changed_left_and_refused_is_said() -> None:
+def test_a_forget_reports_changed_remaining_and_refused_memories() -> None:
     file = io.StringIO()
     console = Console(file=file, width=200)
     kept = ControlDecision(id="f", outcome=ControlOutcome.UNCHANGED, reason="it has ended", remaining=("g",))
@@ -191,7 +191,7 @@ def printed(*shown: Callable[[Console], None]) -> str:
     return file.getvalue()
 
 
-def test_an_erasure_on_a_server_says_where_bytes_still_are() -> None:
+def test_an_erasure_on_a_server_reports_where_bytes_remain() -> None:
     layers = (
         ErasureLayer(place=ErasurePlace.ROWS, state=ErasureState.GONE),
         ErasureLayer(place=ErasurePlace.LOG, state=ErasureState.OUT_OF_REACH, reason="its log is archived"),
@@ -204,7 +204,7 @@ def test_an_erasure_on_a_server_says_where_bytes_still_are() -> None:
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_a_recall_says_what_stands_beside_each_hit_what_was_cut_and_what_is_missing(*, explain: bool) -> None:
+def test_a_recall_shows_neighbours_cutoffs_and_missing_information(*, explain: bool) -> None:
     hit = RecallHit(
         id="m2",
         plane=RecallPlane.TRANSCRIPT,
@@ -246,14 +246,14 @@ def test_a_recall_says_what_stands_beside_each_hit_what_was_cut_and_what_is_miss
     assert ("cut off at 0.250" in shown) is explain
 
 
-def test_a_hit_alone_is_explained_without_a_cut() -> None:
+def test_a_single_hit_is_explained_without_a_cutoff() -> None:
     hit = RecallHit(id="m", plane=RecallPlane.TRANSCRIPT, text="Tea.", score=0.5, signals={"words": 0.5})
     report = MemoryRecallReport(space="ada", query="drink", outcome=RecallOutcome.FOUND, hits=(hit,), considered=1)
     shown = printed(lambda console: show_recall(console, report, explain=True))
     assert "1 memories passed the filters, as of sequence 0\n" in shown
 
 
-def test_a_profile_shows_sentences_and_why_a_model_wrote_none() -> None:
+def test_a_profile_shows_sentences_or_why_a_model_wrote_none() -> None:
     written = ProfileReport(
         space="ada", person="ada", sentences=(ProfileSentence(text="Likes tea.", citations=("f",)),)
     )
@@ -263,7 +263,7 @@ def test_a_profile_shows_sentences_and_why_a_model_wrote_none() -> None:
     assert "no text was written: the model did not answer" in shown
 
 
-def test_a_page_of_records_says_how_to_go_on() -> None:
+def test_a_page_of_records_shows_how_to_continue() -> None:
     page = RecordSearchReport(space="ada", items=(), has_more=True)
     assert "more are available: pass --offset" in printed(lambda console: show_found_records(console, page))
 
@@ -278,7 +278,7 @@ def test_the_state_of_a_conversation_has_its_notes_below(*, has_note: bool) -> N
     assert ("A quiet month." in shown) is has_note
 
 
-def test_an_account_of_the_journal_names_what_is_not_as_it_was_written() -> None:
+def test_a_journal_report_names_altered_documents() -> None:
     assert account_text(JournalAccount(told=3)) == "3 documents match their last journal entries"
     assert account_text(JournalAccount(told=3, compacted=2)).endswith("; 2 emptied entries were compacted")
     shown = account_text(JournalAccount(told=3, altered=1, missing=2, unproven=1))
@@ -286,6 +286,6 @@ def test_an_account_of_the_journal_names_what_is_not_as_it_was_written() -> None
     assert "1 DO NOT, 2 missing, 1 runs of entries REMOVED" in shown
 
 
-def test_a_conversation_without_turns_says_where_others_are_listed() -> None:
+def test_an_empty_conversation_explains_how_to_list_others() -> None:
     report = MemoryReplayReport(space="ada", channel="cli", conversation="attic", turns=(), total_turns=0)
     assert "no turns in the conversation 'attic'" in printed(lambda console: show_turns(console, report))

@@ -20,18 +20,18 @@ NOW = datetime(2026, 3, 4, 15, 30, tzinfo=UTC)
         ("3 March 2025 10:00", "2025-03-03T10:00:00Z"),
     ],
 )
-def test_words_are_read_in_many_languages(text: str, read: str) -> None:
+def test_times_are_read_in_many_languages(text: str, read: str) -> None:
     found = read_words_of_time(text, now=NOW)
     assert found is not None
     assert format_instant(found) == read
 
 
 @pytest.mark.parametrize("text", ["s3cret", "x" * 1_000, ""])
-def test_what_names_no_time_is_none(text: str) -> None:
+def test_text_without_a_time_yields_none(text: str) -> None:
     assert read_words_of_time(text, now=NOW) is None
 
 
-def test_the_command_says_how_it_read_them(elytron: CommandLine) -> None:
+def test_the_command_shows_how_it_read_the_times(elytron: CommandLine) -> None:
     elytron("add", "The ferry leaves at six.")
     result = elytron("recall", "ferry", "--since", "yesterday")
     assert "--since: read as 20" in result.stderr

@@ -56,7 +56,7 @@ def test_feedback_becomes_a_hint_when_it_is_repeated(registered: CommandLine) ->
     assert "governed_tool_experience_available" in told
 
 
-def test_drift_is_told(registered: CommandLine) -> None:
+def test_drift_is_reported(registered: CommandLine) -> None:
     registered("tools", "feedback", feedback(registered, 2))
     changed = SNAPSHOT | {"tools": [TOOL | {"schema_fingerprint": "s2"}]}
     bare = registered.write("bare.json", json.dumps(changed).encode())

@@ -44,14 +44,14 @@ class TestReplay:
         raw = elytron.json("transcript", "replay", *SUPPORT, "--view", "raw_owner_only")
         assert raw["slice"]["turns"][0]["messages"][0]["text"] == "Be brief."
 
-    def test_people_are_told_what_was_left_out_and_why(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_people_see_what_was_omitted_and_why(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         told = elytron("transcript", "replay", *SUPPORT, "--limit", "1", "--no-json").stdout
         assert "(operator_only)" in told
         assert "1 messages, 0 references" in told
         assert "--cursor 1:" in told
 
-    def test_the_export_view_is_a_command_of_its_own(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_the_export_view_has_its_own_command(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         assert elytron.json("transcript", "export", *SUPPORT)["slice"]["view"] == "export"
         assert "view     export" in elytron("transcript", "export", *SUPPORT, "--no-json").stdout
@@ -62,7 +62,7 @@ class TestReplay:
 
 
 class TestLifecycle:
-    def test_text_is_deleted_and_what_rests_on_it_is_named(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_text_is_deleted_and_its_dependants_are_listed(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         report = elytron.json("transcript", "lifecycle", "delete_raw", *SUPPORT, "--reason", "asked")
         assert (report["changed"], report["affected_turns"], report["reason"]) == (True, 2, "asked")
@@ -70,17 +70,17 @@ class TestLifecycle:
         told = elytron("transcript", "lifecycle", "review", *SUPPORT, "--no-json").stdout
         assert "dependants  shared_fact" in told
 
-    def test_one_turn_alone_is_masked(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_only_one_turn_is_masked(self, elytron: CommandLine, tmp_path: Path) -> None:
         turn = committed(tmp_path)
         assert elytron.json("transcript", "lifecycle", "mask", turn, *SUPPORT)["affected_turns"] == 1
 
 
 class TestRepair:
-    def test_sound_links_end_well(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_sound_links_exit_successfully(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         assert elytron.json("transcript", "repair", *SUPPORT)["checked_derived_refs"] == 1
 
-    def test_a_broken_link_is_told_and_ends_with_its_code(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_a_broken_link_is_reported_with_its_exit_code(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         fact = elytron.json("recall", "tea")["hits"]
         ids = [hit["id"] for hit in fact if hit["plane"] == "long_term"]
@@ -104,20 +104,20 @@ class TestPlatform:
         printed = elytron.json("platform", "capability-snapshot", "--profile", name.value)
         assert printed == json.loads(profile_snapshot(name).model_dump_json(exclude_none=True))
 
-    def test_people_read_what_says_no(self, elytron: CommandLine) -> None:
+    def test_people_see_which_rule_refused(self, elytron: CommandLine) -> None:
         told = elytron("platform", "capability-snapshot", "--profile", "esp-embedded-sdk", "--no-json").stdout
         assert "adapter.http" in told
         assert "no: profile_allows" in told
         assert "write  " in told
 
-    def test_what_can_be_done_here_is_told(self, elytron: CommandLine) -> None:
+    def test_the_available_operations_are_listed(self, elytron: CommandLine) -> None:
         elytron.make()
         assert elytron.json("platform", "capabilities")["recall"]["visible"] is True
         assert "recall " in elytron("platform", "capabilities", "--no-json").stdout
 
 
 class TestPublicExport:
-    def test_no_word_of_a_conversation_is_in_it(self, elytron: CommandLine, tmp_path: Path) -> None:
+    def test_a_public_archive_contains_no_conversation_text(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         file = tmp_path / "public.elytron"
         report = elytron.json("export", str(file), "--public")

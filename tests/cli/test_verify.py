@@ -17,7 +17,7 @@ def told(report: dict[str, Any]) -> dict[str, str | None]:
     return {space["space"]: space.get("standing") for space in report["spaces"]}
 
 
-def test_a_store_that_went_on_is_what_it_was_and_one_put_back_is_not(elytron: CommandLine, tmp_path: Path) -> None:
+def test_a_continued_store_verifies_and_a_rolled_back_one_does_not(elytron: CommandLine, tmp_path: Path) -> None:
     elytron("add", "The account is 17.")
     revoked = elytron.json("access", "add", "--kind", "operator", "--label", "first")["access"]["id"]
     assert elytron.error("verify", "heads.json", expect=6)["key"] == "unreadable_file"
@@ -41,7 +41,7 @@ def test_a_store_that_went_on_is_what_it_was_and_one_put_back_is_not(elytron: Co
     assert elytron.json("verify", "heads.json")["ok"] is True
 
 
-def test_a_space_that_is_gone_is_told(elytron: CommandLine) -> None:
+def test_a_missing_space_is_reported(elytron: CommandLine) -> None:
     elytron("add", "tea")
     elytron("add", "cake", "--space", "bob")
     elytron("verify", "heads.json", "--accept")
@@ -51,7 +51,7 @@ def test_a_space_that_is_gone_is_told(elytron: CommandLine) -> None:
     assert "bob" in elytron("verify", "heads.json", "--no-json", expect=13).stdout
 
 
-def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
+def test_a_space_is_verified_against_its_head(elytron: CommandLine) -> None:
     elytron("add", "tea")
     head = elytron.json("inspect", "--fingerprints")["head"]
     elytron("add", "cake")
@@ -65,7 +65,7 @@ def test_a_space_is_asked_about_by_its_head(elytron: CommandLine) -> None:
     assert elytron.error("inspect", "--head", "no head", expect=2)["key"] == "invalid_input"
 
 
-def test_a_document_that_was_put_back_is_told(elytron: CommandLine, tmp_path: Path) -> None:
+def test_a_rolled_back_document_is_reported(elytron: CommandLine, tmp_path: Path) -> None:
     elytron("add", "tea", "--conversation", "one")
     elytron("verify", "heads.json", "--accept")
     raw = sqlite3.connect(tmp_path / "m.db")
@@ -83,13 +83,13 @@ def test_a_document_that_was_put_back_is_told(elytron: CommandLine, tmp_path: Pa
     assert "1 DO NOT" in elytron("inspect", "--check", "--no-json", expect=13).stdout
 
 
-def test_what_cannot_be_written_is_said(elytron: CommandLine) -> None:
+def test_write_errors_are_reported(elytron: CommandLine) -> None:
     elytron("add", "tea")
     assert elytron.error("verify", "no/such/folder/heads", "--accept", expect=2)["key"] == "invalid_input"
     assert elytron.error("verify", "x" * 5_000, "--accept", expect=2)["key"] == "invalid_input"
 
 
-def test_more_heads_than_a_file_may_have_are_not_kept(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_beyond_the_limit_of_a_file_are_not_stored(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     elytron("add", "tea")
     monkeypatch.setattr(limits, "JSON_BYTES", 10)
     assert elytron.error("verify", "heads.json", "--accept", expect=7)["key"] == "limit_exceeded"

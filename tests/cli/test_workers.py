@@ -84,7 +84,7 @@ async def test_all_workers_answer_from_one_store_and_end_together(tmp_path: Path
     assert [process for process in report["workers"] if is_running(process)] == []
 
 
-async def test_a_space_is_unlocked_and_locked_at_all_workers(tmp_path: Path) -> None:
+async def test_a_space_is_unlocked_and_locked_in_all_workers(tmp_path: Path) -> None:
     server, report = await started(tmp_path)
 
     async def posted(path: str, **body: object) -> int:

@@ -62,7 +62,7 @@ async def spend(server: Served, *days: ModelUsage) -> None:
     await server.memory.context.store.commit(Batch(SpaceId("ada"), at=now, puts=(put,), entries=(entry,)))
 
 
-async def test_the_routes_are_those_of_the_service_in_the_space_that_is_asked_for(agents: Served) -> None:
+async def test_the_routes_call_the_service_in_the_requested_space(agents: Served) -> None:
     user, stranger = await agents.key(PrincipalKind.USER, "ada"), await agents.key(PrincipalKind.USER, "bob")
     operator = await agents.key(PrincipalKind.OPERATOR, None)
     async with httpx.AsyncClient(base_url=agents.url, trust_env=False, timeout=60) as client:
@@ -89,7 +89,7 @@ async def test_the_routes_are_those_of_the_service_in_the_space_that_is_asked_fo
             }
 
 
-async def test_usage_is_that_of_the_turns_of_the_last_day(agents: Served) -> None:
+async def test_usage_covers_the_turns_of_the_last_day(agents: Served) -> None:
     user = await agents.key(PrincipalKind.USER, "ada")
     async with httpx.AsyncClient(base_url=agents.url, trust_env=False, timeout=60, headers=bearer(user)) as client:
         await client.post("/v1/agent/init", json={})
@@ -99,7 +99,7 @@ async def test_usage_is_that_of_the_turns_of_the_last_day(agents: Served) -> Non
         assert (usage["turns"], usage["failed"], usage["steps"]) == (2, 0, 2)
 
 
-async def test_a_page_makes_an_agent_sets_it_and_schedules(agent_page: tuple[Served, Watched]) -> None:
+async def test_a_page_creates_and_configures_an_agent_and_its_schedules(agent_page: tuple[Served, Watched]) -> None:
     server, page = agent_page
     found = page.page
     await page.go("agents")
@@ -126,7 +126,7 @@ async def test_a_page_makes_an_agent_sets_it_and_schedules(agent_page: tuple[Ser
     assert (page.said, page.foreign) == ([], [])
 
 
-async def test_a_cron_line_that_is_none_is_refused_in_its_window(agent_page: tuple[Served, Watched]) -> None:
+async def test_an_invalid_cron_line_is_rejected_in_its_dialog(agent_page: tuple[Served, Watched]) -> None:
     _, page = agent_page
     found = page.page
     await page.go("agents")
@@ -141,7 +141,7 @@ async def test_a_cron_line_that_is_none_is_refused_in_its_window(agent_page: tup
     assert "cron line" in await dialog.get_by_role("alert").inner_text()
 
 
-async def test_a_server_without_agents_names_no_page_of_them(browser: Browser) -> None:
+async def test_a_server_without_agents_has_no_agents_page(browser: Browser) -> None:
     wanted = SurfaceOptions(console=HOST)
     async with served(wanted, development=True) as running, browser_page(browser, running.url) as watched:
         await watched.go("agents")
@@ -150,7 +150,7 @@ async def test_a_server_without_agents_names_no_page_of_them(browser: Browser) -
         assert watched.said == []
 
 
-async def test_spending_is_the_book_s(open_server: Served, page: Watched) -> None:
+async def test_spending_matches_the_stored_records(open_server: Served, page: Watched) -> None:
     yesterday = ModelUsage(calls=2, prompt_tokens=900, completion_tokens=100, cost=1_000)
     today = ModelUsage(calls=1, prompt_tokens=2_000, completion_tokens=345, cost=2_500)
     await spend(open_server, yesterday, today)

@@ -40,7 +40,9 @@ async def test_an_entry_names_who_made_it(server: Served, client: httpx.AsyncCli
     assert "by" not in (await entries(client, keys.user))[-1]
 
 
-async def test_a_correction_is_known_after_a_start(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_correction_is_attributed_after_a_restart(
+    server: Served, client: httpx.AsyncClient, keys: Keys
+) -> None:
     fact = {"topic": "home", "fact_kind": "profile", "content": "Ada lives in Porto", "authority": "user_asserted"}
     write = {"write": {"kind": "long_term", "facts": [fact]}}
     made = (await client.post("/v1/write", json=write, headers=bearer(keys.user))).json()
@@ -51,9 +53,7 @@ async def test_a_correction_is_known_after_a_start(server: Served, client: httpx
     assert (await entries(client, keys.user))[0].get("by") == user
 
 
-async def test_a_space_that_begins_again_has_no_callers_of_before(
-    server: Served, client: httpx.AsyncClient, keys: Keys
-) -> None:
+async def test_a_recreated_space_has_no_earlier_callers(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
     await client.post("/v1/write", json=TEA, headers=bearer(keys.user))
     context = server.memory.context
     run = context.commits.writers[-1]
@@ -62,13 +62,13 @@ async def test_a_space_that_begins_again_has_no_callers_of_before(
     assert not any("by" in entry for entry in await entries(client, keys.user))
 
 
-async def test_the_overview_says_who_asks_and_where_calls_go(client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_the_overview_shows_the_session_and_its_space(client: httpx.AsyncClient, keys: Keys) -> None:
     found = (await client.get("/console/overview", headers=bearer(keys.operator))).json()
     assert (found["session"]["kind"], found["memory_context"]["space"]) == ("operator", "ada")
     assert found["promises"]["erasure"] == "no_byte"
 
 
-async def test_a_key_is_shown_the_paths_that_it_opens(client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_key_sees_the_paths_that_it_may_use(client: httpx.AsyncClient, keys: Keys) -> None:
     every = (await client.get("/console/paths", headers=bearer(keys.operator))).json()["items"]
     own = (await client.get("/console/paths", headers=bearer(keys.user))).json()["items"]
     assert {("POST", "/v1/recall"), ("GET", "/console/paths")} <= {(row["method"], row["path"]) for row in own}
@@ -103,7 +103,7 @@ async def test_tokens_of_programs_are_counted_by_space_and_model(browser: Browse
                 await table.get_by_role("cell", name="2", exact=True).wait_for()
 
 
-async def test_the_oldest_rows_of_programs_go_first(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_program_rows_are_dropped_first(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from elytron_adapter import call_figures
 
     monkeypatch.setattr(call_figures, "PROGRAM_DAYS", 2)
@@ -117,7 +117,7 @@ async def test_the_oldest_rows_of_programs_go_first(server: Served, monkeypatch:
     ]
 
 
-async def test_the_store_is_read_and_said_to_be_whole(open_server: Served, page: Watched) -> None:
+async def test_the_store_is_checked_and_reported_as_sound(open_server: Served, page: Watched) -> None:
     await page.go("stores")
     await page.page.get_by_role("button", name="Check now").click()
     await page.page.get_by_text("intact", exact=True).wait_for()

@@ -26,7 +26,7 @@ async def plant(server: Served) -> tuple[str, str, str]:
     return said, versions[0], versions[1]
 
 
-async def test_a_fact_has_its_evidence_and_versions_and_a_message_what_rests_on_it(
+async def test_a_fact_links_to_evidence_and_versions_and_a_message_to_its_dependants(
     server: Served, client: httpx.AsyncClient, keys: Keys
 ) -> None:
     said, first, second = await plant(server)
@@ -42,7 +42,7 @@ async def test_a_fact_has_its_evidence_and_versions_and_a_message_what_rests_on_
     assert (around["rests"], around["versions"]) == ([], [])
 
 
-async def test_no_more_than_the_bound_are_given(
+async def test_the_graph_is_limited(
     server: Served, client: httpx.AsyncClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, second = await plant(server)
@@ -51,7 +51,7 @@ async def test_no_more_than_the_bound_are_given(
     assert (len(around["versions"]), around["rests"], around["clipped"]) == (2, [], True)
 
 
-async def test_another_user_sees_nothing_of_it(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_another_user_sees_nothing_of_the_graph(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
     for each in await plant(server):
         known, foreign = {"id": each}, {"id": each, "space": "ada"}
         assert (await client.get("/console/around", params=known, headers=bearer(keys.stranger))).status_code == 404
@@ -59,6 +59,6 @@ async def test_another_user_sees_nothing_of_it(server: Served, client: httpx.Asy
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "nope", "<b>"])
-async def test_an_id_that_is_none_is_refused(client: httpx.AsyncClient, keys: Keys, name: str) -> None:
+async def test_an_invalid_id_is_rejected(client: httpx.AsyncClient, keys: Keys, name: str) -> None:
     answer = await client.get("/console/around", params={"id": name}, headers=bearer(keys.user))
     assert answer.status_code in {404, 422}

@@ -374,7 +374,7 @@ def sign(walked: WalkedServer, device: Any, sent: SentRequest, message: str) -> 
 
 @pytest.mark.timeout(580)
 @pytest.mark.parametrize("share", SHARES)
-async def test_by_a_key_every_other_route_shows_nothing_of_another_user(share: str) -> None:
+async def test_with_a_key_no_other_route_shows_another_users_data(share: str) -> None:
     async with walked_server() as walked:
         before = await walked.state()
         routes = described_routes(walked.description)
@@ -388,7 +388,7 @@ async def test_by_a_key_every_other_route_shows_nothing_of_another_user(share: s
 
 
 @pytest.mark.timeout(580)
-async def test_by_a_session_every_route_of_the_console_shows_nothing_of_another_user() -> None:
+async def test_with_a_session_no_console_route_shows_another_users_data() -> None:
     async with walked_server() as walked:
         before = await walked.state()
         began = await walked.client.post("/console/session", headers=walked.second)
@@ -403,7 +403,7 @@ async def test_by_a_session_every_route_of_the_console_shows_nothing_of_another_
         assert await walked.state() == before
 
 
-async def test_what_no_description_names_is_known() -> None:
+async def test_every_undescribed_path_is_listed() -> None:
     admissions: list[CallerAdmission] = []
 
     def heard(admission: CallerAdmission) -> tuple[Surface, ...]:

@@ -34,7 +34,9 @@ def settings_of(folder: Path, **environment: str) -> RunSettings:
 
 
 class TestModels:
-    async def test_a_change_is_written_and_other_lines_stay(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+    async def test_a_change_is_written_and_other_lines_are_preserved(
+        self, runtime: MemoryRuntime, tmp_path: Path
+    ) -> None:
         file = tmp_path / "elytron.toml"
         file.write_text('# ours\nspace = "ada"\nembedder = "minilm"\n')
         models = FileModelSettings(settings_of(tmp_path), runtime, file)
@@ -57,7 +59,7 @@ class TestModels:
             {"embedder": "http://127.0.0.1:1/v1"},
         ],
     )
-    async def test_what_is_no_model_is_refused_and_nothing_is_written(
+    async def test_an_invalid_model_is_rejected_and_nothing_is_written(
         self, runtime: MemoryRuntime, tmp_path: Path, change: dict[str, str]
     ) -> None:
         file = tmp_path / "elytron.toml"
@@ -74,7 +76,7 @@ class TestModels:
 
 
 class TestChecks:
-    async def test_one_that_takes_too_long_is_ended_with_what_it_started(self) -> None:
+    async def test_a_slow_check_is_killed_with_its_children(self) -> None:
         code = "import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', 'input()'])"
         # Its child waits for an input that never comes, and holds the outputs open.
         slow = SmokeCheck(
@@ -84,12 +86,12 @@ class TestChecks:
         told = await runner.run("slow")
         assert (told.timed_out, told.exit_code) == (True, None)
 
-    async def test_without_a_command_there_are_none(self) -> None:
+    async def test_without_a_configured_command_no_checks_are_offered(self) -> None:
         runner = SmokeRunner(ConsoleHost(checks=(SmokeCheck("one", "One", ()),)))
         with pytest.raises(NotFound):
             await runner.run("one")
 
-    async def test_the_store_is_checked_where_it_is_a_file(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+    async def test_a_file_store_is_checked(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
         on_disk = console_host(settings_of(tmp_path), runtime)
         in_memory = console_host(resolve_settings({"store": "memory:"}, environment={}, folder=tmp_path), runtime)
         told = [[check.id for check in host.checks] for host in (on_disk, in_memory)]
@@ -98,12 +100,12 @@ class TestChecks:
             ["version", "model-api", "rules", "capabilities"],
         ]
 
-    async def test_the_command_line_is_what_a_check_runs(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+    async def test_a_check_runs_the_command_line(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
         told = await SmokeRunner(console_host(settings_of(tmp_path), runtime)).run("version")
         assert (told.exit_code, told.stdout.startswith("{") or told.stdout.startswith("elytron")) == (0, True)
 
 
-async def test_storage_is_that_of_the_stores_device(runtime: MemoryRuntime, tmp_path: Path) -> None:
+async def test_storage_figures_are_those_of_the_stores_device(runtime: MemoryRuntime, tmp_path: Path) -> None:
     (tmp_path / "m.db").write_bytes(b"x" * 10)
     host = console_host(settings_of(tmp_path), runtime)
     assert host.storage is not None
@@ -112,7 +114,7 @@ async def test_storage_is_that_of_the_stores_device(runtime: MemoryRuntime, tmp_
     assert found.free_bytes is not None
 
 
-def test_the_console_of_a_server_elsewhere_is_shown_to_this_machine_alone() -> None:
+def test_a_remote_servers_console_is_available_only_on_this_machine() -> None:
     found = CliRunner().invoke(elytron_group, ["console", "--url", "http://127.0.0.1:9", "--host", "0.0.0.0"])
     assert "must be a local address" in str(found.exception) + found.output
 

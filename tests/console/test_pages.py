@@ -80,7 +80,7 @@ async def plant(server: Served) -> None:
     await make_agent(server, PAYLOADS[0])
 
 
-async def test_every_page_opens_fits_its_screen_complains_of_nothing_and_asks_no_other_server(
+async def test_every_page_opens_fits_its_screen_logs_no_errors_and_contacts_no_other_server(
     open_server: Served, page: Watched
 ) -> None:
     await plant(open_server)
@@ -97,7 +97,7 @@ async def test_every_page_opens_fits_its_screen_complains_of_nothing_and_asks_no
     assert await page.page.locator("main script, main img, main svg[onload], main b, main i, main u").count() == 0
 
 
-async def test_a_key_signs_in_and_out_and_the_address_stays(browser: Browser, server: Served) -> None:
+async def test_a_key_signs_in_and_out_and_the_address_is_unchanged(browser: Browser, server: Served) -> None:
     key = await server.key(PrincipalKind.OPERATOR, None)
     async with browser_page(browser, server.url) as found:
         await found.go("devices")
@@ -116,7 +116,7 @@ async def test_a_key_signs_in_and_out_and_the_address_stays(browser: Browser, se
         assert [line for line in found.said if "401" not in line] == []
 
 
-async def test_a_user_sees_no_operators_page(browser: Browser, server: Served) -> None:
+async def test_a_user_sees_no_operator_page(browser: Browser, server: Served) -> None:
     key = await server.key(PrincipalKind.USER, "ada")
     async with browser_page(browser, server.url) as found:
         await found.go("server")
@@ -159,7 +159,7 @@ FOLLOW_FOCUS = """(isWhole) => {
 TABS_AT_ONCE = 20
 
 
-async def test_the_keyboard_reaches_everything(open_server: Served, page: Watched) -> None:
+async def test_everything_is_reachable_by_keyboard(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     await make_agent(open_server, "Water the ferns.")
     await page.go(PAGES[0])
@@ -186,7 +186,7 @@ async def remember(server: Served) -> None:
         await write(server, {"kind": "long_term", "facts": [fact]})
 
 
-async def test_a_memory_is_found_opened_forgotten_and_brought_back(open_server: Served, page: Watched) -> None:
+async def test_a_memory_is_found_opened_forgotten_and_restored(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     await page.go("memories")
     found = page.page
@@ -264,7 +264,7 @@ async def test_a_fact_is_corrected_and_its_history_stays(open_server: Served, pa
     assert page.said == []
 
 
-async def test_a_search_that_finds_nothing_says_what_was_searched(open_server: Served, page: Watched) -> None:
+async def test_an_empty_search_shows_what_was_searched(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     await page.go("facts?q=zeppelin&kind=task")
     assert "zeppelin" in await page.page.locator(".empty").inner_text()
@@ -272,7 +272,7 @@ async def test_a_search_that_finds_nothing_says_what_was_searched(open_server: S
     assert "speaker Nobody" in await page.page.locator(".empty").inner_text()
 
 
-async def test_a_long_text_is_whole_on_demand(open_server: Served, page: Watched) -> None:
+async def test_a_long_text_is_shown_completely_on_demand(open_server: Served, page: Watched) -> None:
     text = "word " * 20_000
     made = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": text}]}]})
     await page.go(f"memories?id={made.decisions[0].id}")
@@ -282,7 +282,7 @@ async def test_a_long_text_is_whole_on_demand(open_server: Served, page: Watched
     assert len(await detail.locator(".text").first.inner_text()) >= 99_000
 
 
-async def test_both_clocks_are_followed_by_every_list(open_server: Served, page: Watched) -> None:
+async def test_every_list_follows_both_clocks(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     facts = await open_server.memory.operate(FactListRequest(states=()))
     first, second = facts.items
@@ -313,9 +313,7 @@ async def test_both_clocks_are_followed_by_every_list(open_server: Served, page:
     assert page.said == []
 
 
-async def test_recall_shows_what_spoke_where_it_was_cut_and_why_one_is_not_there(
-    open_server: Served, page: Watched
-) -> None:
+async def test_recall_shows_signals_the_cutoff_and_why_a_memory_is_missing(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     found = page.page
     await page.go("recall?q=what%20does%20Ada%20like&alimit=1")
@@ -330,7 +328,7 @@ async def test_recall_shows_what_spoke_where_it_was_cut_and_why_one_is_not_there
     assert page.said == []
 
 
-async def test_a_proposal_is_decided_on(open_server: Served, page: Watched) -> None:
+async def test_a_proposal_is_decided(open_server: Served, page: Watched) -> None:
     proposal = {"target": "long_term", "fact_kind": "profile", "topic": "job", "content": "Ada leads the project"}
     draft = {"proposal": proposal, "authority": "external_content", "origins": ["external"]}
     await write(open_server, {"kind": "candidates", "candidates": [draft]})
@@ -341,7 +339,7 @@ async def test_a_proposal_is_decided_on(open_server: Served, page: Watched) -> N
     assert page.said == []
 
 
-async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Served, page: Watched) -> None:
+async def test_an_erasure_has_a_receipt_and_its_content_is_gone(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     made = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The canary sings."}]}]})
     found = page.page
@@ -376,7 +374,7 @@ ODD = (
 )
 
 
-async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: Served, page: Watched) -> None:
+async def test_the_system_space_is_refused_by_name(open_server: Served, page: Watched) -> None:
     await page.go("memories")
     await page.page.get_by_label("Space", exact=True).select_option("")
     await page.page.get_by_label("Space name").fill("elytron:system")
@@ -386,7 +384,7 @@ async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: S
     assert "reserved for the server" in await alert.inner_text()
 
 
-async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched) -> None:
+async def test_a_page_keeps_showing_its_data_when_the_server_is_gone(page: Watched) -> None:
     async with served(SurfaceOptions(console=HOST), development=True) as gone:
         await remember(gone)
         page.url = gone.url
@@ -398,7 +396,7 @@ async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched)
     assert await page.page.get_by_role("group", name="Figures").is_visible()
 
 
-async def test_an_odd_address_shows_a_page_that_fits(open_server: Served, page: Watched) -> None:
+async def test_an_odd_address_shows_a_suitable_page(open_server: Served, page: Watched) -> None:
     text = "\u05d0\u05d3\u05d4 \u05d0\u05d5\u05d4\u05d1\u05ea \u05ea\u05d4"
     turn = {"messages": [{"text": text, "speaker": text}]}
     await write(open_server, {"kind": "transcript", "turns": [turn]}, conversation=f"c{chr(0x5D0) * 150}")
@@ -430,7 +428,7 @@ async def test_axe_finds_nothing_serious(open_server: Served, page: Watched) -> 
         assert await page.page.evaluate(AXE) == [], name
 
 
-async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_server: Served, page: Watched) -> None:
+async def test_facts_about_a_person_are_shown_with_their_evidence(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     said = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "I lead the project."}]}]})
     fact = {"topic": "job", "fact_kind": "profile", "content": "Ada leads the project", "authority": "user_asserted"}
@@ -443,7 +441,7 @@ async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_ser
     assert page.said == []
 
 
-async def test_a_conversation_shows_when_each_turn_was_said(open_server: Served, page: Watched) -> None:
+async def test_a_conversation_shows_the_time_of_each_turn(open_server: Served, page: Watched) -> None:
     spoken = {"messages": [{"text": "The mast is up.", "speaker": "Ada", "at": 1_740_904_200_000}]}
     turns = [spoken, {"messages": [{"text": "The sail is new."}]}]
     await write(open_server, {"kind": "transcript", "turns": turns}, conversation="harbour")
@@ -454,7 +452,7 @@ async def test_a_conversation_shows_when_each_turn_was_said(open_server: Served,
     assert (await second.inner_text()).startswith("stored ")
 
 
-async def test_a_link_opens_the_space_that_it_was_taken_from(browser: Browser, open_server: Served) -> None:
+async def test_a_link_opens_the_space_it_was_copied_from(browser: Browser, open_server: Served) -> None:
     await remember(open_server)
     await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Bob rows."}]}]}, space="bob")
     async with browser_page(browser, open_server.url) as first, browser_page(browser, open_server.url) as second:
@@ -470,7 +468,7 @@ async def test_a_link_opens_the_space_that_it_was_taken_from(browser: Browser, o
         assert second.page.url.endswith("#/conversations?space=bob")
 
 
-async def test_the_only_space_that_holds_anything_is_opened(browser: Browser, open_server: Served) -> None:
+async def test_the_only_nonempty_space_is_opened(browser: Browser, open_server: Served) -> None:
     await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Bob rows."}]}]}, space="bob")
     async with browser_page(browser, open_server.url) as found:
         await found.go("memories")
@@ -492,9 +490,7 @@ async def test_a_link_to_a_foreign_space_says_so_to_a_user(browser: Browser, ser
         await found.page.get_by_text("Nothing is stored here yet").wait_for()
 
 
-async def test_a_server_that_never_answers_is_reported_and_can_be_asked_again(
-    open_server: Served, page: Watched
-) -> None:
+async def test_an_unresponsive_server_is_reported_and_can_be_retried(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     await page.page.clock.install()
     await page.go("overview")
@@ -525,7 +521,7 @@ async def test_each_signal_of_a_hit_is_explained(open_server: Served, page: Watc
     assert "words and built-in vectors. No embedder is set." in await found.locator("main").inner_text()
 
 
-def test_the_recall_lab_has_words_for_every_use_of_vectors() -> None:
+def test_the_recall_lab_explains_every_use_of_vectors() -> None:
     source = (files("elytron_console") / "static/pages/recall.mjs").read_text("utf-8")
     assert [use for use in VectorUse if f'  {use.value}: "Compared: ' not in source] == []
 

@@ -174,7 +174,7 @@ async def test_no_payload_in_any_field_runs_on_any_page(planted: PlantedStore, p
     assert (page.said, page.foreign) == ([], [])
 
 
-async def test_a_long_text_with_payloads_is_whole_on_demand(planted: PlantedStore, page: Watched) -> None:
+async def test_a_long_text_with_payloads_is_shown_completely_on_demand(planted: PlantedStore, page: Watched) -> None:
     asked = {"scope": {"space": "ada"}, "limit": 1000}
     listed = (await planted.send("POST", "/v1/list", asked))["items"]
     made = next(item["id"] for item in listed if item["plane"] == "transcript" and len(item["text"]) == len(LONG))

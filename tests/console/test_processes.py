@@ -161,7 +161,7 @@ async def turn_to(watched: Watched, address: str) -> None:
 
 
 @pytest.mark.parametrize("space", SAID)
-async def test_every_page_shows_a_space_as_it_is(browser: Browser, shown: str, space: str) -> None:
+async def test_every_page_shows_the_current_state_of_a_space(browser: Browser, shown: str, space: str) -> None:
     async with browser_page(browser, shown) as watched:
         await watched.go(f"overview?space={space}")
         await watched.page.set_viewport_size({"width": 360, "height": 800})
@@ -182,7 +182,7 @@ async def test_every_page_shows_a_space_as_it_is(browser: Browser, shown: str, s
 
 
 @pytest.mark.parametrize("space", SAID)
-async def test_the_counts_on_its_pages_are_the_stores(browser: Browser, shown: str, space: str) -> None:
+async def test_the_counts_on_its_pages_match_the_store(browser: Browser, shown: str, space: str) -> None:
     async with client_of(shown) as client:
         asked = {"scope": {"space": space}}
         held = (await client.post("/v1/inspect", json=asked)).json()
@@ -221,7 +221,7 @@ async def test_the_counts_on_its_pages_are_the_stores(browser: Browser, shown: s
             assert listed[space]["turns"] == len(SAID[space])
 
 
-async def test_a_session_that_ends_or_is_foreign_leads_to_the_form_and_the_address_stays(
+async def test_an_ended_or_foreign_session_shows_the_sign_in_form_at_the_same_address(
     browser: Browser, guarded: str, made: MadeStore
 ) -> None:
     async with browser_page(browser, guarded) as watched, client_of(guarded) as client:
@@ -271,7 +271,7 @@ async def tab_to(watched: Watched, name: str) -> None:
     raise AssertionError((name, told))
 
 
-async def test_a_memory_is_found_forgotten_and_erased_by_the_keyboard_alone(
+async def test_a_memory_is_found_forgotten_and_erased_using_only_the_keyboard(
     browser: Browser, guarded: str, made: MadeStore
 ) -> None:
     async with browser_page(browser, guarded) as watched:
@@ -311,7 +311,7 @@ async def test_a_memory_is_found_forgotten_and_erased_by_the_keyboard_alone(
 
 
 @pytest.mark.timeout(280)
-async def test_of_a_server_that_is_gone_each_page_shows_what_it_knew(
+async def test_each_page_keeps_showing_its_data_when_the_server_is_gone(
     browser: Browser, made: MadeStore, tmp_path: Path
 ) -> None:
     shutil.copy(made.path, tmp_path / "m.db")
@@ -336,7 +336,7 @@ async def test_of_a_server_that_is_gone_each_page_shows_what_it_knew(
             await watched.page.get_by_text("No earlier data is available").wait_for()
 
 
-async def test_in_development_mode_a_page_goes_on_after_a_restart(
+async def test_in_development_mode_a_page_continues_after_a_restart(
     browser: Browser, made: MadeStore, tmp_path: Path
 ) -> None:
     shutil.copy(made.path, tmp_path / "m.db")

@@ -41,7 +41,7 @@ async def test_the_page_signs_in_reads_and_writes_through_it(relay: httpx.AsyncC
     assert [(one["conversation"], one["turns"]) for one in listed["items"]] == [("default", 1)]
 
 
-async def test_the_console_alone_is_relayed(relay: httpx.AsyncClient, keys: Keys) -> None:
+async def test_only_the_console_is_relayed(relay: httpx.AsyncClient, keys: Keys) -> None:
     for path in ("/v1/inspect", "/metrics", "/docs", "/consoles", "/console/../metrics"):
         assert (await relay.get(path, headers=bearer(keys.operator))).status_code == 404
 
@@ -85,12 +85,14 @@ async def test_no_path_leads_out_of_the_console(path: str) -> None:
         {"Sec-Fetch-Site": "cross-site"},
     ],
 )
-async def test_pages_elsewhere_are_refused(relay: httpx.AsyncClient, keys: Keys, headers: dict[str, str]) -> None:
+async def test_pages_of_other_origins_are_refused(
+    relay: httpx.AsyncClient, keys: Keys, headers: dict[str, str]
+) -> None:
     answer = await relay.post("/console/session", headers=bearer(keys.user) | headers)
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
 
 
-async def test_a_server_that_does_not_answer_is_named(relay: httpx.AsyncClient) -> None:
+async def test_an_unresponsive_server_is_reported(relay: httpx.AsyncClient) -> None:
     async with httpx.AsyncClient(base_url="http://127.0.0.1:9", trust_env=False) as nowhere:
         app = console_relay("http://127.0.0.1:9", sender_of(nowhere))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
@@ -98,13 +100,13 @@ async def test_a_server_that_does_not_answer_is_named(relay: httpx.AsyncClient) 
     assert (answer.status_code, answer.json()["code"]) == (503, "unreachable")
 
 
-async def test_a_body_beyond_its_bound_is_refused(relay: httpx.AsyncClient) -> None:
+async def test_an_oversized_body_is_rejected(relay: httpx.AsyncClient) -> None:
     answer = await relay.post("/console/operations/write", content=b"x" * (1024 * 1024 + 1), headers={"Origin": HERE})
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
 
 
 @pytest.mark.parametrize("url", ["", "8010", "ftp://host", "http://host/path", "http://host?x=1"])
-def test_what_is_no_servers_address_is_refused(url: str) -> None:
+def test_an_invalid_server_address_is_rejected(url: str) -> None:
     async def send(*_: object) -> None:
         return None
 

@@ -34,7 +34,7 @@ async def signed_in(client: httpx.AsyncClient, key: str) -> dict[str, str]:
 
 
 class TestPage:
-    async def test_it_lets_nothing_else_in(self, client: httpx.AsyncClient) -> None:
+    async def test_the_page_allows_nothing_else(self, client: httpx.AsyncClient) -> None:
         answer = await client.get("/console")
         policy = answer.headers["content-security-policy"]
         for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for"):
@@ -42,28 +42,28 @@ class TestPage:
         for part in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
             assert (await client.get(part)).status_code == 200
 
-    def test_no_part_makes_markup_of_text_or_names_another_server(self) -> None:
+    def test_no_script_turns_text_into_markup_or_names_another_server(self) -> None:
         for name, body in static_assets().items():
             text = body.decode()
             if not name.startswith("vendor/"):
                 assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|dangerously", text), name
                 assert not re.search(r"https?://(?!www\.w3\.org)", text), name
 
-    def test_it_is_small(self) -> None:
+    def test_the_console_is_small(self) -> None:
         assert sum(map(len, static_assets().values())) <= 300 * 1024
 
     @pytest.mark.parametrize("name", ["../wire.py", "none.mjs", "index.html", "%2e%2e/limits.py", ""])
-    async def test_nothing_else_is_read(self, client: httpx.AsyncClient, name: str) -> None:
+    async def test_no_other_file_is_served(self, client: httpx.AsyncClient, name: str) -> None:
         assert (await client.get(f"/console/static/{name}")).status_code == 404
 
-    async def test_a_known_part_is_not_sent_again(self, client: httpx.AsyncClient) -> None:
+    async def test_a_cached_asset_is_not_sent_again(self, client: httpx.AsyncClient) -> None:
         first = await client.get("/console/static/app.css")
         again = await client.get("/console/static/app.css", headers={"If-None-Match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 
 
 class TestSession:
-    async def test_a_key_begins_one_and_its_cookie_opens_the_console_alone(
+    async def test_a_key_starts_a_session_whose_cookie_opens_only_the_console(
         self, client: httpx.AsyncClient, keys: Keys
     ) -> None:
         answer = await client.post("/console/session", headers=bearer(keys.user))
@@ -75,12 +75,12 @@ class TestSession:
         assert (await client.get("/console/session", headers=token)).json()["token"] == answer.json()["token"]
         assert (await client.post("/v1/inspect", json={})).status_code == 401
 
-    async def test_a_wrong_key_begins_none(self, client: httpx.AsyncClient) -> None:
+    async def test_a_wrong_key_starts_no_session(self, client: httpx.AsyncClient) -> None:
         answer = await client.post("/console/session", headers=bearer("ely_user_0_0"))
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
 
-    async def test_a_cookie_that_another_port_got_opens_nothing(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_cookie_from_another_port_opens_nothing(self, client: httpx.AsyncClient, keys: Keys) -> None:
         await signed_in(client, keys.operator)
         described = (await client.get("/openapi/all.json", headers=bearer(keys.operator))).json()["paths"]
         places = [
@@ -98,13 +98,13 @@ class TestSession:
         assert len(told) > 20
         assert {place: status for place, status in told.items() if status not in {401, 403}} == {}
 
-    async def test_it_ends_with_the_key(self, server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_session_ends_with_its_key(self, server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
         token = await signed_in(client, keys.user)
         key_id = keys.user.split("_")[2]
         await client.delete(f"/console/devices/{key_id}", headers=bearer(keys.operator))
         assert (await client.get("/console/session", headers=token)).status_code == 401
 
-    async def test_it_ends_when_it_is_ended(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_session_ends_on_sign_out(self, client: httpx.AsyncClient, keys: Keys) -> None:
         token = await signed_in(client, keys.user)
         cookie = {"Cookie": f"elytron_console={client.cookies['elytron_console']}"}
         assert (await client.delete("/console/session", headers=token)).status_code == 204
@@ -136,7 +136,7 @@ class TestGuard:
         await signed_in(client, keys.user)
         assert (await client.post("/console/operations/write", json=TEA, headers=old)).status_code == 403
 
-    async def test_a_form_of_another_kind_is_refused(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_another_content_type_is_rejected(self, client: httpx.AsyncClient, keys: Keys) -> None:
         token = await signed_in(client, keys.user)
         answer = await client.post("/console/operations/write", data={"write": "x"}, headers=token)
         assert answer.status_code == 415
@@ -148,14 +148,14 @@ class TestGuard:
 
 class TestWalls:
     @pytest.mark.parametrize("path", OPERATORS)
-    async def test_a_users_key_opens_no_operators_route(self, client: httpx.AsyncClient, keys: Keys, path: str) -> None:
+    async def test_a_users_key_opens_no_operator_route(self, client: httpx.AsyncClient, keys: Keys, path: str) -> None:
         answers = [await client.get(f"/console/{path}", headers=bearer(key)) for key in (keys.user, keys.operator)]
         assert [answer.status_code for answer in answers] == [403, 200]
         assert answers[0].json()["detail"] == "this requires an operator's key"
         assert (await client.get(f"/console/{path}")).status_code == 401
 
     @pytest.mark.parametrize("path", ["journal", "skills", "skills/runtime_skill__deploy"])
-    async def test_another_users_space_is_answered_as_one_that_is_not_there(
+    async def test_another_users_space_is_answered_like_a_missing_one(
         self, client: httpx.AsyncClient, keys: Keys, path: str
     ) -> None:
         await client.post("/console/operations/write", json=TEA, headers=bearer(keys.user))
@@ -170,13 +170,13 @@ class TestWalls:
         answer = await client.post("/console/operations/recall", json=asked, headers=bearer(keys.stranger))
         assert answer.status_code == 403
 
-    async def test_what_is_no_operation_is_not_found(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_an_unknown_operation_is_not_found(self, client: httpx.AsyncClient, keys: Keys) -> None:
         answer = await client.post("/console/operations/none", json={}, headers=bearer(keys.operator))
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 class TestFigures:
-    async def test_calls_are_counted_and_entries_are_the_journals(
+    async def test_calls_are_counted_and_entries_match_the_journal(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
         skip_over_nodes("figures are of one process")
@@ -227,9 +227,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class TestDevices:
-    async def test_a_key_is_shown_once_and_by_its_fingerprint_after(
-        self, client: httpx.AsyncClient, keys: Keys
-    ) -> None:
+    async def test_a_key_is_shown_once_and_then_by_its_fingerprint(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         made = await client.post("/console/devices", json={"label": "phone", "space": "ada"}, headers=operator)
         key, device = made.json()["appKeyOnce"], made.json()["device"]
@@ -240,7 +238,7 @@ class TestDevices:
         assert device["appKeyFingerprint"] not in key
         assert (await client.get("/console/session", headers=bearer(key))).json()["label"] == "phone"
 
-    async def test_it_is_renamed_renewed_and_revoked(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_key_is_renamed_renewed_and_revoked(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         made = (await client.post("/console/devices", json={"label": "p", "space": "ada"}, headers=operator)).json()
         at = f"/console/devices/{made['device']['id']}"
@@ -258,7 +256,7 @@ class TestDevices:
         revoked = await client.get("/console/session", headers=bearer(renewed["appKeyOnce"]))
         assert revoked.status_code == 401
 
-    async def test_revoking_by_state_is_the_same(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_revoking_by_state_has_the_same_effect(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         made = (await client.post("/console/devices", json={"label": "p", "space": "ada"}, headers=operator)).json()
         at = f"/console/devices/{made['device']['id']}"
@@ -266,7 +264,7 @@ class TestDevices:
 
 
 class TestTransports:
-    async def test_one_that_is_off_answers_503_at_once_and_the_console_goes_on(
+    async def test_a_disabled_transport_answers_503_immediately_and_the_console_still_works(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
         skip_over_nodes("another node takes a switch over within a second")
@@ -283,7 +281,7 @@ class TestTransports:
         await client.patch("/console/transports/http", json={"enabled": True}, headers=operator)
         assert (await client.post("/v1/inspect", json={}, headers=bearer(keys.user))).status_code == 200
 
-    async def test_it_stays_off_for_the_next_server_of_the_store(
+    async def test_a_transport_stays_off_for_the_next_server_of_the_store(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
         from elytron_adapter.transport_switches import TransportSwitches
@@ -293,7 +291,7 @@ class TestTransports:
         await after.load()
         assert (after.is_on("mcp"), after.is_on("http")) == (False, True)
 
-    async def test_another_server_of_the_store_takes_it_over_while_it_runs(
+    async def test_another_running_server_of_the_store_adopts_the_change(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
         from elytron_adapter.transport_switches import TransportSwitches
@@ -305,9 +303,7 @@ class TestTransports:
             while other.is_on("mcp"):
                 await asyncio.sleep(0)
 
-    async def test_the_console_is_not_switched_and_nothing_else_is_there(
-        self, client: httpx.AsyncClient, keys: Keys
-    ) -> None:
+    async def test_the_console_cannot_be_switched_off(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         listed = (await client.get("/console/transports", headers=operator)).json()["items"]
         assert {one["id"] for one in listed} >= {"http", "wss", "mcp", "a2a", "gateway"}
@@ -319,18 +315,18 @@ class TestTransports:
 
 
 class TestSmokeChecks:
-    async def test_a_check_says_how_it_ended(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_check_reports_its_outcome(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         told = (await client.post("/console/llm-gateway/smoke-checks/right/run", headers=operator)).json()
         assert (told["exit_code"], told["stdout"].strip(), told["timed_out"]) == (0, "it works", False)
 
-    async def test_its_output_is_bounded(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_a_commands_output_is_bounded(self, client: httpx.AsyncClient, keys: Keys) -> None:
         operator = bearer(keys.operator)
         told = (await client.post("/console/llm-gateway/smoke-checks/wrong/run", headers=operator)).json()
         assert (told["exit_code"], told["stderr"].strip(), told["clipped"]) == (1, "broken", True)
         assert len(told["stdout"]) == 8 * 1024
 
-    async def test_only_known_ones_run(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_only_known_checks_run(self, client: httpx.AsyncClient, keys: Keys) -> None:
         at = "/console/llm-gateway/smoke-checks"
         operator = bearer(keys.operator)
         assert (await client.post(f"{at}/rm%20-rf/run", headers=operator)).status_code == 404
@@ -371,7 +367,7 @@ async def test_a_gateways_user_has_a_session_too(server: Served, client: httpx.A
 
 
 class TestErasures:
-    async def test_nothing_is_erased_before_it_was_counted(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_nothing_is_erased_before_a_count(self, client: httpx.AsyncClient, keys: Keys) -> None:
         user = bearer(keys.user)
         made = (await client.post("/v1/write", json=TEA, headers=user)).json()
         asked = {"ids": [made["decisions"][0]["id"]]}
@@ -388,9 +384,7 @@ class TestErasures:
         assert (receipt["count"], receipt["report"]["changed"]) == (1, True)
         assert (await client.post("/v1/get", json={"id": asked["ids"][0]}, headers=user)).status_code == 404
 
-    async def test_a_count_that_changed_meanwhile_is_refused_with_the_new_one(
-        self, client: httpx.AsyncClient, keys: Keys
-    ) -> None:
+    async def test_an_outdated_count_is_refused_with_the_new_one(self, client: httpx.AsyncClient, keys: Keys) -> None:
         user = bearer(keys.user)
         await client.post("/v1/write", json=TEA, headers=user)
         asked = {"whole_space": "ada"}
@@ -402,7 +396,7 @@ class TestErasures:
         assert refused.json()["detail"] == f"count is now {now}: review the preview again"
         assert (await client.post("/console/erasures", json=asked | {"count": now}, headers=user)).status_code == 200
 
-    async def test_there_is_no_way_around_the_count(self, client: httpx.AsyncClient, keys: Keys) -> None:
+    async def test_the_count_cannot_be_bypassed(self, client: httpx.AsyncClient, keys: Keys) -> None:
         asked = {"ids": ["x"], "dry_run": False}
         answer = await client.post("/console/operations/erase", json=asked, headers=bearer(keys.user))
         assert (answer.status_code, answer.json()["code"]) == (422, "unsupported")

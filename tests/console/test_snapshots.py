@@ -37,7 +37,7 @@ async def snapshot(page: Watched, address: str) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_says_what_it_said(open_server: Served, page: Watched, name: str) -> None:
+async def test_a_page_matches_its_snapshot(open_server: Served, page: Watched, name: str) -> None:
     await remember(open_server)
     await make_agent(open_server, "Water the ferns.")
     assert await snapshot(page, PAGES[name]) == (FOLDER / f"{name}.yml").read_text("utf-8")

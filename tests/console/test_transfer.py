@@ -42,7 +42,9 @@ async def test_an_archive_is_previewed_then_imported(server: Served, client: htt
     assert (done["changed"], await texts(server, "bob")) == (True, ["Ada likes tea."])
 
 
-async def test_messages_of_another_program_come_once(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_messages_of_another_program_are_imported_once(
+    server: Served, client: httpx.AsyncClient, keys: Keys
+) -> None:
     known = bearer(keys.user) | FILE
     place = "/console/transcripts?name=kiln.json"
     preview = (await client.put(f"{place}&dry_run=true", content=MESSAGES, headers=known)).json()
@@ -53,7 +55,7 @@ async def test_messages_of_another_program_come_once(server: Served, client: htt
     assert await texts(server, "ada") == ["The kiln fires at nine.", "Noted."]
 
 
-async def test_a_user_sends_nothing_to_another_space(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_user_cannot_import_into_another_space(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
     for path, kind in (("archive?", ZIP), ("transcripts?name=kiln.json&", FILE)):
         place = f"/console/{path}space=ada"
         answer = await client.put(place, content=MESSAGES, headers=bearer(keys.stranger) | kind)
@@ -65,14 +67,14 @@ async def test_a_user_sends_nothing_to_another_space(server: Served, client: htt
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b.json", "a\\b.json", "a\nb.json", "\u202eb.json", "x" * 300])
-async def test_a_name_that_is_none_of_a_file_is_refused(client: httpx.AsyncClient, keys: Keys, name: str) -> None:
+async def test_an_invalid_file_name_is_rejected(client: httpx.AsyncClient, keys: Keys, name: str) -> None:
     place = f"/console/transcripts?{httpx.QueryParams({'name': name})}"
     answer = await client.put(place, content=MESSAGES, headers=bearer(keys.user) | FILE)
     assert (answer.status_code, answer.json()["details"]["field"]) == (422, "name")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"[]", b"PK\x03\x04"])
-async def test_a_file_that_is_none_changes_nothing(
+async def test_an_invalid_file_changes_nothing(
     server: Served, client: httpx.AsyncClient, keys: Keys, content: bytes
 ) -> None:
     for path, kind in (("archive", ZIP), ("transcripts?name=kiln.json", FILE)):
@@ -81,7 +83,7 @@ async def test_a_file_that_is_none_changes_nothing(
     assert await texts(server, "ada") == []
 
 
-async def test_a_file_beyond_the_bound_is_not_read(
+async def test_an_oversized_file_is_not_read(
     client: httpx.AsyncClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_console.routes.memory_routes.TRANSCRIPT_BYTES", 10)
@@ -89,7 +91,7 @@ async def test_a_file_beyond_the_bound_is_not_read(
     assert answer.status_code == 413
 
 
-async def test_a_write_that_is_refused_is_named(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_refused_write_is_reported(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
     long = json.dumps([{"role": "user", "content": "x" * 2_000_000}]).encode()
     answer = await client.put("/console/transcripts?name=a.json", content=long, headers=bearer(keys.user) | FILE)
     assert answer.status_code == 422

@@ -76,7 +76,7 @@ async def test_a_second_user_sees_nothing_of_the_first(server: Served, client: h
 @pytest.mark.parametrize(
     "kinds", [[], ["transcript"], random.Random(7).choices(["transcript", "long_term", "procedural"], k=24)], ids=len
 )
-async def test_every_count_is_the_stores(kinds: list[str]) -> None:
+async def test_every_count_matches_the_store(kinds: list[str]) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         for place, kind in enumerate(kinds):
             match kind:

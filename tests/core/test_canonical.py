@@ -29,7 +29,7 @@ def test_equal_values_have_one_form() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_json_cannot_say_has_no_form(value: float) -> None:
+def test_values_that_json_cannot_express_have_no_form(value: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         strict_json.canonical_bytes({"x": value})
 
@@ -40,7 +40,7 @@ def test_a_lone_surrogate_has_no_form() -> None:
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), st.integers(), max_size=5))
-def test_the_order_of_keys_does_not_count(value: dict[str, int]) -> None:
+def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
     turned = dict(reversed(value.items()))
     assert strict_json.canonical_bytes(turned) == strict_json.canonical_bytes(value)
 
@@ -50,18 +50,18 @@ def test_a_digest_is_sha_256() -> None:
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
-def test_a_checksum_changes_with_every_changed_moved_or_cut_part(one: list[bytes], other: list[bytes]) -> None:
+def test_a_checksum_changes_with_every_changed_moved_or_removed_part(one: list[bytes], other: list[bytes]) -> None:
     assert len(strict_json.frame_checksum(*one)) == 8
     assert (strict_json.frame_checksum(*one) == strict_json.frame_checksum(*other)) == (one == other)
 
 
 @given(PARTS, PARTS)
-def test_a_tag_is_equal_for_equal_parts_alone(one: list[str], other: list[str]) -> None:
+def test_a_tag_is_equal_only_for_equal_parts(one: list[str], other: list[str]) -> None:
     same = strict_json.keyed_tag(SECRET, "slot", *one) == strict_json.keyed_tag(SECRET, "slot", *other)
     assert same == (one == other)
 
 
-def test_a_tag_depends_on_secret_and_purpose_and_has_the_size_asked_for() -> None:
+def test_a_tag_depends_on_secret_and_purpose_and_has_the_requested_size() -> None:
     tags = {
         strict_json.keyed_tag(SECRET, "slot", "tea", size=24),
         strict_json.keyed_tag(OTHER_SECRET, "slot", "tea", size=24),
@@ -72,7 +72,7 @@ def test_a_tag_depends_on_secret_and_purpose_and_has_the_size_asked_for() -> Non
 
 
 @given(st.binary(max_size=4), st.binary(max_size=4))
-def test_a_keyed_digest_is_equal_for_equal_bytes_under_one_secret_alone(one: bytes, other: bytes) -> None:
+def test_a_keyed_digest_is_equal_only_for_equal_bytes_and_secret(one: bytes, other: bytes) -> None:
     made = strict_json.keyed_digest(SECRET, one)
     assert re.fullmatch("[0-9a-f]{32}", made)
     assert (made == strict_json.keyed_digest(SECRET, other)) == (one == other)

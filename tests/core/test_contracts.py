@@ -80,7 +80,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
         ),
     ],
 )
-def test_a_request_is_refused_by_its_field(
+def test_a_request_is_rejected_by_field(
     request_type: type[ScopedRequest], given: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InvalidInput) as raised:

@@ -16,7 +16,7 @@ def classes(root: type[ElytronError] = ElytronError) -> list[type[ElytronError]]
     return [root, *(found for child in own for found in classes(child))]
 
 
-def test_the_picture_of_the_tree_is_true() -> None:
+def test_the_documented_tree_is_accurate() -> None:
     drawn: dict[str, tuple[str, str | None]] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -35,7 +35,7 @@ def test_the_picture_of_the_tree_is_true() -> None:
     assert set(drawn) - set(keyed) == {"ElytronError", "StoreError", "SealError", "ModelError"}
 
 
-def test_every_class_has_a_key_of_its_own() -> None:
+def test_every_class_has_its_own_key() -> None:
     keys = [found.key for found in classes()]
     assert len(set(keys)) == len(keys)
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", key) for key in keys)
@@ -263,14 +263,14 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
 
 
 @pytest.mark.parametrize(("error", "message", "details"), EVERY, ids=lambda value: getattr(value, "key", ""))
-def test_a_message_names_the_thing_and_the_way_out(
+def test_a_message_names_the_object_and_the_remedy(
     error: ElytronError, message: str, details: dict[str, str | int]
 ) -> None:
     assert (str(error), error.message, error.details()) == (message, message, details)
 
 
 @pytest.mark.parametrize("error", [error for error, _, _ in EVERY], ids=lambda error: error.key)
-def test_an_error_comes_whole_from_another_process(error: ElytronError) -> None:
+def test_an_error_survives_transfer_from_another_process(error: ElytronError) -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
         assert (again.args, again.details()) == (error.args, error.details())
@@ -281,7 +281,7 @@ def test_every_error_that_is_raised_has_its_example() -> None:
     assert {type(error) for error, _, _ in EVERY} == set(classes()) - branches
 
 
-def test_trying_again_helps_where_others_were_in_the_way() -> None:
+def test_errors_caused_by_contention_are_retryable() -> None:
     assert {found.key for found in classes() if found.retryable} == {
         "conflict",
         "sequence_ahead",
@@ -326,5 +326,7 @@ _LIBRARY = "lib/python3.11/site-packages/elytron_core/errors/tree.py"
         (_LIBRARY, "/usr/local", True, "run `pip install 'elytron[mcp]'`, in a container as a step of its image"),
     ],
 )
-def test_a_missing_extra_is_installed_as_elytron_itself_was(place: str, prefix: str, has_pip: bool, hint: str) -> None:
+def test_a_missing_extra_hint_matches_the_installation_method(
+    place: str, prefix: str, has_pip: bool, hint: str
+) -> None:
     assert hint in install_hint("mcp", place=place, prefix=prefix, base_prefix="/usr/local", has_pip=has_pip)

@@ -116,7 +116,7 @@ def test_each_form_of_a_key_takes_time_linear_in_its_own_beginnings() -> None:
     )
 
 
-def test_many_tags_that_never_end_are_looked_through_in_one_pass() -> None:
+def test_many_unclosed_tags_are_scanned_in_one_pass() -> None:
     def blocks(size: int) -> str:
         return "".join(f"<memory-{number:08x}>\nx " for number in range(size // 20))
 

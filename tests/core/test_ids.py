@@ -38,7 +38,7 @@ def test_nothing_else_is_an_id(text: str) -> None:
     assert not is_id(text)
 
 
-def test_ids_ascend_while_the_clock_moves_stands_and_steps_back() -> None:
+def test_ids_ascend_while_the_clock_moves_stops_and_steps_back() -> None:
     clock = FrozenClock()
     source = RandomIds(clock)
     made: list[str] = []
@@ -50,7 +50,7 @@ def test_ids_ascend_while_the_clock_moves_stands_and_steps_back() -> None:
     assert all(map(is_id, made))
 
 
-def test_a_standing_clock_borrows_from_the_next_millisecond() -> None:
+def test_a_stopped_clock_borrows_from_the_next_millisecond() -> None:
     source = RandomIds(FrozenClock(Instant(1_000)))
     made = [source.new() for _ in range(0x1000 + 1)]
     assert made == sorted(set(made))
@@ -64,7 +64,7 @@ def test_random_ids_and_secrets_differ_from_source_to_source() -> None:
     assert [len(one.secret(size)) for size in (0, 1, 100)] == [0, 1, 100]
 
 
-def test_seeded_ids_are_the_same_at_every_run_and_others_for_another_seed() -> None:
+def test_seeded_ids_are_reproducible_and_differ_between_seeds() -> None:
     def run(seed: str) -> list[object]:
         source = SeededIds(seed)
         return [source.new(), source.secret(40), source.new()]
@@ -73,7 +73,7 @@ def test_seeded_ids_are_the_same_at_every_run_and_others_for_another_seed() -> N
     assert not set(run("a")) & set(run("b"))
 
 
-def test_seeded_ids_ascend_and_their_secrets_have_the_length_asked_for() -> None:
+def test_seeded_ids_ascend_and_their_secrets_have_the_requested_length() -> None:
     source = SeededIds()
     made = [source.new() for _ in range(300)]
     assert made == sorted(set(made))
@@ -81,6 +81,6 @@ def test_seeded_ids_ascend_and_their_secrets_have_the_length_asked_for() -> None
     assert [len(source.secret(size)) for size in (0, 16, 32, 33, 100)] == [0, 16, 32, 33, 100]
 
 
-def test_both_sources_keep_the_port() -> None:
+def test_both_sources_implement_the_port() -> None:
     assert isinstance(RandomIds(FrozenClock()), ids.IdSource)
     assert isinstance(SeededIds(), ids.IdSource)

@@ -36,16 +36,16 @@ class Order(Request):
     day: Annotated[str, Field(pattern=r"^\d+$")] = "1"
 
 
-def test_a_value_does_not_change() -> None:
+def test_a_value_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Tea().__setattr__("cups", 2)
 
 
-def test_defaults_are_left_out_of_the_bytes() -> None:
+def test_defaults_are_omitted_from_the_bytes() -> None:
     assert Order(drinks=(Tea(), Tea(cups=2)), table="1").to_bytes() == b'{"drinks":[{},{"cups":2}]}'
 
 
-def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
+def test_an_unvalidated_value_equals_the_validated_one() -> None:
     trays = VouchedMaker(Tray, "drinks", "labels")
     checked = Tray(drinks=(Tea(cups=2),), labels={"a": "b"})
     made, other = (trays.make(drinks=(Tea(cups=2),), labels={"a": "b"}) for _ in range(2))
@@ -61,7 +61,7 @@ def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
     assert again.tags is not made.tags
 
 
-def test_a_copy_is_what_pydantic_makes_of_it() -> None:
+def test_a_copy_equals_pydantics_copy() -> None:
     order = Order(drinks=(Tea(cups=2),))
     for update in ({"table": "2"}, {"drinks": (), "day": "3"}, {}, None):
         copied, theirs = order.model_copy(update=update), BaseModel.model_copy(order, update=update)
@@ -85,7 +85,7 @@ def test_bytes_are_read_back_as_the_value(value: Tea) -> None:
         (b'{"cups": 0, "kind": "hunter2"}', "kind is not valid: input should be 'tea' (and 1 more)"),
     ],
 )
-def test_bytes_that_hold_no_value_name_the_field(data: bytes, message: str) -> None:
+def test_errors_in_invalid_bytes_name_the_field(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         Tea.from_bytes(data)
     assert raised.value.message == message
@@ -108,20 +108,20 @@ def test_a_wrong_request_is_invalid_input_wherever_it_is_built(given: dict[str, 
     assert raised.value.message == message
 
 
-def test_what_a_stranger_called_a_field_is_not_repeated() -> None:
+def test_unknown_field_names_are_not_echoed() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(Tea).validate_python({SECRET: 1})
     error = invalid_input(raised.value, names={"cups", "kind"})
     assert error.message == "request has an unknown field"
 
 
-def test_a_name_that_somebody_chose_is_shown_on_one_line_and_cut() -> None:
+def test_a_user_chosen_name_is_shown_on_one_line_and_truncated() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(dict[str, Tea]).validate_python({"a\n\x1b" + "b" * 100: 1})
     assert invalid_input(raised.value).field == "a??" + "b" * 61
 
 
-def test_a_place_in_a_list_is_kept_in_the_path() -> None:
+def test_a_list_index_is_part_of_the_path() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(tuple[Tea, ...]).validate_python([{}, {"cups": 0}])
     error = invalid_input(raised.value, names={"cups"})
@@ -138,7 +138,7 @@ JSON = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional={"drinks": JSON, "table": JSON}))
-def test_no_message_repeats_what_was_given(given: dict[str, object]) -> None:
+def test_no_message_echoes_the_input(given: dict[str, object]) -> None:
     error = refusal(given)
     if error is not None:
         assert SECRET not in f"{error} {error.details()}"
@@ -178,10 +178,10 @@ class Mixed(Value):
         {"inner": {"cups": "2"}},
     ],
 )
-def test_a_text_is_no_number_and_a_number_no_flag(wrong: dict[str, Any]) -> None:
+def test_a_string_is_not_a_number_and_a_number_is_not_a_flag(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Mixed(**wrong)
 
 
-def test_a_whole_number_is_a_share_too() -> None:
+def test_an_integer_is_accepted_as_a_float() -> None:
     assert Mixed(share=1, serialization={"a": True, "b": None}).share == 1.0

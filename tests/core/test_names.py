@@ -16,7 +16,7 @@ class Named(Request):
 
 
 @pytest.mark.parametrize("name", ["a", "Mina", "外婆", "room 4/b", "é", "👍", "x" * limits.NAME_CHARS])
-def test_a_printable_name_is_taken(name: str) -> None:
+def test_a_printable_name_is_accepted(name: str) -> None:
     require_name(name, field="speaker", limit=limits.NAME_CHARS)
     assert Named(name=name).name == name
 
@@ -43,7 +43,7 @@ def test_a_printable_name_is_taken(name: str) -> None:
         ),
     ],
 )
-def test_what_could_hide_or_break_is_refused_without_repeating_it(name: str, problem: str) -> None:
+def test_invisible_or_breaking_characters_are_rejected_without_echoing_them(name: str, problem: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         require_name(name, field="speaker", limit=limits.NAME_CHARS)
     assert raised.value.message == f"speaker {problem}"
@@ -69,7 +69,7 @@ def is_taken(name: str) -> bool:
 
 # What is assigned to a character in a later Unicode than Python's is judged by the engine's newer tables.
 @given(st.text(st.one_of(st.sampled_from(" \n\t\u00a0"), st.characters(exclude_categories=["Cn"])), max_size=4))
-def test_the_field_type_takes_what_the_function_takes(name: str) -> None:
+def test_the_field_type_accepts_what_the_function_accepts(name: str) -> None:
     try:
         Named(name=name)
     except InvalidInput:

@@ -7,7 +7,7 @@ import pytest
 from elytron_core.text.traits import PhrasePattern
 
 
-def test_a_pattern_is_compiled_at_its_first_use_and_then_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_is_compiled_on_first_use_and_then_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     compile_ = re.compile
 

@@ -74,7 +74,7 @@ TURNS = st.builds(
 
 
 @given(st.one_of(FACTS, SKILLS, TURNS))
-def test_what_is_stored_comes_back_as_it_was(value: facts.Fact | skills.Skill | transcript.Turn) -> None:
+def test_stored_values_are_read_back_unchanged(value: facts.Fact | skills.Skill | transcript.Turn) -> None:
     again = type(value).from_bytes(value.to_bytes())
     assert again == value
     assert again.to_bytes() == value.to_bytes()
@@ -108,13 +108,13 @@ def test_a_superseded_fact_held_until_it_was_closed() -> None:
     assert (fact().is_current, closed.is_current) == (True, False)
 
 
-def test_an_end_that_was_known_is_kept() -> None:
+def test_a_known_end_is_preserved() -> None:
     closed = facts.close_fact(fact(valid_to=NOW), at=LATER, because="", state=facts.FactState.SUPERSEDED)
     assert closed.valid_to == NOW
 
 
 @pytest.mark.parametrize("state", [facts.FactState.CORRECTED, facts.FactState.FORGOTTEN, facts.FactState.DELETED])
-def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: facts.FactState) -> None:
+def test_a_fact_closed_for_another_reason_has_no_end(state: facts.FactState) -> None:
     closed = facts.close_fact(fact(), at=LATER, because="asked", state=state)
     assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
 
@@ -123,14 +123,14 @@ _GONE = [state for state in facts.FactState if state is not facts.FactState.ACTI
 
 
 @given(FACTS, st.sampled_from(_GONE))
-def test_a_fact_that_is_not_believed_stays_as_it_is(one: facts.Fact, state: facts.FactState) -> None:
+def test_a_fact_that_is_not_believed_is_unchanged(one: facts.Fact, state: facts.FactState) -> None:
     closed = facts.close_fact(one, at=NOW, because="first", state=state)
     assert not closed.is_believed
     assert facts.close_fact(closed, at=LATER, because="second", state=facts.FactState.DELETED) == closed
 
 
 @given(FACTS, st.sampled_from(sorted(facts.PAST_STATES)))
-def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact, state: facts.FactState) -> None:
+def test_a_closed_version_that_is_forgotten_is_restored_unchanged(one: facts.Fact, state: facts.FactState) -> None:
     current = one.model_copy(update={"state": facts.FactState.ACTIVE})
     closed = facts.close_fact(current, at=NOW, because="first", state=state)
     gone = facts.close_fact(closed, at=LATER, because="asked", state=facts.FactState.FORGOTTEN)
@@ -138,11 +138,11 @@ def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact
     assert facts.reopen_fact(gone) == closed
 
 
-def test_case_and_white_space_of_a_topic_do_not_count() -> None:
+def test_case_and_white_space_of_a_topic_do_not_matter() -> None:
     assert facts.topic_key("  Blue\tBOAT\n") == facts.topic_key("blue boat") == "blue boat"
 
 
-def test_a_fact_without_content_is_no_fact() -> None:
+def test_a_fact_without_content_is_invalid() -> None:
     with pytest.raises(InvalidInput) as raised:
         facts.Fact.from_bytes(b'{"id":"f1","kind":"fact","topic":"tea","content":""}')
     assert raised.value.message == "content is not valid: string should have at least 1 character (and 3 more)"
@@ -152,13 +152,13 @@ TAG = ConversationTag("ab" * 12)
 
 
 @given(st.lists(st.integers(1, 2**47), min_size=2, max_size=5))
-def test_turn_ids_sort_as_their_conversation_goes(sequences: list[int]) -> None:
+def test_turn_ids_sort_in_conversation_order(sequences: list[int]) -> None:
     made = [transcript.turn_id(TAG, sequence) for sequence in sequences]
     assert sorted(made) == [transcript.turn_id(TAG, sequence) for sequence in sorted(sequences)]
     assert {transcript.tag_of(turn) for turn in made} == {TAG}
 
 
-def test_the_first_message_goes_by_the_turns_id_and_later_ones_by_their_place() -> None:
+def test_the_first_message_has_the_turns_id_and_later_ones_add_their_position() -> None:
     turn = TurnId("ab.01")
     assert [transcript.message_id(turn, part) for part in range(3)] == ["ab.01", "ab.01#1", "ab.01#2"]
 
@@ -178,13 +178,13 @@ def turn(
     )
 
 
-def test_a_hidden_or_erased_message_is_not_recalled_nor_any_of_a_turn_put_away() -> None:
+def test_hidden_and_erased_messages_and_archived_turns_are_not_recalled() -> None:
     assert [turn(*SPOKEN).is_recallable(part) for part in range(4)] == [True, False, False, True]
     for lifecycle in transcript.TurnLifecycle:
         assert turn(*SPOKEN, lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.TurnLifecycle.ACTIVE)
 
 
-def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> None:
+def test_a_message_has_the_hosts_time_or_else_its_recording_time() -> None:
     dated, undated = transcript.Message(text="a", at=LATER), transcript.Message(text="a")
     assert [transcript.said_at(turn(dated, undated), message) for message in (dated, undated)] == [LATER, NOW]
 
@@ -203,7 +203,7 @@ SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in Eviden
         (transcript.TurnDelivery.REJECTED_BY_POLICY, []),
     ],
 )
-def test_only_what_was_delivered_is_evidence(delivery: transcript.TurnDelivery, kept: list[str]) -> None:
+def test_only_delivered_messages_are_evidence(delivery: transcript.TurnDelivery, kept: list[str]) -> None:
     assert [message.text for message in transcript.evidence_of(SPOKEN, delivery)] == kept
 
 
@@ -227,7 +227,7 @@ def tags(record: space.SpaceRecord) -> list[str]:
     ]
 
 
-def test_a_spaces_tags_are_its_own_and_name_nothing() -> None:
+def test_tags_differ_between_spaces_and_reveal_no_name() -> None:
     assert tags(RECORD) == tags(space.SpaceRecord.from_bytes(RECORD.to_bytes()))
     assert not set(tags(RECORD)) & set(tags(OTHER))
     assert len(set(tags(RECORD))) == 5
@@ -235,7 +235,7 @@ def test_a_spaces_tags_are_its_own_and_name_nothing() -> None:
     assert RECORD.slot_tag(facts.FactKind.TASK, "blue boat") == RECORD.slot_tag(facts.FactKind.TASK, " BLUE\nboat")
 
 
-def test_a_spaces_digest_of_a_body_is_its_own() -> None:
+def test_the_digest_of_a_body_differs_between_spaces() -> None:
     assert RECORD.digest(b"tea") == RECORD.digest(b"tea")
     assert len({RECORD.digest(b"tea"), RECORD.digest(b"tee"), OTHER.digest(b"tea")}) == 3
 

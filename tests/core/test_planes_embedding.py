@@ -9,7 +9,7 @@ from elytron_core.planes.embedding import VectorSet, check_of, check_to_hex, che
 from elytron_core.policy.ranking.question import encoder_query
 
 
-def test_a_stored_vector_comes_back_with_length_1() -> None:
+def test_a_stored_vector_is_returned_with_length_1() -> None:
     check = check_of("a boat")
     kept = VectorSet.from_bytes(vector_set("m", 3, {check: [3.0, 0.0, 4.0]}).to_bytes())
     assert kept.floats()[check_to_signed(check)] == pytest.approx((0.6, 0.0, 0.8), abs=1e-3)
@@ -20,7 +20,7 @@ def test_a_stored_vector_comes_back_with_length_1() -> None:
     [([1.0], "dimensions"), ([0.0, 0.0], "length 0"), ([math.nan, 1.0], "finite"), ([math.inf, 1.0], "finite"),
      ([1e200, 1e200], "finite")],
 )  # fmt: skip
-def test_what_is_no_vector_is_refused(numbers: list[float], problem: str) -> None:
+def test_invalid_vectors_are_rejected(numbers: list[float], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         vector_set("m", 2, {"0" * 16: numbers})
 
@@ -33,7 +33,7 @@ def test_a_damaged_passage_is_not_served(numbers: str) -> None:
         kept.halves_of_passages(check)
 
 
-def test_passages_stand_one_after_the_other_and_cost_nothing_where_there_are_none() -> None:
+def test_passages_are_consecutive_and_cost_nothing_if_absent() -> None:
     made = vector_set("m", 2, {check_of("a boat"): [1.0, 0.0], check_of("some tea"): [0.0, 1.0]})
     read = made.model_copy(update={"passages": {"0" * 16: tuple(made.vectors.values())}})
     assert VectorSet.from_bytes(read.to_bytes()).halves_of_passages("0" * 16).hex() == "003c00000000003c"
@@ -41,7 +41,7 @@ def test_passages_stand_one_after_the_other_and_cost_nothing_where_there_are_non
     assert b"passages" not in made.to_bytes()
 
 
-def test_a_check_is_a_number_and_back() -> None:
+def test_a_checksum_round_trips_as_a_number() -> None:
     assert {check_to_hex(check_to_signed(check)) for check in ("f" * 16, "0" * 16)} == {"f" * 16, "0" * 16}
 
 
@@ -51,7 +51,7 @@ def test_a_damaged_vector_is_not_served(numbers: str) -> None:
         VectorSet(model="m", dimensions=2, vectors={"0" * 16: numbers}).floats()
 
 
-def test_other_texts_have_other_checks() -> None:
+def test_different_texts_have_different_checksums() -> None:
     assert len({check_of("a"), check_of("b"), check_of("\ud800")}) == 3
 
 

@@ -67,7 +67,7 @@ IMPORTED = (*MOST, *[ENTRY] * (limits.IMPORT_CHANGES - len(MOST)))
     ],
     ids=lambda given: "",
 )
-def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
+def test_a_batch_within_the_rules_is_accepted(given: Batch) -> None:
     validate_batch(given)
 
 
@@ -104,7 +104,7 @@ def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
     ],
     ids=lambda given: "",
 )
-def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> None:
+def test_a_batch_that_breaks_a_rule_is_rejected(given: Batch, message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         validate_batch(given)
     assert raised.value.message == message
@@ -124,7 +124,7 @@ def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> No
     ],
     ids=lambda given: "",
 )
-def test_a_batch_over_a_bound_is_refused_with_the_bound(given: Batch, limit: int) -> None:
+def test_a_batch_over_a_limit_is_rejected_with_the_limit(given: Batch, limit: int) -> None:
     with pytest.raises(LimitExceeded) as raised:
         validate_batch(given)
     assert raised.value.limit == limit
@@ -139,7 +139,7 @@ def is_taken(ref: DocumentRef) -> bool:
 
 
 @given(st.text("ab_Z1 ", max_size=4), st.text("0af.-gA/\n", max_size=4))
-def test_a_place_has_a_plain_collection_and_a_key_of_hex_digits(collection: str, key: str) -> None:
+def test_a_document_reference_has_a_plain_collection_and_a_hex_key(collection: str, key: str) -> None:
     named = collection[:1].isalpha() and collection.islower() and set(collection) <= set("ab_")
     keyed = bool(key) and key[0] in "0af" and set(key) <= set("0af.-")
     assert is_taken(DocumentRef(collection, key)) is (named and keyed)
@@ -155,7 +155,7 @@ def test_a_place_has_a_plain_collection_and_a_key_of_hex_digits(collection: str,
         (DocumentRef("c", "0\n"), False),
     ],
 )
-def test_a_place_is_bounded(ref: DocumentRef, taken: bool) -> None:
+def test_a_document_reference_is_bounded(ref: DocumentRef, taken: bool) -> None:
     assert is_taken(ref) is taken
 
 

@@ -18,7 +18,7 @@ ADA = SpaceId("ada")
         (Scope(space=ADA, channel="mail", chat="old", conversation="new"), ConversationKey("mail", "new")),
     ],
 )
-def test_writes_go_to_the_conversation_else_the_chat_else_the_default(scope: Scope, key: ConversationKey) -> None:
+def test_writes_use_the_conversation_or_the_chat_or_the_default(scope: Scope, key: ConversationKey) -> None:
     assert scope.conversation_key == key
 
 
@@ -39,13 +39,13 @@ class Asking(Request):
         ),
     ],
 )
-def test_a_wrong_scope_is_refused_by_the_name_of_its_field(given: dict[str, str], message: str) -> None:
+def test_an_invalid_scope_is_rejected_by_field(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         Asking(scope=given)  # pyright: ignore[reportArgumentType]
     assert raised.value.message == message
 
 
-def test_the_names_of_the_protocols_first_form_are_taken_too() -> None:
+def test_field_names_of_the_first_protocol_version_are_accepted_too() -> None:
     first = {"memory_space_id": "ada", "agent_id": "a", "channel_id": "web", "chat_id": "c", "conversation_id": "t"}
     asked = Asking.model_validate({"scope": first})
     assert asked.scope == Scope(space=ADA, agent="a", channel="web", chat="c", conversation="t")

@@ -34,7 +34,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_can_be_read_in_two_ways_is_refused_without_repeating_it(case: str) -> None:
+def test_ambiguous_json_is_rejected_without_echoing_it(case: str) -> None:
     data, problem = REFUSED[case]
     with pytest.raises(InvalidJson) as refused:
         parse_json(data)
@@ -47,7 +47,7 @@ def test_more_bytes_than_allowed_are_not_read() -> None:
         parse_json(b"[1, 2]", limit=5)
 
 
-def test_what_is_sound_is_read() -> None:
+def test_valid_json_is_read() -> None:
     deep = "[" * 63 + "1" + "]" * 63
     data = (
         '{"a": [9223372036854775807, -9223372036854775808, 1.5, true, null], "é": "\\ud83d\\ude00", "d": ' + deep + "}"
@@ -58,9 +58,9 @@ def test_what_is_sound_is_read() -> None:
     assert parse_json(data.encode()) == {"a": [2**63 - 1, -(2**63), 1.5, True, None], "é": "😀", "d": expected}
 
 
-def test_many_brackets_side_by_side_are_not_deep() -> None:
+def test_many_adjacent_brackets_are_not_deep() -> None:
     assert parse_json(b"[" + b"[]," * 200 + b"[]]") == [[]] * 201
 
 
-def test_an_escaped_backslash_before_ud800_is_no_surrogate() -> None:
+def test_an_escaped_backslash_before_ud800_is_not_a_surrogate() -> None:
     assert parse_json(b'"\\\\ud800 \\ud83d\\ude00"') == "\\ud800 😀"

@@ -98,7 +98,7 @@ async def test_an_unrelated_question_counts_against_the_block_that_it_gets(tmp_p
     assert silent.figures.recall is None
 
 
-async def test_another_space_is_asked_only_where_the_question_names_it(tmp_path: Path) -> None:
+async def test_another_space_is_searched_only_if_the_question_names_it(tmp_path: Path) -> None:
     memory, ids = await filled_memory()
     await memory.add("The boat key hangs in the kitchen.", user_id="tomas")
     evaluation = await evaluation_of(
@@ -120,7 +120,7 @@ async def test_two_configurations_are_compared_by_question(tmp_path: Path) -> No
     assert (comparison.more, comparison.fewer, comparison.unchanged) == ((1,), (), 0)
 
 
-def test_lines_that_are_no_questions_are_reported_and_do_not_stop_the_rest(tmp_path: Path) -> None:
+def test_invalid_lines_are_reported_and_do_not_stop_the_rest(tmp_path: Path) -> None:
     file = questions_of(
         file_of(
             tmp_path,

@@ -31,13 +31,13 @@ def asked(*, expects: tuple[str, ...] = (), excludes: tuple[str, ...] = ()) -> d
     return {"kind": "question", "user": "Who am I?", "expects": expects, "excludes": excludes}
 
 
-async def test_the_example_measures_every_rate_and_holds_every_bar() -> None:
+async def test_the_example_measures_every_rate_and_meets_every_threshold() -> None:
     found = await evaluate_turns(read_script(EXAMPLE))
     assert {rate.name for rate in found.rates} == {*CEILINGS, *FLOORS}
     assert (found.hold, found.unmeasured) == (True, ())
 
 
-async def test_what_is_expected_and_not_recalled_and_what_is_excluded_and_recalled_is_counted(tmp_path: Path) -> None:
+async def test_missing_expected_and_recalled_excluded_memories_are_counted(tmp_path: Path) -> None:
     question = asked(expects=("Ada Byron", "the boat house"), excludes=("bread",))
     found = await rates_of(tmp_path, NAME, BREAD, question, {"kind": "wait", "days": 2}, question)
     assert found.of("fact_recall_recall") == 0.5
@@ -47,7 +47,7 @@ async def test_what_is_expected_and_not_recalled_and_what_is_excluded_and_recall
     assert not found.hold
 
 
-async def test_a_rate_without_anything_to_measure_is_named_and_misses_no_bar(tmp_path: Path) -> None:
+async def test_a_rate_without_measurements_is_reported_and_misses_no_threshold(tmp_path: Path) -> None:
     found = await rates_of(tmp_path, NAME)
     assert found.hold
     assert set(found.unmeasured) == {
@@ -60,7 +60,7 @@ async def test_a_rate_without_anything_to_measure_is_named_and_misses_no_bar(tmp
     }
 
 
-async def test_the_setup_gives_settings_and_bars(tmp_path: Path) -> None:
+async def test_the_setup_defines_settings_and_thresholds(tmp_path: Path) -> None:
     question = asked(expects=("Ada Byron", "bread"))
     bars = {"kind": "setup", "bars": {"fact_recall_recall": 0.4}}
     assert (await rates_of(tmp_path, NAME, BREAD, question)).hold
@@ -83,7 +83,7 @@ async def test_the_setup_gives_settings_and_bars(tmp_path: Path) -> None:
         ({"kind": "setup"}, "belongs on the first line"),
     ],
 )
-async def test_a_wrong_line_is_refused_by_its_number_and_repeats_nothing(
+async def test_an_invalid_line_is_rejected_by_number_without_echoing_it(
     tmp_path: Path, line: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(UnreadableFile, match=problem) as refused:
@@ -102,20 +102,20 @@ async def test_a_wrong_line_is_refused_by_its_number_and_repeats_nothing(
         {"settings": {"enable_memory": False}},
     ],
 )
-async def test_a_wrong_setup_is_refused(tmp_path: Path, setup: dict[str, Any]) -> None:
+async def test_an_invalid_setup_is_rejected(tmp_path: Path, setup: dict[str, Any]) -> None:
     with pytest.raises(UnreadableFile, match="line 1"):
         read_script(file_of(tmp_path, {"kind": "setup"} | setup, NAME))
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b'{"kind": "wait", "days": 1}', b"no JSON", b"\xff", b"[1]"])
-async def test_a_file_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
+async def test_an_invalid_file_is_rejected(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "turns.jsonl"
     path.write_bytes(data)
     with pytest.raises(UnreadableFile):
         read_script(path)
 
 
-async def test_a_file_that_is_not_there_or_too_long_is_refused(tmp_path: Path) -> None:
+async def test_a_missing_or_oversized_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="does not exist"):
         read_script(tmp_path / "absent.jsonl")
     with pytest.raises(UnreadableFile, match="lines"):

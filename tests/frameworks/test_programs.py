@@ -40,6 +40,8 @@ def test_an_example_has_at_most_25_lines(name: str) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_the_python_of_a_page_runs_alone(program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_python_block_of_a_page_runs_on_its_own(
+    program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run_program(program)

@@ -52,7 +52,7 @@ def in_order(name: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_all_is_exact_and_in_order(package: str) -> None:
+def test_all_is_exact_and_sorted(package: str) -> None:
     names, made_public = offered(PACKAGES[package]), public(PACKAGES[package])
     stub = PACKAGES[package].with_suffix(".pyi")
     if stub.exists():  # the one list of a package whose names are loaded when they are first used
@@ -63,13 +63,13 @@ def test_all_is_exact_and_in_order(package: str) -> None:
     assert names == sorted(made_public, key=in_order)
 
 
-def test_the_list_of_a_contract_is_in_order() -> None:
+def test_the_list_of_a_contract_is_sorted() -> None:
     lists = [offered(path) for path in (ROOT / "packages/core/elytron_core/contracts").glob("*.py")]
     assert [names for names in lists if names is not None and names != sorted(names, key=in_order)] == []
 
 
 @pytest.mark.parametrize("package", [package for package in PACKAGES if package not in OF_FRAMEWORKS])
-def test_every_name_in_all_is_there(package: str) -> None:
+def test_every_name_in_all_exists(package: str) -> None:
     module = import_module(package)
     names: list[str] = getattr(module, "__all__", [])
     assert [name for name in names if getattr(module, name, None) is None] == []

@@ -106,13 +106,13 @@ but not inside the program, and on Linux only: the paths for macOS and Windows a
 
 
 @pytest.mark.parametrize("host", list(WIRED_HOSTS))
-def test_the_page_of_an_assistant_is_that_of_the_table(host: HostName) -> None:
+def test_an_assistants_page_matches_the_table(host: HostName) -> None:
     page = (FOLDER / f"{host.value}.md").read_text("utf-8")
     assert page == host_page(host), "python -m tests.gates.test_assistant_pages"
     assert len(page.splitlines()) <= 60
 
 
-def test_every_page_stands_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "website" / "navigation.toml").read_text("utf-8")
     assert {page.stem for page in FOLDER.glob("*.md")} == set(WIRED_HOSTS)
     assert [host for host in WIRED_HOSTS if f'"how-to/assistants/{host.value}.md"' not in navigation] == []

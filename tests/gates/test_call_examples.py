@@ -83,6 +83,6 @@ def test_the_example_of_a_call_runs(
     assert "".join(said) == ""
 
 
-def test_an_awaited_call_and_a_blocking_one_show_one_example() -> None:
+def test_awaited_and_blocking_calls_show_the_same_example() -> None:
     awaited = {name: examples(call) for name, call in methods(MemoryRuntime).items()}
     assert awaited == {name: examples(CALLS[f"SyncMemoryRuntime.{name}"]) for name in awaited}

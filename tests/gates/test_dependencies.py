@@ -51,7 +51,7 @@ def test_every_dependency_is_imported_somewhere() -> None:
     assert {name for name in wanted if MODULES.get(name, name) not in imported()} == set()
 
 
-def test_the_extra_all_brings_every_other_extra() -> None:
+def test_the_extra_all_includes_every_other_extra() -> None:
     extras = dict(PROJECT["optional-dependencies"])
     (whole,) = extras.pop("all")
     assert set(whole.removeprefix("elytron[").removesuffix("]").split(",")) == extras.keys() - APART

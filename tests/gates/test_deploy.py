@@ -94,7 +94,7 @@ def pod() -> Any:
 
 
 @pytest.mark.parametrize("command", commands(), ids=["unit", "container", "nodes", "chart"])
-def test_each_command_is_one_of_the_command_line(command: list[str]) -> None:
+def test_every_command_exists(command: list[str]) -> None:
     with click.Context(elytron_group) as root:
         _, found, rest = elytron_group.resolve_command(root, command)
         assert found is not None
@@ -102,7 +102,7 @@ def test_each_command_is_one_of_the_command_line(command: list[str]) -> None:
         assert context.params["port"] == 8010
 
 
-def test_the_unit_is_sound_and_shuts_its_process_in(tmp_path: Path) -> None:
+def test_the_unit_is_valid_and_sandboxes_its_process(tmp_path: Path) -> None:
     service = unit()["Service"]
     hardened = ("NoNewPrivileges", "PrivateTmp", "ProtectHome")
     assert {name: service[name] for name in hardened} == dict.fromkeys(hardened, "yes")
@@ -124,7 +124,7 @@ def test_the_container_runs_without_root_and_with_its_checks() -> None:
     assert {"HEALTHCHECK", "VOLUME", "STOPSIGNAL"} <= set(names)
 
 
-def test_the_container_is_built_on_the_base_that_a_release_pins_and_of_packages_known_by_their_hash() -> None:
+def test_the_container_uses_a_pinned_base_image_and_hashed_packages() -> None:
     assert [rest.partition(" ")[0] for name, rest in container() if name == "FROM"] == ["${BASE}"] * 2
     (base,) = [rest for name, rest in container() if name == "ARG"]
     workflow = (ROOT / ".github/workflows/release.yml").read_text()
@@ -137,7 +137,7 @@ def test_the_container_is_built_on_the_base_that_a_release_pins_and_of_packages_
         assert [line for line in locked if "==" in line and "--hash=sha256:" not in line] == []
 
 
-def test_the_composition_builds_the_container_and_keeps_its_store() -> None:
+def test_the_compose_file_builds_the_container_and_persists_its_store() -> None:
     composition: Any = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     (service,) = composition["services"].values()
     assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).samefile(DEPLOY / "Containerfile")
@@ -146,14 +146,14 @@ def test_the_composition_builds_the_container_and_keeps_its_store() -> None:
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
-def test_the_proxy_is_before_the_port_that_is_served() -> None:
+def test_the_reverse_proxy_targets_the_served_port() -> None:
     text = (DEPLOY / "Caddyfile").read_text()
     assert text.count("{") == text.count("}")
     assert "reverse_proxy 127.0.0.1:8010" in text
     assert "flush_interval -1" in text
 
 
-def test_the_nodes_have_their_secrets_from_outside_and_are_not_open_to_others() -> None:
+def test_the_nodes_get_external_secrets_and_are_not_exposed() -> None:
     services = read_yaml("compose.nodes.yaml")["services"]
     node, database = services["node"], services["database"]
     assert (DEPLOY / node["build"]["context"] / node["build"]["dockerfile"]).samefile(DEPLOY / "Containerfile")
@@ -170,7 +170,7 @@ def test_the_nodes_have_their_secrets_from_outside_and_are_not_open_to_others() 
     assert f"header_up Host {node['command'][-1]}" in balancer
 
 
-def test_the_chart_asks_for_routes_that_there_are_and_keeps_its_secrets_elsewhere() -> None:
+def test_the_chart_probes_existing_routes_and_contains_no_secrets() -> None:
     (container,) = pod()["containers"]
     probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
     assert {probe["path"] for probe in probes} == {"/livez", "/readyz"} <= WATCHED
@@ -183,7 +183,7 @@ def test_the_chart_asks_for_routes_that_there_are_and_keeps_its_secrets_elsewher
     assert "ELYTRON_KEYS" in [f"ELYTRON_{name.upper()}" for name in SECRETS]
 
 
-def test_the_chart_runs_without_root_and_keeps_a_node_when_machines_are_emptied() -> None:
+def test_the_chart_runs_without_root_and_keeps_a_node_during_drains() -> None:
     found = pod()
     own = found["containers"][0]["securityContext"]
     (made,) = re.findall(r"useradd .*--uid (\d+)", (DEPLOY / "Containerfile").read_text())
@@ -201,7 +201,7 @@ def test_the_chart_runs_without_root_and_keeps_a_node_when_machines_are_emptied(
     assert read_yaml("helm/Chart.yaml")["apiVersion"] == "v2"
 
 
-def test_every_documented_server_is_installed_with_the_one_extra_that_has_all_that_the_pages_use() -> None:
+def test_every_documented_server_uses_the_extra_that_covers_the_pages() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras: dict[str, list[str]] = tomllib.load(file)["project"]["optional-dependencies"]
     assert extras["team"] == ["elytron[server,mcp,client,agent,postgres]"]
@@ -209,7 +209,7 @@ def test_every_documented_server_is_installed_with_the_one_extra_that_has_all_th
     assert "pip install '.[team]'" in (ROOT / "docs/how-to/operate-a-server.md").read_text()
 
 
-def test_no_container_prints_a_key_and_each_may_be_told_the_names_that_it_is_reached_by() -> None:
+def test_no_container_prints_a_key_and_each_accepts_its_public_host_names() -> None:
     for command in commands()[1:]:
         assert "--operator-key" not in command
         assert command[command.index("--operator-key-file") + 1].startswith("/var/lib/elytron/")
@@ -218,5 +218,5 @@ def test_no_container_prints_a_key_and_each_may_be_told_the_names_that_it_is_rea
     assert name in environment["ELYTRON_ALLOW_HOST"]
 
 
-def test_the_unit_has_descriptors_for_many_connections() -> None:
+def test_the_unit_allows_enough_file_descriptors() -> None:
     assert int(unit()["Service"]["LimitNOFILE"]) >= 65_536

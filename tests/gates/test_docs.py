@@ -76,13 +76,15 @@ WITH_COMMANDS = {name: page for name, page in PAGES.items() if any(block.info ==
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_fence_says_python_and_nothing_more(name: str) -> None:
+def test_a_python_fence_has_no_other_info(name: str) -> None:
     told = {block.info for block in blocks(PAGES[name]) if block.info.startswith("py")}
     assert told <= {"python"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_the_python_of_a_page_runs_alone(program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_python_block_of_a_page_runs_on_its_own(
+    program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In an empty folder, without a name of another block, and with `await` as in a notebook."""
     monkeypatch.chdir(tmp_path)
     if any(block.text.startswith(IN_A_CHECKOUT) for block in program.blocks):
@@ -167,7 +169,7 @@ def _check_elytron(arguments: list[str]) -> list[str]:
         return [error.format_message()]
 
 
-def test_the_kept_pages_of_help_say_what_the_commands_are() -> None:
+def test_the_stored_help_pages_match_the_commands() -> None:
     folder = ROOT / "packages" / "cli" / "elytron_cli" / "help"
     kept = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     made = every_text()
@@ -175,7 +177,7 @@ def test_the_kept_pages_of_help_say_what_the_commands_are() -> None:
     assert stale == [], "make them anew: uv run python -m elytron_cli.help_pages"
 
 
-def test_the_table_of_errors_is_the_tree_of_errors() -> None:
+def test_the_table_of_errors_matches_the_error_tree() -> None:
     text = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (yes|no) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
     classes = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.ElytronError)]
@@ -190,18 +192,18 @@ def test_the_table_of_errors_is_the_tree_of_errors() -> None:
     }
 
 
-def test_every_argument_of_open_has_its_place_in_the_docs() -> None:
+def test_every_argument_of_open_is_documented() -> None:
     opening = PAGES["docs/reference/python.md"].read_text().partition("## Opening")[2].partition("\n## ")[0]
     assert [name for name in inspect.signature(elytron.open).parameters if f"`{name}`" not in opening] == []
 
 
-def test_every_collection_of_a_space_stands_in_the_architecture() -> None:
+def test_every_collection_of_a_space_is_in_the_architecture_page() -> None:
     stored = PAGES["ARCHITECTURE.md"].read_text().partition("## What is stored")[2].partition("\n## ")[0]
     assert [name for name in COLLECTIONS if f"`{name}`" not in stored] == []
 
 
 @pytest.mark.parametrize("folder", ["tutorials", "how-to", "explanation", "reference"])
-def test_every_written_page_stands_in_the_navigation(folder: str) -> None:
+def test_every_written_page_is_in_the_navigation(folder: str) -> None:
     navigation = (ROOT / "website" / "navigation.toml").read_text("utf-8")
     written = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs" / folder).glob("*.md")}
     assert {page for page in written if f'"{page}"' not in navigation} == set()

@@ -19,7 +19,7 @@ def test_an_example_runs_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_examples_are_numbered_one_after_the_other() -> None:
+def test_examples_are_numbered_consecutively() -> None:
     assert sorted(name[:2] for name in EXAMPLES) == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
 
 
@@ -27,7 +27,7 @@ def test_examples_are_numbered_one_after_the_other() -> None:
     ("number", "last"),
     [("01", "and when nothing is known: nothing"), ("09", "in its order: ['Ada', 'Noor', 'Ada']")],
 )
-def test_an_example_prints_what_it_says(
+def test_an_example_prints_its_documented_output(
     number: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

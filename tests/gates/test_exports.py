@@ -55,7 +55,7 @@ def table_of(module: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
-def test_the_table_of_a_package_is_that_of_its_stub(stub: Path) -> None:
+def test_the_export_table_of_a_package_matches_its_stub(stub: Path) -> None:
     assert table_of(stub.with_suffix(".py")) == homes_of(stub), "python -m tests.gates.test_exports"
 
 

@@ -13,7 +13,7 @@ def test_the_fence_is_spelled_in_one_module() -> None:
     assert fence_modules() == [FENCE]
 
 
-def test_no_entry_of_a_turn_asks_for_a_block_itself() -> None:
+def test_no_turn_entry_point_requests_a_block_itself() -> None:
     entries = [path for path in source_files() if path.relative_to(ROOT).as_posix().startswith(ENTRIES)]
     assert len(entries) > 50
     assert [path for path in entries if "MemoryProjectionRequest" in path.read_text(encoding="utf-8")] == []

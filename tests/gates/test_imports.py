@@ -43,7 +43,7 @@ def test_everyday_calls_load_no_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["elytron_cli.main", "elytron_store.sealed", "elytron_http_shell", "elytron_replay"])
-def test_what_a_host_names_first_loads_nothing_heavy(module: str) -> None:
+def test_names_that_hosts_use_first_load_nothing_heavy(module: str) -> None:
     assert loaded_by(module) - PYDANTIC == set()
 
 

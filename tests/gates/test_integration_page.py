@@ -77,7 +77,7 @@ def checked_counts(*reports: Path) -> dict[str, int]:
     return {status["module"]: status["passed_tests"] for status in ran}
 
 
-def test_the_page_is_that_of_the_table() -> None:
+def test_the_page_matches_the_table() -> None:
     counts = dict.fromkeys(ROWS, 0) | counts_on_page()
     assert PAGE.read_text("utf-8") == integrations_page(counts), "python -m tests.gates.test_integration_page"
 

@@ -68,7 +68,7 @@ def test_a_function_or_class_has_two_words_unless_the_list_gives_a_reason() -> N
     assert not set(ONE_WORD) - {name for _, name in found}, "no longer a name"
 
 
-def test_no_class_has_the_name_of_another() -> None:
+def test_no_two_classes_share_a_name() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path in source_files():
         for name, is_class in named_by(path):
@@ -77,7 +77,7 @@ def test_no_class_has_the_name_of_another() -> None:
     assert not {name: places for name, places in homes.items() if len(places) > 1}
 
 
-def test_few_functions_have_the_name_of_another() -> None:
+def test_few_functions_share_a_name() -> None:
     names = [name for path in source_files() for name, is_class in named_by(path) if not is_class]
     counts = Counter(names)
     assert sum(counts[name] > 1 for name in names) <= 0.12 * len(names)
@@ -146,7 +146,7 @@ LASTING_PARTICIPLES = {
 """Each attribute, field, method or global that is a bare participle, and why it is one."""
 
 
-def test_an_attribute_field_or_global_says_what_it_holds() -> None:
+def test_attributes_fields_and_globals_have_descriptive_names() -> None:
     bare = {
         f"{_package_path(path)}: {name}"
         for path in source_files()
@@ -160,7 +160,7 @@ def _package_path(path: Path) -> str:
     return "/".join(path.parts[path.parts.index("packages") + 2 :])
 
 
-def test_a_variable_says_what_it_holds() -> None:
+def test_variables_have_descriptive_names() -> None:
     functions = (
         (path, node)
         for path in source_files()

@@ -30,7 +30,7 @@ def _places(path: Path) -> list[str]:
     return [f"{shown(path)}:{getattr(node, 'lineno', 0)}" for node in nodes(path) if _opens_client(node)]
 
 
-def test_only_the_factory_makes_http_clients() -> None:
+def test_only_the_factory_creates_http_clients() -> None:
     modules = [path for path in files("packages", suffix=".py") if shown(path) != FACTORY]
     assert [place for path in modules for place in _places(path)] == []
 
@@ -42,7 +42,7 @@ def _started_python(node: ast.AST) -> list[str] | None:
     return [str(word.value) for word in node.elts if isinstance(word, ast.Constant)]
 
 
-def test_no_process_loads_modules_of_the_folder_that_it_starts_in() -> None:
+def test_no_process_loads_modules_from_its_working_directory() -> None:
     """A hook, or a server of tools, starts in a repository, whose code it must not run."""
     starts = [
         (shown(path), words)

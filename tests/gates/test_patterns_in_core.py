@@ -23,6 +23,6 @@ def _lines(path: Path) -> int:
     return len(lines)
 
 
-def test_no_module_of_core_holds_more_than_40_lines_of_regular_expressions() -> None:
+def test_no_module_of_core_has_more_than_40_lines_of_regular_expressions() -> None:
     counts = {shown(path): _lines(path) for path in files("packages/core", suffix=".py")}
     assert {path: count for path, count in counts.items() if count > LINES and path not in FORMATS} == {}

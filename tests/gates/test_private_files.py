@@ -30,7 +30,7 @@ def open_makers(node: ast.AST) -> Iterator[int]:
         yield node.lineno
 
 
-def test_no_file_is_made_that_others_may_read() -> None:
+def test_no_file_is_created_readable_by_others() -> None:
     wrong = [
         f"{shown(path)}:{line}"
         for path in files(*MAKERS, suffix=".py")

@@ -31,6 +31,6 @@ def types_of_requests() -> set[type]:
     return found
 
 
-def test_requests_their_parts_and_reports_are_public() -> None:
+def test_requests_parts_and_reports_are_public() -> None:
     wanted = types_of_requests() | {operation.report for operation in OPERATIONS}
     assert [kind.__name__ for kind in wanted if getattr(elytron, kind.__name__, None) is not kind] == []

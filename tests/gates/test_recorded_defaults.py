@@ -140,7 +140,7 @@ def found_defaults() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def test_what_is_left_out_means_what_it_meant() -> None:
+def test_the_meaning_of_defaults_is_unchanged() -> None:
     assert found_defaults() == json.loads(RECORDED.read_text(encoding="utf-8"))
 
 

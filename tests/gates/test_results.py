@@ -21,7 +21,7 @@ def test_quoted_figures_are_recorded() -> None:
     assert missing == []
 
 
-def test_every_record_says_when_where_and_on_what_it_was_made() -> None:
+def test_every_record_states_its_date_place_and_commit() -> None:
     for path in FOLDER.glob("*.txt"):
         heads = [line.partition(":")[0] for line in path.read_text(encoding="utf-8").splitlines()[:5]]
         assert heads == ["command", "date", "commit", "machine", "data"], path.name

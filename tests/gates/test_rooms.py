@@ -72,14 +72,14 @@ def test_a_module_is_named_by_a_noun() -> None:
     assert [name for name, word in last.items() if word.endswith(("ing", "ed")) and word not in NOUNS] == []
 
 
-def test_a_file_name_stands_once_in_a_package_or_for_a_family() -> None:
+def test_a_file_name_is_unique_in_a_package_or_shared_by_a_family() -> None:
     held: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in modules():
         held[name.partition(".")[0], name.rpartition(".")[2]].append(name)
     assert [names for (_, word), names in held.items() if len(names) > 1 and word not in FAMILIES] == []
 
 
-def test_parts_of_a_package_import_each_other_without_circles() -> None:
+def test_parts_of_a_package_have_no_import_cycles() -> None:
     known = modules()
     graphs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, path in known.items():
@@ -105,7 +105,7 @@ def chain(name: str, graph: Mapping[str, set[str]], found: dict[str, int]) -> in
     return found[name]
 
 
-def test_chains_of_imports_are_short() -> None:
+def test_import_chains_are_short() -> None:
     known = modules()
     graph = {name: {each for each in imports(path, at_once=True) if each in known} for name, path in known.items()}
     within = {

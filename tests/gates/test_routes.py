@@ -23,5 +23,5 @@ def test_every_route_is_declared_by_a_row() -> None:
         ("surface = Surface(route, app)", "Surface"),
     ],
 )
-def test_another_way_is_counted(module: str, way: str) -> None:
+def test_a_second_way_of_declaring_routes_is_counted(module: str, way: str) -> None:
     assert list(route_ways(ast.parse(module))) == [way]

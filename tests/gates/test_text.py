@@ -45,13 +45,13 @@ def test_no_file_names_a_package_registry() -> None:
     assert naming(re.compile("|".join(map(re.escape, _HOSTS)))) == []
 
 
-def test_no_requirements_file_says_where_packages_come_from() -> None:
+def test_no_requirements_file_names_a_package_index() -> None:
     listed = files("requirements")
     assert listed
     assert [shown(path) for path in listed if any(line in path.read_text("utf-8") for line in _INDEX_LINES)] == []
 
 
-def test_no_file_names_a_place_on_somebodys_machine() -> None:
+def test_no_file_names_a_path_on_a_developers_machine() -> None:
     assert naming(_MACHINE) == []
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_left_for_later() -> None:
     assert naming(_LATER) == []
 
 
-def test_every_link_between_pages_leads_somewhere() -> None:
+def test_every_link_between_pages_resolves() -> None:
     broken = [
         f"{shown(page)} -> {link}"
         for page in pages()
@@ -69,7 +69,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     assert broken == []
 
 
-def test_every_file_that_a_page_names_is_there() -> None:
+def test_every_file_named_on_a_page_exists() -> None:
     missing = [
         f"{shown(page)}: {name}"
         for page in pages()
@@ -79,7 +79,7 @@ def test_every_file_that_a_page_names_is_there() -> None:
     assert missing == []
 
 
-def test_every_module_that_a_page_names_is_there() -> None:
+def test_every_module_named_on_a_page_exists() -> None:
     modules = [f"/{shown(path)}" for suffix in (".py", ".mjs") for path in files(*FOLDERS, suffix=suffix)]
     missing = [
         f"{shown(page)}: {name}"

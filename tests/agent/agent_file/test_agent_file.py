@@ -49,7 +49,7 @@ async def test_a_file_is_written_as_it_was_read_and_read_again(memory: MemoryFac
     assert (await export_agent_file(memory, "two")).document == file.document
 
 
-async def test_what_is_taken_in_is_blocks_of_its_own_and_words_from_outside(memory: MemoryFace) -> None:
+async def test_imports_become_separate_blocks_and_text_from_outside(memory: MemoryFace) -> None:
     await BlockRepository(memory).create(BlockDraft(label="persona", value="I am shared."))
     report = await import_agent_file(memory, sample())
     assert (report.agents, report.blocks, report.messages, report.parts) == (
@@ -70,7 +70,7 @@ async def test_what_is_taken_in_is_blocks_of_its_own_and_words_from_outside(memo
     assert (await memory.list_facts()).items == ()
 
 
-async def test_credentials_are_blacked_out_and_suspicious_blocks_left_out(memory: MemoryFace) -> None:
+async def test_credentials_are_redacted_and_suspicious_blocks_omitted(memory: MemoryFace) -> None:
     file = sample()
     report = await import_agent_file(memory, file)
     assert report.redacted.keys() >= {"environment"}
@@ -82,7 +82,7 @@ async def test_credentials_are_blacked_out_and_suspicious_blocks_left_out(memory
         assert secret not in written
 
 
-async def test_the_instruction_of_a_file_is_a_proposal_and_in_no_run(memory: MemoryFace) -> None:
+async def test_a_files_instruction_is_a_proposal_and_never_used_in_a_run(memory: MemoryFace) -> None:
     report = await import_agent_file(memory, sample())
     assert report.system_prompt == "You plan journeys. You remember."
     model = ScriptedChat(text("Gladly."))
@@ -93,7 +93,7 @@ async def test_the_instruction_of_a_file_is_a_proposal_and_in_no_run(memory: Mem
     assert "You plan journeys. You remember." not in told
 
 
-async def test_an_import_that_was_cut_short_is_done_again_without_doubles(memory: MemoryFace) -> None:
+async def test_an_interrupted_import_is_repeated_without_duplicates(memory: MemoryFace) -> None:
     first = await import_agent_file(memory, sample())
     again = await import_agent_file(memory, sample())
     assert (first.messages, again.messages, again.blocks) == (4, 0, 0)
@@ -110,7 +110,7 @@ async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
 
 
 @EVERYWHERE
-async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
+async def test_later_changes_are_in_the_file(memory: MemoryFace) -> None:
     journal = journal_beside(memory)
     await import_agent_file(memory, sample(), journal=journal)
     repository = BlockRepository(memory, agent="Voyager")
@@ -128,7 +128,7 @@ async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
     assert len({message["id"] for message in file.agents[0]["messages"]}) == 8
 
 
-async def test_what_was_erased_or_is_private_is_not_in_the_file(memory: MemoryFace) -> None:
+async def test_erased_and_private_content_is_not_in_the_file(memory: MemoryFace) -> None:
     await import_agent_file(memory, sample())
     (hit,) = [hit for hit in (await memory.recall("ferry to Faial")).hits if "six" in hit.text]
     await memory.erase(MemoryEraseRequest(ids=(hit.id,)))
@@ -139,7 +139,7 @@ async def test_what_was_erased_or_is_private_is_not_in_the_file(memory: MemoryFa
     assert "I noted the ferry" in written
 
 
-async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> None:
+async def test_our_own_agent_is_exported_as_a_file(memory: MemoryFace) -> None:
     with pytest.raises(NotFound):
         await export_agent_file(memory, "main")
     agent = Agent(memory, ScriptedChat(text("I will.")))
@@ -155,7 +155,7 @@ async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> N
 
 
 @EVERYWHERE
-async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(memory: MemoryFace) -> None:
+async def test_a_deleted_agent_leaves_only_shared_blocks(memory: MemoryFace) -> None:
     journal = journal_beside(memory)
     await BlockRepository(memory).create(BlockDraft(label="human", value="Ines."))
     await import_agent_file(memory, sample(), journal=journal)
@@ -184,7 +184,7 @@ async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(
         await export_agent_file(memory, "Voyager", journal=journal)
 
 
-async def test_a_large_message_is_kept_in_pieces_and_a_huge_one_by_its_words() -> None:
+async def test_a_large_message_is_stored_in_pieces_and_a_huge_one_as_text() -> None:
     document: dict[str, Any] = copy.deepcopy(sample().document)
     document["agents"][0]["messages"][1]["content"][0]["text"] = "word " * 40_000
     document["tools"][0]["source_code"] = "x" * 300_000
@@ -212,12 +212,12 @@ async def test_a_large_message_is_kept_in_pieces_and_a_huge_one_by_its_words() -
         (b'{"agents": [{"id": "a", "block_ids": ["b"]}], "blocks": []}', "not in the file"),
     ],
 )
-def test_what_is_no_agent_file_is_refused(content: bytes, error: str) -> None:
+def test_invalid_agent_files_are_rejected(content: bytes, error: str) -> None:
     with pytest.raises(ElytronError, match=error):
         read_agent_file(content)
 
 
-def test_a_file_that_holds_its_json_as_a_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_its_json_as_a_string_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = (SAMPLES / "voyager.af").read_text()
     assert read_agent_file(json.dumps(raw)).document == sample().document
     monkeypatch.setattr("elytron_agent.limits.FILE_BYTES", 100)

@@ -14,7 +14,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, Permissio
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: MemoryFace) -> None:
+async def test_an_agent_starts_with_a_persona_and_an_empty_human_block(memory: MemoryFace) -> None:
     repository = BlockRepository(memory)
     await repository.create_missing()
     await repository.create_missing()
@@ -25,7 +25,7 @@ async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: M
 
 
 @EVERYWHERE
-async def test_an_edit_is_stored_as_a_version_and_a_stale_one_is_refused(memory: MemoryFace) -> None:
+async def test_an_edit_is_stored_as_a_version_and_a_stale_edit_is_refused(memory: MemoryFace) -> None:
     repository = BlockRepository(memory)
     made = await repository.create(BlockDraft(label="human", value="Name: Ada"))
     edited = await repository.edit("human", lambda text: text + " L.", expected_version=made.version)
@@ -44,7 +44,7 @@ async def test_a_repeated_call_edits_once(memory: MemoryFace) -> None:
     assert (block.value, block.version) == ("Likes tea.", 2)
 
 
-async def test_blocks_are_shared_by_a_space_or_an_agents_own(memory: MemoryFace) -> None:
+async def test_blocks_belong_to_a_space_or_to_one_agent(memory: MemoryFace) -> None:
     shared, own = BlockRepository(memory), BlockRepository(memory, agent="helper")
     await shared.create_missing()
     await own.create(BlockDraft(label="persona", value="I count."))
@@ -57,7 +57,7 @@ async def test_blocks_are_shared_by_a_space_or_an_agents_own(memory: MemoryFace)
     assert (await shared.read("human")).value == "Name: Ada"
 
 
-async def test_a_block_keeps_its_cap_and_a_read_only_one_its_text(memory: MemoryFace) -> None:
+async def test_a_block_respects_its_limit_and_a_read_only_block_keeps_its_text(memory: MemoryFace) -> None:
     repository = BlockRepository(memory)
     await repository.create(BlockDraft(label="small", limit=5))
     with pytest.raises(LimitExceeded, match="at most 5"):
@@ -79,7 +79,7 @@ async def test_a_block_keeps_its_cap_and_a_read_only_one_its_text(memory: Memory
         await repository.read("small")
 
 
-async def test_a_second_block_of_a_label_and_one_too_many_are_refused() -> None:
+async def test_a_duplicate_label_and_a_block_beyond_the_limit_are_refused() -> None:
     async with elytron.open("memory:") as memory:
         repository = BlockRepository(memory)
         for number in range(limits.BLOCKS):
@@ -97,13 +97,13 @@ async def test_a_second_block_of_a_label_and_one_too_many_are_refused() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"label": ""}, {"label": "a//b"}, {"label": "a/../b"}, {"label": "a\n"}, {"label": "a", "limit": 50_001}]
 )
-def test_a_draft_that_is_none_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
+def test_invalid_drafts_are_rejected_by_field(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=r"label|limit"):
         BlockDraft(**wrong)
 
 
 @EVERYWHERE
-async def test_a_name_that_is_no_label_names_no_block(memory: MemoryFace) -> None:
+async def test_an_invalid_label_names_no_block(memory: MemoryFace) -> None:
     with pytest.raises(NotFound):
         await BlockRepository(memory).read("a\n")
 

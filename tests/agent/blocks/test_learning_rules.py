@@ -48,7 +48,7 @@ async def forget_the_cellar(memory: MemoryFace) -> None:
 
 
 @EVERYWHERE
-async def test_a_text_of_a_model_is_refused_by_each_rule_and_nothing_is_changed(memory: MemoryFace) -> None:
+async def test_each_rule_rejects_a_models_text_and_nothing_changes(memory: MemoryFace) -> None:
     repository, tools = await human_of(memory)
     append = tools["memory_append"]
     await memory.set_learning(LearningAction.SUPPRESS, "blood pressure")
@@ -75,14 +75,14 @@ async def test_a_text_of_a_model_is_refused_by_each_rule_and_nothing_is_changed(
         ("memory_rethink", {"content": "Ada likes tea"}),
     ],
 )
-async def test_each_tool_of_blocks_is_judged(memory: MemoryFace, tool: str, given: dict[str, object]) -> None:
+async def test_every_block_tool_is_judged(memory: MemoryFace, tool: str, given: dict[str, object]) -> None:
     repository, tools = await human_of(memory)
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
     assert await tools[tool].call({"block": "human", **given}, KEY) == refused(SUPPRESSED)
     assert (await repository.read("human")).value == STOOD
 
 
-async def test_a_label_counts_as_a_keyword_and_a_text_is_judged_as_it_comes_to_stand(memory: MemoryFace) -> None:
+async def test_a_label_counts_as_a_keyword_and_the_resulting_text_is_judged(memory: MemoryFace) -> None:
     repository, tools = await human_of(memory)
     await repository.create(BlockDraft(label="health", value="The cellar code is [x]"))
     await memory.set_learning(LearningAction.SUPPRESS, "health")
@@ -95,7 +95,7 @@ async def test_a_label_counts_as_a_keyword_and_a_text_is_judged_as_it_comes_to_s
     assert await tools["memory_replace"].call(pieced, KEY) == refused(FORGOTTEN_BEFORE)
 
 
-async def test_a_model_may_take_out_whole_sentences_while_learning_is_paused(memory: MemoryFace) -> None:
+async def test_a_model_may_remove_whole_sentences_while_learning_is_paused(memory: MemoryFace) -> None:
     repository, tools = await human_of(memory)
     await memory.set_learning(LearningAction.PAUSE)
     given = {"block": "human", "old": " Ada drinks green tea.", "new": ""}
@@ -103,7 +103,7 @@ async def test_a_model_may_take_out_whole_sentences_while_learning_is_paused(mem
     assert (await repository.read("human")).value == "Ada sails."
 
 
-async def test_a_call_that_is_made_again_is_not_judged_again(memory: MemoryFace) -> None:
+async def test_a_repeated_call_is_not_judged_again(memory: MemoryFace) -> None:
     repository, tools = await human_of(memory)
     given = {"block": "human", "content": "Has a cat."}
     first = await tools["memory_append"].call(given, KEY)
@@ -112,7 +112,7 @@ async def test_a_call_that_is_made_again_is_not_judged_again(memory: MemoryFace)
     assert (await repository.read("human")).version == 2
 
 
-async def test_the_host_is_not_judged_and_the_history_tells_calls_of_tools(memory: MemoryFace) -> None:
+async def test_the_host_is_not_judged_and_the_history_marks_tool_calls(memory: MemoryFace) -> None:
     repository, tools = await human_of(memory)
     await tools["memory_append"].call({"block": "human", "content": "Has a cat."}, KEY)
     await memory.set_learning(LearningAction.PAUSE)
@@ -125,7 +125,7 @@ async def test_the_host_is_not_judged_and_the_history_tells_calls_of_tools(memor
     assert [value.get("calls", []) for value in values] == [[], [str(KEY)], [str(KEY)], [str(KEY)]]
 
 
-async def test_files_of_a_model_are_judged_and_moving_one_is_no_new_text(memory: MemoryFace) -> None:
+async def test_a_models_files_are_judged_but_moving_one_is_not(memory: MemoryFace) -> None:
     files = MemoryFiles(BlockRepository(memory))
     await files.create("/memories/a", "Tea is hot.\nEnd.")
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
@@ -146,7 +146,7 @@ async def test_curated_entries_are_judged(memory: MemoryFace, has_files: bool, t
     assert not (await tool.call({"action": "remove", "old_text": "cat"}, KEY._replace(call="e"))).is_error
 
 
-async def test_no_stored_fact_keeps_a_text_from_being_judged(memory: MemoryFace) -> None:
+async def test_a_stored_fact_does_not_exempt_a_text_from_judgement(memory: MemoryFace) -> None:
     (fact,) = (await memory.add_fact("elytronprompttext", "Ada likes rye")).ids
     await memory.change_fact(FactChangeRequest(id=fact, action=FactAction.MARK_STALE))
     await memory.set_learning(LearningAction.SUPPRESS, "tea")

@@ -70,7 +70,7 @@ def test_each_turn_is_in_the_window_or_under_exactly_one_summary(history: list[t
 
 
 @given(st.lists(st.integers(1, 5_000), max_size=60), st.integers(0, 20_000), st.integers(1_000, 60_000), st.booleans())
-def test_a_plan_frees_room_if_there_is_any_and_cuts_nothing_that_is_pending(
+def test_a_plan_frees_room_where_possible_and_keeps_pending_calls(
     tokens: list[int], fixed: int, window: int, is_pending: bool
 ) -> None:
     turns = [TurnSize(run=f"r{place}", tokens=size) for place, size in enumerate(tokens)]
@@ -160,7 +160,7 @@ def test_a_summary_quotes_what_was_said(found: WindowSummaryDraft, problem: str 
     assert problem_of(found, TURNS, "") == problem
 
 
-def test_an_extract_is_short_and_takes_the_earlier_summary_in() -> None:
+def test_an_extract_is_short_and_includes_the_earlier_summary() -> None:
     many = [WindowTurn(run=str(n), at=AT, input=f"Sentence number {n} of a long talk.") for n in range(50)]
     told = extract_summary(many, "Earlier they spoke of boats. " * 30)
     assert len(told.split()) <= SUMMARY_WORDS

@@ -40,7 +40,7 @@ async def ledger(memory: MemoryFace) -> list[tuple[str, str]]:
 
 
 @EVERYWHERE
-async def test_g6_the_same_turn_twice_is_one_turn(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g6_a_repeated_turn_is_stored_once(hooks: TurnHooks, memory: MemoryFace) -> None:
     first = await told(hooks, "My name is Ada.", "Hello, Ada.", turn_id="t1")
     kept, facts = await ledger(memory), await memory.list_facts()
     again = await told(hooks, "My name is Ada.", "Hello, Ada.", turn_id="t1")
@@ -58,7 +58,7 @@ async def test_g6_another_turn_under_a_known_id_changes_nothing(hooks: TurnHooks
     assert values(await asked(hooks, "name?", conversation="other")) == {"name": "Ada"}
 
 
-async def test_g7_what_hooks_put_in_is_never_kept(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g7_text_added_by_hooks_is_never_stored(hooks: TurnHooks, memory: MemoryFace) -> None:
     await told(hooks, "My name is Ada.", "Hello, Ada.")
     async with hooks.turn("What is my name?") as turn:
         echo = "\n".join(str(message["content"]) for message in turn.messages[:2])
@@ -71,7 +71,7 @@ async def test_g7_what_hooks_put_in_is_never_kept(hooks: TurnHooks, memory: Memo
     ]
 
 
-async def test_g7_known_history_is_not_kept_again(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g7_known_history_is_not_stored_again(hooks: TurnHooks, memory: MemoryFace) -> None:
     history: list[Json] = [said("system", "Be kind.")]
     for number in range(4):
         history.append(said("user", f"question {number}"))
@@ -85,7 +85,7 @@ async def test_g7_known_history_is_not_kept_again(hooks: TurnHooks, memory: Memo
     ]
 
 
-async def test_a_turn_that_fails_or_is_not_answered_is_not_kept(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_a_failed_or_unanswered_turn_is_not_stored(hooks: TurnHooks, memory: MemoryFace) -> None:
     async def broken_off() -> None:
         async with hooks.turn("My name is Ada.") as turn:
             turn.answered("Hello")
@@ -97,13 +97,13 @@ async def test_a_turn_that_fails_or_is_not_answered_is_not_kept(hooks: TurnHooks
     assert await ledger(memory) == []
 
 
-async def test_an_empty_turn_is_not_kept(hooks: TurnHooks) -> None:
+async def test_an_empty_turn_is_not_stored(hooks: TurnHooks) -> None:
     report = await hooks.after_turn(AfterTurn(turn_id="t", input_items=[said("system", "x")], output_items="y"))
     assert report.state is HookState.EMPTY
 
 
 @EVERYWHERE
-async def test_g30_calls_and_results_come_back_as_they_were(hooks: TurnHooks) -> None:
+async def test_g30_calls_and_results_round_trip_unchanged(hooks: TurnHooks) -> None:
     sent = [said("user", "When is high water?"), CALL, RESULT]
     async with hooks.turn(sent[:1]) as turn:
         turn.answered("At 14:20.", messages=sent)
@@ -118,28 +118,28 @@ async def test_g30_calls_and_results_come_back_as_they_were(hooks: TurnHooks) ->
     ]
 
 
-async def test_g30_images_come_back_as_they_were(hooks: TurnHooks) -> None:
+async def test_g30_images_round_trip_unchanged(hooks: TurnHooks) -> None:
     async with hooks.turn([PICTURE]) as turn:
         turn.answered({"choices": [{"message": {"role": "assistant", "content": "A dinghy."}}]})
     report = await asked(hooks, "Sure?")
     assert report.messages == [PICTURE, said("assistant", "A dinghy."), said("user", "Sure?")]
 
 
-async def test_an_image_in_the_request_itself_is_kept_by_its_words(hooks: TurnHooks) -> None:
+async def test_the_text_next_to_a_large_inline_image_is_stored(hooks: TurnHooks) -> None:
     large: Json = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 20_000}"}}
     async with hooks.turn([{"role": "user", "content": [{"type": "text", "text": "Which boat?"}, large]}]) as turn:
         turn.answered("A dinghy.")
     assert parts(await asked(hooks, "Sure?")) == ["Which boat?", "A dinghy.", "Sure?"]
 
 
-async def test_a_result_without_its_call_is_left_out(hooks: TurnHooks) -> None:
+async def test_a_result_without_its_call_is_omitted(hooks: TurnHooks) -> None:
     async with hooks.turn([said("user", "When is high water?"), RESULT]) as turn:
         turn.answered("At 14:20.")
     assert parts(await asked(hooks, "Thanks")) == ["When is high water?", "At 14:20.", "Thanks"]
 
 
 @EVERYWHERE
-async def test_what_is_erased_or_forgotten_is_not_told_again(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_erased_or_forgotten_content_is_not_repeated(hooks: TurnHooks, memory: MemoryFace) -> None:
     for number, word in enumerate(("heron", "plover", "curlew")):
         await told(hooks, f"I saw a {word}.", f"A {word}!", turn_id=f"t{number}")
     hits = (await memory.list(filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,)))).items
@@ -167,7 +167,7 @@ async def test_what_is_erased_or_forgotten_is_not_told_again(hooks: TurnHooks, m
         ],
     ],
 )
-def test_g30_messages_of_chat_completions_go_both_ways(messages: list[Json]) -> None:
+def test_g30_chat_completions_messages_round_trip(messages: list[Json]) -> None:
     assert chat_of(items_of(messages)) == messages
 
 
@@ -188,11 +188,11 @@ def test_g30_messages_of_chat_completions_go_both_ways(messages: list[Json]) -> 
         {"type": "reasoning", "id": "r1", "summary": [], "encrypted_content": "zzz"},
     ],
 )
-def test_g30_items_of_the_responses_api_go_both_ways(item: dict[str, Any]) -> None:
+def test_g30_responses_api_items_round_trip(item: dict[str, Any]) -> None:
     assert responses_of(items_of([item])) == [item]
 
 
-async def test_answers_of_either_api_are_read_whole(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_answers_of_both_apis_are_read_completely(hooks: TurnHooks, memory: MemoryFace) -> None:
     output: list[Json] = [
         {"type": "reasoning", "summary": []},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "first"}]},

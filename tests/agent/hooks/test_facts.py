@@ -61,16 +61,16 @@ def test_g8_five_markers_have_their_tiers_and_confidences(words: str, fact: tupl
         "My name is .",
     ],
 )
-def test_g8_what_is_not_said_outright_is_no_fact(words: str) -> None:
+def test_g8_implied_statements_are_not_facts(words: str) -> None:
     assert drawn(words) == []
 
 
-def test_g8_a_value_is_cut_and_the_last_word_holds() -> None:
+def test_g8_a_value_is_truncated_and_the_last_statement_wins() -> None:
     assert drawn("I like tea. I like coffee.") == [("like", "coffee", FactTier.L2, 0.85)]
     assert len(drawn(f"I prefer {'long ' * 40}")[0][1]) <= 128
 
 
-async def test_g8_facts_are_kept_with_their_tiers(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g8_facts_are_stored_with_their_tiers(hooks: TurnHooks, memory: MemoryFace) -> None:
     report = await told(hooks, "My name is Ada. Today I need to buy bread.")
     assert report.source is FactSource.RULES
     assert {(fact.topic, fact.content, fact.tier, fact.certainty) for fact in await entries(memory)} == {
@@ -80,7 +80,7 @@ async def test_g8_facts_are_kept_with_their_tiers(hooks: TurnHooks, memory: Memo
     assert {len(fact.evidence) for fact in await entries(memory)} == {1}
 
 
-async def test_g9_a_model_draws_facts_and_has_the_last_word(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g9_a_model_extracts_facts_and_has_the_last_word(memory: MemoryFace, clock: FrozenClock) -> None:
     model = ScriptedChat(answer(("user_name", "name", "Augusta Ada", "L0"), ("boat", "boat", "a dinghy", "L9")))
     hooks = TurnHooks(memory, model=model, clock=clock)
     report = await told(hooks, "My name is Ada. I sail a dinghy. I prefer tea.")
@@ -95,7 +95,7 @@ async def test_g9_a_model_draws_facts_and_has_the_last_word(memory: MemoryFace, 
 
 
 @pytest.mark.parametrize("bad", [failure(FailureReason.UNAVAILABLE), text("I will not say."), answer(("", "", "", ""))])
-async def test_g9_without_an_answer_rules_draw_the_facts(
+async def test_g9_without_an_answer_rules_extract_the_facts(
     memory: MemoryFace, clock: FrozenClock, bad: Sequence[ModelEvent]
 ) -> None:
     hooks = TurnHooks(memory, model=ScriptedChat(bad), clock=clock)
@@ -104,7 +104,7 @@ async def test_g9_without_an_answer_rules_draw_the_facts(
     assert [fact.content for fact in await entries(memory)] == ["name: Ada"]
 
 
-async def test_g9_what_a_tool_says_is_not_shown_to_the_model(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g9_tool_output_is_not_shown_to_the_model(memory: MemoryFace, clock: FrozenClock) -> None:
     model = ScriptedChat(answer())
     hooks = TurnHooks(memory, model=model, clock=clock)
     sent = [
@@ -118,7 +118,7 @@ async def test_g9_what_a_tool_says_is_not_shown_to_the_model(memory: MemoryFace,
     assert await entries(memory) == ()
 
 
-async def test_g9_a_turn_told_twice_asks_the_model_once(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g9_a_repeated_turn_calls_the_model_once(memory: MemoryFace, clock: FrozenClock) -> None:
     model = ScriptedChat(answer(("boat", "boat", "a dinghy", "L0")), answer(("boat", "boat", "a yacht", "L0")))
     hooks = TurnHooks(memory, model=model, clock=clock)
     for _ in range(2):
@@ -162,7 +162,7 @@ async def test_g12_a_model_deletes_what_the_user_asks_to_forget(memory: MemoryFa
     assert values(await asked(hooks, "Who am I?", conversation="other")) == {}
 
 
-async def test_g13_the_day_and_the_week_end_and_lasting_facts_stay(hooks: TurnHooks, clock: FrozenClock) -> None:
+async def test_g13_daily_and_weekly_facts_expire_and_lasting_facts_stay(hooks: TurnHooks, clock: FrozenClock) -> None:
     await told(hooks, "My name is Ada. Today I need to buy bread. This week I need a haircut.")
     assert set(values(await asked(hooks, "x"))) == {"name", "today_task", "weekly_task"}
     clock.advance(DAY_MS)
@@ -171,7 +171,7 @@ async def test_g13_the_day_and_the_week_end_and_lasting_facts_stay(hooks: TurnHo
     assert set(values(await asked(hooks, "x"))) == {"name"}
 
 
-async def test_g13_how_long_tiers_last_is_set(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g13_the_lifetime_of_tiers_is_configurable(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, settings=HookSettings(l1_days=3), clock=clock)
     await told(hooks, "Today I need to buy bread.")
     clock.advance(2 * DAY_MS)
@@ -197,7 +197,7 @@ def test_g14_points_follow_the_formula(
     assert points_of(fact, terms, age_ms=hours * HOUR_MS) == pytest.approx(score)
 
 
-async def test_g14_facts_stand_in_the_order_of_their_points(hooks: TurnHooks, clock: FrozenClock) -> None:
+async def test_g14_facts_are_ordered_by_points(hooks: TurnHooks, clock: FrozenClock) -> None:
     await told(hooks, "My name is Ada. I like tea. This week I need a haircut. Today I need to buy bread.")
     clock.advance(HOUR_MS)
     found = reference(await asked(hooks, "Where do I buy bread?"))
@@ -205,20 +205,20 @@ async def test_g14_facts_stand_in_the_order_of_their_points(hooks: TurnHooks, cl
     assert found["facts"][0]["confidence"] == "0.80"
 
 
-async def test_g14_so_many_facts_as_are_set(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g14_the_number_of_facts_is_configurable(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, settings=HookSettings(recall_facts=2), clock=clock)
     report = await told(hooks, "My name is Ada. I like tea. This week I need a haircut.")
     assert len(report.facts) == 3
     assert len((await asked(hooks, "x")).recalled_fact_ids) == 2
 
 
-async def test_facts_that_others_wrote_are_recalled_too(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_facts_written_by_others_are_recalled_too(hooks: TurnHooks, memory: MemoryFace) -> None:
     await memory.add_fact("boat", "Ada owns a dinghy")
     assert values(await asked(hooks, "boat?")) == {"boat": "Ada owns a dinghy"}
 
 
 @EVERYWHERE
-async def test_g19_what_changed_and_what_stayed_are_insights(hooks: TurnHooks, clock: FrozenClock) -> None:
+async def test_g19_changes_and_confirmations_are_insights(hooks: TurnHooks, clock: FrozenClock) -> None:
     for number, words in enumerate(
         ("I prefer tea.", "I prefer coffee.", "My name is Ada.", "My name is Ada.", "I like rum.")
     ):
@@ -235,7 +235,7 @@ async def test_g19_what_changed_and_what_stayed_are_insights(hooks: TurnHooks, c
     assert report.recalled_insight_ids == (found[0].id,)
 
 
-async def test_g19_an_insight_goes_with_its_fact(hooks: TurnHooks, clock: FrozenClock) -> None:
+async def test_g19_an_insight_is_deleted_with_its_fact(hooks: TurnHooks, clock: FrozenClock) -> None:
     for number in range(2):
         await told(hooks, "Today I need to buy bread.", turn_id=f"t{number}")
     assert len(await hooks.insights()) == 1

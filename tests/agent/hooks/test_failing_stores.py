@@ -30,7 +30,7 @@ class FailingStore(MemoryStore):
         return await super().commit(batch)
 
 
-async def test_a_store_that_fails_at_any_commit_changes_no_turn_of_a_host() -> None:
+async def test_a_store_failure_at_any_commit_leaves_the_hosts_turn_unchanged() -> None:
     left = 0
     while True:
         store = FailingStore(left)

@@ -40,7 +40,7 @@ class FullStore(MemoryStore):
         return await super().commit(batch)
 
 
-def test_g23_a_session_follows_from_a_credential_and_leads_nowhere() -> None:
+def test_g23_a_session_derives_from_a_credential_and_reveals_nothing() -> None:
     name = session_of("sk-ada", secret=SECRET)
     assert name == session_of("sk-ada", secret=SECRET)
     assert name == f"ak-{hmac.digest(SECRET, b'sk-ada', 'sha256')[:16].hex()}"
@@ -53,7 +53,7 @@ def test_g23_a_session_follows_from_a_credential_and_leads_nowhere() -> None:
         assert "sk-ada" not in str(refused.value)
 
 
-def test_g23_sessions_of_two_projects_never_meet() -> None:
+def test_g23_sessions_of_two_projects_are_isolated() -> None:
     pairs = [("a", "b"), ("a.b", "c"), ("a", "b.c"), ("p" * 128, "s" * 128), ("p" * 128, "s" * 127 + "t")]
     assert len({space_of(project, name) for project, name in pairs}) == len(pairs)
     assert all(len(space_of(project, name)) <= 200 for project, name in pairs)
@@ -115,13 +115,13 @@ async def test_g25_settings_switch_memory_off(memory: MemoryFace) -> None:
         ({"compact_threshold": 1}, "compact_threshold"),
     ],
 )
-def test_g25_wrong_settings_are_refused_by_name(config: dict[str, Any], field: str) -> None:
+def test_g25_invalid_settings_are_rejected_by_name(config: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         HookSettings.read(config)
     assert field in str(refused.value)
 
 
-def test_g25_settings_have_the_names_and_defaults_of_the_seed() -> None:
+def test_g25_settings_have_the_specified_names_and_defaults() -> None:
     assert HookSettings.read({"openai": {"token": "x", "memory_project": "p", "enable_memory": True}}) == HookSettings(
         memory_project="p"
     )
@@ -136,7 +136,7 @@ def test_g25_settings_have_the_names_and_defaults_of_the_seed() -> None:
     assert HookSettings(enable_memory=False, memory_storage="mcp").memory_storage == "mcp"  # pyright: ignore[reportArgumentType]
 
 
-async def test_g25_a_memory_is_given_or_opened_on_a_file_server_and_not_both() -> None:
+async def test_g25_a_memory_is_either_passed_in_or_opened_on_a_file_server() -> None:
     section: dict[str, dict[str, Any]] = {
         "openai": {"memory_storage": "mcp", "memory_storage_mcp_url": "https://files.example/mcp"}
     }
@@ -156,13 +156,13 @@ async def test_g25_a_memory_is_given_or_opened_on_a_file_server_and_not_both() -
 @pytest.mark.parametrize(
     "url", ["http://files.example/mcp", "ftp://files.example", "https://key@files.example/mcp", "files.example"]
 )
-def test_g25_an_address_of_a_file_server_that_leaks_a_key_is_refused(url: str) -> None:
+def test_g25_a_file_server_address_that_leaks_a_key_is_rejected(url: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": url})
     assert "memory_storage_mcp_url" in str(refused.value)
 
 
-def test_g25_the_files_on_a_file_server_are_those_of_the_project() -> None:
+def test_g25_file_server_files_belong_to_the_project() -> None:
     settings = HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": "https://files.example/mcp"})
     assert settings.storage_url == "mcp+https://files.example/mcp?project=gptchat"
     known = HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": "mcp+https://a.example/m?project=b"})
@@ -170,7 +170,7 @@ def test_g25_the_files_on_a_file_server_are_those_of_the_project() -> None:
 
 
 @EVERYWHERE
-async def test_g26_a_session_that_has_nothing_yet_is_no_failure(hooks: TurnHooks) -> None:
+async def test_g26_an_empty_session_is_not_a_failure(hooks: TurnHooks) -> None:
     report = await asked(hooks, "hello", session_id="never-seen", conversation="new")
     assert (report.state, report.failure) == (HookState.EMPTY, "")
     assert hooks.metrics().memory_before_turn_fail_total == 0
@@ -188,7 +188,7 @@ async def full() -> AsyncIterator[tuple[FullStore, TurnHooks]]:
 @pytest.mark.parametrize(
     ("refusals", "state", "recovered"), [(1, HookState.APPLIED, True), (2, HookState.FAILED, False)]
 )
-async def test_g27_a_turn_that_is_too_large_is_tried_once_more_after_maintenance(
+async def test_g27_an_oversized_turn_is_retried_once_after_maintenance(
     full: tuple[FullStore, TurnHooks], refusals: int, state: HookState, recovered: bool
 ) -> None:
     store, hooks = full
@@ -216,7 +216,7 @@ async def test_g28_a_failure_of_memory_never_fails_a_turn(
     assert "Secret" not in caplog.text
 
 
-async def test_g28_a_failure_is_raised_if_settings_say_so() -> None:
+async def test_g28_a_setting_raises_failures() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         hooks = TurnHooks(memory, settings={"on_failure": "raise"})
     with pytest.raises(StoreClosed):
@@ -238,7 +238,7 @@ class Steps:
     ("ms", "bucket"),
     [(0, "0-9"), (9, "0-9"), (10, "10-49"), (50, "50-99"), (100, "100-299"), (300, "300-999"), (1000, "1000+")],
 )
-async def test_g29_latencies_are_counted_in_the_seeds_buckets(ms: int, bucket: str) -> None:
+async def test_g29_latencies_use_the_specified_buckets(ms: int, bucket: str) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         hooks = TurnHooks(memory, clock=Steps(0, 0, ms))  # when it begins, by which time facts hold, when it ends
         await asked(hooks, "hello")
@@ -247,7 +247,7 @@ async def test_g29_latencies_are_counted_in_the_seeds_buckets(ms: int, bucket: s
     assert (latency.sum_ms, latency.last_ms, latency.count) == (ms, ms, 1)
 
 
-async def test_g29_seven_figures_have_the_names_of_the_seed(hooks: TurnHooks) -> None:
+async def test_g29_seven_metrics_have_the_specified_names(hooks: TurnHooks) -> None:
     await told(hooks, "My name is Ada.")
     await asked(hooks, "Who am I?")
     shown = hooks.metrics().model_dump(mode="json")
@@ -265,7 +265,7 @@ async def test_g29_seven_figures_have_the_names_of_the_seed(hooks: TurnHooks) ->
     assert list(shown["memory_after_latency_ms"]["buckets"]) == ["0-9", "10-49", "50-99", "100-299", "300-999", "1000+"]
 
 
-async def test_g29_a_server_shows_the_figures() -> None:
+async def test_g29_a_server_exposes_the_metrics() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         hooks = TurnHooks(memory, clock=Steps(0, 0, 12))
         await told(hooks, "My name is Ada.")
@@ -288,7 +288,7 @@ async def test_g29_a_server_shows_the_figures() -> None:
     ]
 
 
-async def test_g32_who_is_not_admitted_gets_no_memory(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g32_callers_who_are_not_admitted_get_no_memory(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, admits=lambda user: user != "free-rider", clock=clock)
     await told(hooks, "My name is Ada.", user_id="ada")
     assert (await told(hooks, "I like tea.", user_id="free-rider")).state is HookState.BLOCKED
@@ -297,7 +297,7 @@ async def test_g32_who_is_not_admitted_gets_no_memory(memory: MemoryFace, clock:
     assert values(await asked(hooks, "Who am I?", user_id="ada")) == {"name": "Ada"}
 
 
-async def test_a_model_of_the_settings_is_opened_and_closed(tmp_path: Path) -> None:
+async def test_a_configured_model_is_opened_and_closed(tmp_path: Path) -> None:
     async with (
         elytron.open(str(tmp_path / "memory.db"), space="ada") as memory,
         TurnHooks(memory, settings={"memory_model": "ollama:llama3.2@http://127.0.0.1:9"}) as hooks,

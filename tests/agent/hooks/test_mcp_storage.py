@@ -64,9 +64,7 @@ async def test_g20_each_request_opens_memory_with_its_own_credential(files: File
     assert not [path for path in files.root.rglob("*") if path.is_file() and "sk-of" in path.read_text()]
 
 
-async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
-    files: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_g21_each_credential_has_its_own_client(files: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_agent.hooks.credential_memories.CREDENTIALS_HELD", 1)
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
         await asyncio.gather(*(told(hooks, f"I like tea {number}.", credential="sk-of-ada") for number in range(3)))
@@ -79,7 +77,7 @@ async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
         assert openings(files) == 3
 
 
-async def test_a_turn_that_begins_while_its_memory_is_closed_waits_and_opens_it_again(
+async def test_a_turn_waits_for_a_closing_memory_and_reopens_it(
     files: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_agent.hooks.credential_memories.CREDENTIALS_HELD", 0)
@@ -103,7 +101,7 @@ async def test_two_processes_take_turns_with_one_credential(files: FileServer) -
         assert set(values(await asked(one, "Who am I?", credential="sk-of-ada"))) == {"name", "preference"}
 
 
-async def test_g28_a_wrong_credential_fails_no_turn_and_is_not_told(
+async def test_g28_a_wrong_credential_fails_no_turn_and_is_not_disclosed(
     files: FileServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
@@ -118,7 +116,7 @@ async def test_g28_a_wrong_credential_fails_no_turn_and_is_not_told(
         assert hooks.metrics().memory_after_turn_fail_total == 1
 
 
-async def test_g28_a_server_that_hangs_is_not_waited_for(files: FileServer) -> None:
+async def test_g28_a_hanging_server_delays_no_turn(files: FileServer) -> None:
     async with serving(files, keys=KEYS) as server, hooked(server, recall_timeout_seconds=2) as hooks:
         files.faults = [Fault("file_read", hang=True)]
         before = await asked(hooks, "Who am I?", credential="sk-of-ada")
@@ -126,7 +124,7 @@ async def test_g28_a_server_that_hangs_is_not_waited_for(files: FileServer) -> N
         assert (await told(hooks, "My name is Ada.", credential="sk-of-ada")).state is HookState.APPLIED
 
 
-async def test_g27_a_file_that_is_full_is_recovered_from_once(files: FileServer) -> None:
+async def test_g27_a_full_file_is_recovered_once(files: FileServer) -> None:
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
         await told(hooks, "My name is Ada.", credential="sk-of-ada")
         files.faults = [Fault("file_write", "PAYLOAD_TOO_LARGE", path_part="/spaces/")]
@@ -135,7 +133,7 @@ async def test_g27_a_file_that_is_full_is_recovered_from_once(files: FileServer)
         assert after.recovered
 
 
-async def test_without_a_credential_there_is_no_memory_to_open(files: FileServer) -> None:
+async def test_without_a_credential_no_memory_is_opened(files: FileServer) -> None:
     async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
         with pytest.raises(TurnInvalid) as refused:
             await asked(hooks, "Who am I?", session_id="some")

@@ -27,7 +27,7 @@ async def covered(memory: MemoryFace) -> int:
     return summary.through_sequence if summary is not None else 0
 
 
-async def test_g15_below_four_fifths_nothing_is_summed_up(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g15_below_four_fifths_nothing_is_summarized(hooks: TurnHooks, memory: MemoryFace) -> None:
     await talk(hooks, 4)
     whole = await asked(hooks, "And now?")
     report = await asked(hooks, "And now?", max_input_tokens=int(whole.context_tokens / 0.8) + 2)
@@ -51,7 +51,7 @@ async def test_g15_at_four_fifths_older_turns_become_a_summary(hooks: TurnHooks,
     assert (reference(again)["summary"], again.recent_items) == (summary, report.recent_items)
 
 
-async def test_g15_a_summary_is_carried_on(hooks: TurnHooks) -> None:
+async def test_g15_a_summary_is_carried_forward(hooks: TurnHooks) -> None:
     await talk(hooks, 4)
     await asked(hooks, "And now?", max_input_tokens=700)
     await talk(hooks, 4, first=4)
@@ -60,7 +60,7 @@ async def test_g15_a_summary_is_carried_on(hooks: TurnHooks) -> None:
     assert all(f"Question {number}" in told_of for number in range(8))
 
 
-async def test_g15_a_history_that_the_host_sends_is_summed_up_too(hooks: TurnHooks, memory: MemoryFace) -> None:
+async def test_g15_history_sent_by_the_host_is_summarized_too(hooks: TurnHooks, memory: MemoryFace) -> None:
     history: list[Json] = []
     for number in range(6):
         history.append(said("user", f"Question {number} {LONG}"))
@@ -76,7 +76,7 @@ async def test_g15_a_history_that_the_host_sends_is_summed_up_too(hooks: TurnHoo
     assert await covered(memory) == report.compacted // 2
 
 
-async def test_g15_what_was_summed_up_is_still_found(hooks: TurnHooks) -> None:
+async def test_g15_summarized_content_can_still_be_found(hooks: TurnHooks) -> None:
     await told(hooks, "The spare key of the boat house hangs behind the blue barometer.")
     await talk(hooks, 6)
     await asked(hooks, "And now?", max_input_tokens=600)
@@ -85,7 +85,7 @@ async def test_g15_what_was_summed_up_is_still_found(hooks: TurnHooks) -> None:
 
 
 @EVERYWHERE
-async def test_g16_maintenance_sums_up_beyond_twice_the_recent_items(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g16_maintenance_summarizes_beyond_twice_the_recent_items(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, settings=HookSettings(recent_items=4), clock=clock)
     for number in range(3):
         await told(hooks, f"Question {number}", f"Answer {number}", turn_id=f"t{number}")
@@ -101,7 +101,7 @@ async def test_g16_maintenance_sums_up_beyond_twice_the_recent_items(memory: Mem
     assert "user: Question 0" in reference(context)["summary"]
 
 
-async def test_g16_old_turns_are_summed_up_without_being_asked(memory: MemoryFace, clock: FrozenClock) -> None:
+async def test_g16_old_turns_are_summarized_automatically(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, settings=HookSettings(recent_items=4), clock=clock)
     for number in range(8):
         await told(hooks, f"Question {number}", f"Answer {number}", turn_id=f"t{number}")

@@ -67,7 +67,7 @@ async def test_a_run_streams_calls_a_tool_and_ends_with_the_answer(memory: Memor
     await agent.close()
 
 
-async def test_what_was_said_is_memory_and_the_next_run_is_given_it(memory: MemoryFace) -> None:
+async def test_a_run_becomes_memory_for_the_next_run(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."), text("You moved to Lisbon."))
     agent = agent_of(memory, model)
     end = await agent.say("We moved to Lisbon in May.")
@@ -79,7 +79,7 @@ async def test_what_was_said_is_memory_and_the_next_run_is_given_it(memory: Memo
     assert replies(model.last) == ["Noted."]
 
 
-async def test_done_ends_a_run_alone_and_is_refused_beside_others(memory: MemoryFace) -> None:
+async def test_done_ends_a_run_and_is_refused_next_to_other_calls(memory: MemoryFace) -> None:
     look, made = tool_of("look")
     model = ScriptedChat(calls(("look", {}), ("done", {})), calls(("done", {})))
     end = await agent_of(memory, model, look).say("Look around.")
@@ -93,7 +93,7 @@ async def test_a_run_has_ten_steps_at_most(memory: MemoryFace) -> None:
     assert (end.reason, end.usage.steps, len(made)) == (StopReason.STEPS, 10, 10)
 
 
-async def test_what_a_tool_raises_is_told_to_the_model_and_the_run_goes_on(memory: MemoryFace) -> None:
+async def test_tool_errors_are_reported_to_the_model_and_the_run_continues(memory: MemoryFace) -> None:
     broken, _ = tool_of("broken", ValueError("the disk is full"))
     model = ScriptedChat(calls(("broken", {}), ("nothing_like_it", {})), text("It failed."))
     events = await heard(agent_of(memory, model, broken).run("Try."))
@@ -106,7 +106,7 @@ async def test_what_a_tool_raises_is_told_to_the_model_and_the_run_goes_on(memor
     assert events[-1].reason is StopReason.ANSWERED
 
 
-async def test_arguments_that_are_no_json_are_asked_for_once_more(memory: MemoryFace) -> None:
+async def test_invalid_json_arguments_are_requested_once_more(memory: MemoryFace) -> None:
     look, made = tool_of("look")
     model = ScriptedChat(calls(("look", "no json at all")), calls(("look", "{'at': 'sea',}")), text("Seen."))
     end = await agent_of(memory, model, look).say("Look.")
@@ -114,21 +114,21 @@ async def test_arguments_that_are_no_json_are_asked_for_once_more(memory: Memory
     assert "not a JSON object" in results(model.asked[1])[0]
 
 
-async def test_a_second_reply_that_cannot_be_read_ends_the_run(memory: MemoryFace) -> None:
+async def test_a_second_unreadable_reply_ends_the_run(memory: MemoryFace) -> None:
     look, made = tool_of("look")
     model = ScriptedChat(calls(("look", "no json at all")))
     end = await agent_of(memory, model, look).say("Look.")
     assert (end.reason, end.usage.steps, len(made)) == (StopReason.MALFORMED, 2, 0)
 
 
-async def test_an_empty_reply_is_asked_about_once(memory: MemoryFace) -> None:
+async def test_an_empty_reply_is_retried_once(memory: MemoryFace) -> None:
     model = ScriptedChat(text(""), text("Here I am."))
     end = await agent_of(memory, model).say("Are you there?")
     assert (end.reason, end.text) == (StopReason.ANSWERED, "Here I am.")
     assert "Your reply was empty" in words(model.last, ChatRole.USER)
 
 
-async def test_an_answer_that_breaks_off_is_dropped_and_asked_for_again(memory: MemoryFace) -> None:
+async def test_a_truncated_answer_is_dropped_and_requested_again(memory: MemoryFace) -> None:
     model = ScriptedChat(failure(FailureReason.CUT, said="It is su"), text("It is sunny."))
     events = await heard(agent_of(memory, model).run("Weather?"))
     assert AnswerDropped(step=1, reason="cut") in events
@@ -136,7 +136,7 @@ async def test_an_answer_that_breaks_off_is_dropped_and_asked_for_again(memory: 
     assert events[-1].text == "It is sunny."
 
 
-async def test_a_model_that_cannot_be_asked_ends_the_run_and_the_question_is_kept(memory: MemoryFace) -> None:
+async def test_an_unreachable_model_ends_the_run_and_the_question_is_stored(memory: MemoryFace) -> None:
     model = ScriptedChat(failure(FailureReason.UNAUTHORIZED), text("Yes."))
     agent = agent_of(memory, model)
     end = await agent.say("Do you know the harbour?")
@@ -146,7 +146,7 @@ async def test_a_model_that_cannot_be_asked_ends_the_run_and_the_question_is_kep
     assert "Do you know the harbour?" in words(model.last, ChatRole.USER)
 
 
-async def test_a_request_that_is_refused_goes_once_without_temperature_and_bound(memory: MemoryFace) -> None:
+async def test_a_rejected_request_is_retried_once_without_temperature_and_limit(memory: MemoryFace) -> None:
     model = ScriptedChat(failure(FailureReason.REFUSED), text("Yes."))
     agent = agent_of(memory, model)
     assert (await agent.say("There?")).text == "Yes."
@@ -171,7 +171,7 @@ async def test_a_run_ends_at_its_budget(memory: MemoryFace, budget: RunBudget, r
     assert (end.reason, len(keys)) == (reason, made)
 
 
-async def test_a_run_ends_when_its_seconds_are_over(memory: MemoryFace) -> None:
+async def test_a_run_ends_at_its_time_limit(memory: MemoryFace) -> None:
     clock = FrozenClock(step_ms=1)
 
     async def act(given: object, key: CallKey, /) -> str:
@@ -194,7 +194,7 @@ async def test_the_same_run_id_runs_once(memory: MemoryFace) -> None:
     assert len(model.asked) == 1
 
 
-async def test_a_turn_that_is_not_stored_is_no_memory(memory: MemoryFace) -> None:
+async def test_an_unstored_turn_becomes_no_memory(memory: MemoryFace) -> None:
     agent = agent_of(memory, ScriptedChat(text("I see.")))
     events = await heard(agent.run("My safe is behind the clock.", store=False))
     assert isinstance(events[-1], RunEnded)
@@ -202,7 +202,7 @@ async def test_a_turn_that_is_not_stored_is_no_memory(memory: MemoryFace) -> Non
     assert not (await memory.recall("where is the safe?")).hits
 
 
-async def test_the_users_words_stand_last_and_recall_right_before_them(memory: MemoryFace) -> None:
+async def test_the_users_message_comes_last_directly_after_recalled_text(memory: MemoryFace) -> None:
     await memory.add("Ada's boat is called Marimba.", speaker="Ada", conversation="elsewhere")
     model = ScriptedChat(text("Marimba."))
     events = await heard(agent_of(memory, model).run("What is Ada's boat called?"))
@@ -219,14 +219,14 @@ async def test_the_users_words_stand_last_and_recall_right_before_them(memory: M
     assert [memory.text for memory in given.recalled] == ["Ada's boat is called Marimba."]
 
 
-async def test_an_agent_that_is_not_enabled_and_an_empty_text_are_refused(memory: MemoryFace) -> None:
+async def test_a_disabled_agent_and_an_empty_text_are_refused(memory: MemoryFace) -> None:
     with pytest.raises(PermissionRefused):
         await Agent(memory, ScriptedChat(text("No.")), settings=AgentSettings()).say("Hello")
     with pytest.raises(InvalidInput):
         await agent_of(memory, ScriptedChat(text("No."))).say("  ")
 
 
-async def test_a_run_id_that_looks_like_a_credential_is_refused(memory: MemoryFace) -> None:
+async def test_a_run_id_that_looks_like_a_credential_is_rejected(memory: MemoryFace) -> None:
     agent = Agent(memory, ScriptedChat(text("Hello.")))
     with pytest.raises(InvalidInput, match="run_id looks like a credential"):
         await agent.say("Hello", run_id="key-0123456789abcdef0123456789abcdef")

@@ -120,7 +120,7 @@ async def ended_at(store: MemoryStore, world: World, at: int, *, after: bool) ->
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, after: bool) -> None:
+async def test_a_process_killed_at_any_commit_loses_and_duplicates_nothing(*, after: bool) -> None:
     at, unknown = 0, 0
     while True:
         at += 1
@@ -162,7 +162,7 @@ async def test_a_turn_with_one_tool_has_few_commits(*, reads: bool, commits: int
     assert (end.usage.steps, store.commits - before) == (2, commits)
 
 
-async def test_a_call_that_may_not_be_repeated_is_told_as_unknown_and_not_made_again() -> None:
+async def test_a_non_repeatable_call_is_reported_as_unknown_and_not_repeated() -> None:
     store, world = KeptStore(), World()
 
     async def die(given: object, key: CallKey, /) -> str:
@@ -183,7 +183,7 @@ async def test_a_call_that_may_not_be_repeated_is_told_as_unknown_and_not_made_a
     assert "Outcome unknown" in results(model.last)[0]
 
 
-async def test_a_run_that_broke_off_is_cancelled_on_demand_and_the_question_stays() -> None:
+async def test_an_interrupted_run_can_be_cancelled_and_its_question_stays() -> None:
     store = KeptStore()
     async with elytron.open(store, space="ada") as memory:
         agent = Agent(memory, ScriptedChat(text("One "), text("Two.")))

@@ -39,7 +39,7 @@ def answered(events: list[AgentEvent]) -> list[ToolAnswered]:
     return [event for event in events if isinstance(event, ToolAnswered)]
 
 
-async def test_a_call_that_changes_something_is_made_once_its_host_says_yes(memory: MemoryFace) -> None:
+async def test_a_mutating_call_is_made_after_the_host_approves(memory: MemoryFace) -> None:
     order: list[str] = []
 
     async def act(_given: object, _key: CallKey, /) -> str:
@@ -68,7 +68,7 @@ async def test_a_call_that_changes_something_is_made_once_its_host_says_yes(memo
         (None, "the host could not be reached for approval"),
     ],
 )
-async def test_a_refusal_is_a_result_and_the_call_is_not_made(
+async def test_a_refused_call_is_not_made_and_gets_a_result(
     memory: MemoryFace, answer: HostApproval | bool | None, reason: str
 ) -> None:
     made: list[CallKey] = []
@@ -90,7 +90,7 @@ async def test_a_refusal_is_a_result_and_the_call_is_not_made(
     assert reason in results(model.last)[0]
 
 
-async def test_an_answer_is_asked_for_once_across_a_crash_and_a_call_without_one_was_not_made() -> None:
+async def test_approval_is_requested_once_across_a_crash_and_an_unapproved_call_is_not_made() -> None:
     store, asked, made = KeptStore(), list[str](), list[str]()
 
     async def act(_given: object, key: CallKey, /) -> str:
@@ -119,7 +119,7 @@ async def test_an_answer_is_asked_for_once_across_a_crash_and_a_call_without_one
     assert (end.text, asked, made) == ("Paid.", ["pay", "pay"], ["0", "0"])
 
 
-async def test_reading_calls_run_side_by_side_and_keep_their_order(memory: MemoryFace) -> None:
+async def test_read_only_calls_run_concurrently_and_keep_their_order(memory: MemoryFace) -> None:
     begun, most = 0, 0
     together = asyncio.Event()
 
@@ -147,7 +147,7 @@ async def test_reading_calls_run_side_by_side_and_keep_their_order(memory: Memor
     assert [event.text for event in answered(events)] == expected
 
 
-async def test_reading_calls_that_a_crash_cut_off_are_made_again_and_others_are_not() -> None:
+async def test_only_read_only_calls_are_repeated_after_a_crash() -> None:
     store, made = KeptStore(), list[str]()
 
     async def look(_given: object, key: CallKey, /) -> str:
@@ -166,7 +166,7 @@ async def test_reading_calls_that_a_crash_cut_off_are_made_again_and_others_are_
     assert results(model.last) == ["saw 0", "saw 1"]
 
 
-async def test_calls_of_one_reply_that_share_an_id_are_each_made_and_answered(memory: MemoryFace) -> None:
+async def test_calls_that_share_an_id_are_each_made_and_answered(memory: MemoryFace) -> None:
     def call(line: str) -> ToolCall:
         return ToolCall(id="call_0", name="memory_append", arguments=json.dumps({"block": "human", "content": line}))
 
@@ -181,7 +181,7 @@ async def test_calls_of_one_reply_that_share_an_id_are_each_made_and_answered(me
     assert [message.call_id for message in model.last.messages if isinstance(message, ToolResult)] == ids
 
 
-async def test_a_tool_that_cancels_its_own_work_has_failed_and_the_run_goes_on(memory: MemoryFace) -> None:
+async def test_a_tool_that_cancels_itself_has_failed_and_the_run_continues(memory: MemoryFace) -> None:
     async def act(_given: object, _key: CallKey, /) -> str:
         raise asyncio.CancelledError
 
@@ -191,7 +191,7 @@ async def test_a_tool_that_cancels_its_own_work_has_failed_and_the_run_goes_on(m
     assert "cancelled its own work" in results(model.last)[0]
 
 
-async def test_a_run_that_is_cancelled_in_a_call_ends_and_takes_the_call_along(memory: MemoryFace) -> None:
+async def test_cancelling_a_run_cancels_its_running_call(memory: MemoryFace) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def act(_given: object, _key: CallKey, /) -> str:

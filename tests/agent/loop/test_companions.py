@@ -68,7 +68,7 @@ async def test_an_image_that_cannot_be_described_does_not_stop_a_run(memory: Mem
         await agent.say("", images=["https://a.example/1.png"] * 9)
 
 
-async def test_a_web_search_is_asked_and_its_pages_are_fenced(memory: MemoryFace) -> None:
+async def test_a_web_search_runs_and_its_pages_are_fenced(memory: MemoryFace) -> None:
     pages = Pages()
     wanted = ("web_search", {"query": "ferries", "count": 3, "freshness": "week", "location": "Lisbon"})
     others = (("web_search", {"query": "nothing"}), ("web_search", {"no": 1}))
@@ -84,7 +84,7 @@ async def test_a_web_search_is_asked_and_its_pages_are_fenced(memory: MemoryFace
     assert (await memory.recall("ferries at six")).hits[0].trust == "outside"
 
 
-async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: MemoryFace) -> None:
+async def test_a_subagent_has_its_own_thread_and_shares_memory(memory: MemoryFace) -> None:
     wanted = calls(("spawn_subagent", {"purpose": "Plan meals.", "name": "cook"}))
     model = ScriptedChat(wanted, text("It is there."), text("Soup."), text("Yes."))
     agent = Agent(memory, model, journal=journal_beside(memory))
@@ -105,7 +105,7 @@ async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: Memo
 
 
 @EVERYWHERE
-async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: MemoryFace) -> None:
+async def test_a_subagent_with_its_own_memory_sees_nothing_else(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
     agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("My boat is called Marimba.")
@@ -142,7 +142,7 @@ class Notes:
 
 
 @pytest.mark.parametrize("placement", list(ReferencePlacement))
-async def test_a_strategy_brings_its_own_memory(memory: MemoryFace, placement: ReferencePlacement) -> None:
+async def test_a_strategy_uses_its_own_memory(memory: MemoryFace, placement: ReferencePlacement) -> None:
     model, notes = ScriptedChat(text("Yes.")), Notes(placement)
     agent = Agent(memory, model, strategy=notes)
     await agent.say("First.")
@@ -156,7 +156,7 @@ async def test_a_strategy_brings_its_own_memory(memory: MemoryFace, placement: R
     assert [(each.prompt, each.answer) for each in notes.kept] == [("First.", "Yes."), ("Second.", "Yes.")]
 
 
-async def test_two_tools_of_one_name_are_refused(memory: MemoryFace) -> None:
+async def test_two_tools_with_the_same_name_are_rejected(memory: MemoryFace) -> None:
     async def act(given: object, key: CallKey, /) -> str:
         return ""
 

@@ -82,7 +82,7 @@ async def test_the_stable_part_keeps_its_bytes_until_a_compaction(memory: Memory
     assert "Called Ada." in words(model.last, ChatRole.USER)
 
 
-async def test_old_turns_become_a_chained_summary_and_are_recalled_as_before(memory: MemoryFace) -> None:
+async def test_old_turns_become_a_chained_summary_and_are_still_recalled(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model, max_context_tokens=3_000)
     await agent.say("My cat is called Bento and sleeps in the boat.")
@@ -117,7 +117,7 @@ async def test_the_notes_count_the_turns_that_a_compaction_of_this_turn_left(mem
     assert len(compacted) >= 2
 
 
-async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: MemoryFace) -> None:
+async def test_a_models_summary_is_accepted_if_its_quotes_are_genuine(memory: MemoryFace) -> None:
     good = '{"overview":"Ada has a boat.","state":"","next_step":"","quotes":["boat is called Marimba"]}'
     bad = '{"overview":"Ada said \\"I have a car\\".","state":"","next_step":"","quotes":["a car"]}'
     sums = ScriptedChat(text(bad), text(good))
@@ -133,7 +133,7 @@ async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: M
         await agent.compact(planned)
 
 
-async def test_a_summary_is_an_extract_if_the_model_fails_and_is_undone(memory: MemoryFace) -> None:
+async def test_a_summary_is_an_extract_if_the_model_fails_and_can_be_undone(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
     agent = Agent(memory, model, summary_model=ScriptedChat(failure(FailureReason.REFUSED)))
     assert await agent.compact() is None
@@ -162,7 +162,7 @@ async def summaries_of(memory: MemoryFace) -> list[str]:
 
 
 @EVERYWHERE
-async def test_a_summary_that_is_undone_is_found_no_more_and_the_one_before_it_again(memory: MemoryFace) -> None:
+async def test_undoing_a_summary_hides_it_and_restores_the_previous_one(memory: MemoryFace) -> None:
     sums = ScriptedChat(failure(FailureReason.REFUSED))
     agent = Agent(memory, ScriptedChat(text("Yes.")), summary_model=sums, journal=journal_beside(memory))
     for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
@@ -181,7 +181,7 @@ async def test_a_summary_that_is_undone_is_found_no_more_and_the_one_before_it_a
     assert await summaries_of(memory) == [again.text]
 
 
-async def test_a_summary_of_another_than_the_agent_stays_if_a_compaction_is_undone(memory: MemoryFace) -> None:
+async def test_a_summary_by_others_survives_undoing_a_compaction(memory: MemoryFace) -> None:
     sums = ScriptedChat(failure(FailureReason.REFUSED))
     agent = Agent(memory, ScriptedChat(text("Yes.")), summary_model=sums)
     for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
@@ -195,7 +195,7 @@ async def test_a_summary_of_another_than_the_agent_stays_if_a_compaction_is_undo
     assert await summaries_of(memory) == ["Ada's boat Marimba was painted."]
 
 
-async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory: MemoryFace) -> None:
+async def test_an_oversized_request_is_shortened_and_retried(memory: MemoryFace) -> None:
     model = ScriptedChat(*[text("Yes.")] * 9, failure(FailureReason.CONTEXT_TOO_LONG), text("Now it fits."))
     sums = ScriptedChat(failure(FailureReason.REFUSED))
     agent = Agent(memory, model, summary_model=sums)
@@ -210,7 +210,7 @@ async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory
     assert shorter < refused
 
 
-async def test_a_server_that_refuses_every_request_as_too_long_is_asked_shorter_ones_and_then_no_more(
+async def test_retries_of_oversized_requests_are_limited(
     memory: MemoryFace,
 ) -> None:
     model = ScriptedChat(*[text("Yes.")] * 9, failure(FailureReason.CONTEXT_TOO_LONG))
@@ -240,7 +240,7 @@ async def context_of(turns: TurnMemory, words: str, wait_s: float, *, ids: Colle
 
 
 @EVERYWHERE
-async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFace, place: Place) -> None:
+async def test_late_or_failing_recall_does_not_delay_a_run(memory: MemoryFace, place: Place) -> None:
     await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
     turns = turn_of(memory)
     hurried = await context_of(turns, "What is the boat called?", 1e-9)
@@ -257,14 +257,14 @@ async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFa
     assert (await context_of(turns, "boat", 30)).outcome == "failed"
 
 
-async def test_what_agents_are_not_to_see_is_not_recalled_for_a_turn(memory: MemoryFace) -> None:
+async def test_content_hidden_from_agents_is_not_recalled_for_a_turn(memory: MemoryFace) -> None:
     await memory.add("Ada's safe is behind the clock.", conversation="a", metadata={"private": True})
     await memory.add("Ada's safe has the code 1234.", conversation="b", metadata={"store": False})
     context = await context_of(turn_of(memory), "Where is Ada's safe?", 30)
     assert (context.recalled, context.outcome) == ((), "nothing")
 
 
-async def test_first_words_are_given_until_an_answer_and_guidance_until_the_person_is_known(
+async def test_the_welcome_is_shown_until_an_answer_and_guidance_until_the_person_is_known(
     memory: MemoryFace,
 ) -> None:
     model = ScriptedChat(failure(FailureReason.UNAUTHORIZED), text("Hello."))
@@ -285,7 +285,7 @@ async def test_first_words_are_given_until_an_answer_and_guidance_until_the_pers
     assert await agent_of(memory, model).welcome() == ()
 
 
-async def test_times_are_told_in_the_zone_that_the_person_set(memory: MemoryFace) -> None:
+async def test_times_are_shown_in_the_persons_time_zone(memory: MemoryFace) -> None:
     wanted = calls(("set_preference", {"timezone": "Asia/Kathmandu", "locale": "ne-NP"}))
     model = ScriptedChat(wanted, text("Done."), text("Good evening."))
     agent = agent_of(memory, model)
@@ -301,7 +301,7 @@ async def test_times_are_told_in_the_zone_that_the_person_set(memory: MemoryFace
     assert (await agent.preferences()).timezone == "Asia/Kathmandu"
 
 
-async def test_results_of_earlier_runs_are_clipped_and_a_call_keeps_its_result(memory: MemoryFace) -> None:
+async def test_results_of_earlier_runs_are_clipped_but_stay_with_their_calls(memory: MemoryFace) -> None:
     model = ScriptedChat(calls(("conversation_search", {"query": "piers"})), text("Found."), text("Yes."))
     await memory.add(LONG * 3, conversation="elsewhere")
     agent = agent_of(memory, model)
@@ -343,14 +343,14 @@ async def compactions(memory: MemoryFace, model: ScriptedChat) -> int:
     return sum(isinstance(event, TurnsCompacted) for event in happened)
 
 
-async def test_nothing_is_compacted_by_an_estimate_if_the_model_counts(memory: MemoryFace) -> None:
+async def test_estimates_trigger_no_compaction_if_the_model_counts(memory: MemoryFace) -> None:
     model = CountingChat(1_900)
     assert await compactions(memory, model) == 0
     assert model.counts == []
 
 
 @pytest.mark.parametrize("count", [None, ModelUnavailable("away"), TimeoutError()])
-async def test_a_model_that_tells_no_count_is_estimated(memory: MemoryFace, count: Exception | None) -> None:
+async def test_tokens_are_estimated_for_a_model_without_counts(memory: MemoryFace, count: Exception | None) -> None:
     assert await compactions(memory, CountingChat(count)) > 0
 
 
@@ -358,7 +358,7 @@ async def test_a_count_beyond_the_window_compacts(memory: MemoryFace) -> None:
     assert await compactions(memory, CountingChat(9_000)) > 0
 
 
-async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memory: MemoryFace) -> None:
+async def test_evidence_of_any_turn_is_still_recalled_after_compactions(memory: MemoryFace) -> None:
     """`python -m benchmarks.agent_window` does the same with 500 turns and a window of 32,000 tokens."""
     agent = agent_of(memory, ScriptedChat(text(LONG)), max_context_tokens=4_000)
     boats = [f"Marimba{number * 7919}x" for number in range(48)]
@@ -370,7 +370,7 @@ async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memo
 
 
 @pytest.mark.parametrize("case", ["whole", "no tools", "a strategy", "not stored", "no block"])
-async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory: MemoryFace, case: str) -> None:
+async def test_the_instruction_names_only_existing_tools_and_blocks(memory: MemoryFace, case: str) -> None:
     model = ScriptedChat(text("Hello."))
     settings = AgentSettings(enabled=True, uses_tools=case != "no tools")
     strategy = RuntimeStrategy(memory) if case == "a strategy" else None
@@ -387,7 +387,7 @@ async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory
     assert ("tools" in told) == bool(offered)
 
 
-async def test_a_wish_reaches_every_turn_that_does_not_show_its_message(memory: MemoryFace) -> None:
+async def test_a_wish_is_added_to_every_turn_that_does_not_show_its_message(memory: MemoryFace) -> None:
     await memory.add("I am allergic to walnuts.", conversation="elsewhere")
     model = ScriptedChat(*[text("No.")] * 3)
     agent = agent_of(memory, model)

@@ -55,14 +55,14 @@ async def took(model: Any, *tools: Tool, seconds: float, **more: Any) -> tuple[S
 
 
 @pytest.mark.parametrize("is_deaf", [False, True])
-async def test_a_silent_model_does_not_hold_a_run_beyond_its_seconds(*, is_deaf: bool) -> None:
+async def test_a_silent_model_does_not_extend_a_run_beyond_its_time_limit(*, is_deaf: bool) -> None:
     reason, seconds = await took(SilentChat(is_deaf=is_deaf), seconds=5)
     assert reason is StopReason.SECONDS
     assert 5 <= seconds <= 7
 
 
 @pytest.mark.parametrize("is_deaf", [False, True])
-async def test_a_silent_tool_does_not_hold_a_run_beyond_its_seconds(*, is_deaf: bool) -> None:
+async def test_a_silent_tool_does_not_extend_a_run_beyond_its_time_limit(*, is_deaf: bool) -> None:
     async def act(_given: object, _key: CallKey, /) -> str:
         await silence(is_deaf=is_deaf)
         return "at last"
@@ -73,7 +73,7 @@ async def test_a_silent_tool_does_not_hold_a_run_beyond_its_seconds(*, is_deaf: 
     assert 5 <= seconds <= 7
 
 
-async def test_a_silent_summary_and_a_silent_look_at_images_do_not_hold_a_run() -> None:
+async def test_silent_summaries_and_image_descriptions_do_not_delay_a_run() -> None:
     loop = asyncio.get_running_loop()
     async with elytron.open("memory:", space="ada", clock=LoopClock()) as memory:
         settings = AgentSettings(
@@ -98,7 +98,7 @@ async def test_a_silent_summary_and_a_silent_look_at_images_do_not_hold_a_run() 
         assert loop.time() - at <= 7
 
 
-async def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
+async def test_the_time_a_person_takes_to_answer_does_not_count() -> None:
     async def act(_given: object, _key: CallKey, /) -> str:
         return "sent"
 

@@ -20,7 +20,7 @@ def place(store: str, folder: Path) -> str:
 
 
 @PLACES
-async def test_s38_a_talk_goes_on_whatever_the_embedder_does(tmp_path: Path, store: str) -> None:
+async def test_s38_a_conversation_continues_whatever_the_embedder_does(tmp_path: Path, store: str) -> None:
     embedder = WordEmbedder()
     stored = ("archival_insert", {"content": "The boat is called Marimba."})
     search = calls(stored, ("archival_search", {"query": "boat"}))

@@ -50,7 +50,7 @@ async def calls_of(memory: elytron.MemoryRuntime) -> list[object]:
     return made
 
 
-async def test_records_put_by_a_client_make_no_agent_call_its_hosts_tools() -> None:
+async def test_records_put_by_a_client_cannot_make_an_agent_call_tools() -> None:
     with Live() as server:
         async with elytron.connect(server.url, space="ada") as memory:
             for namespace, key, value in FORGED:

@@ -74,7 +74,7 @@ async def test_most_steps_of_a_long_turn_keep_the_prefix_of_the_one_before(memor
     assert sum(kept) >= 0.75 * len(kept)
 
 
-async def test_what_was_put_away_is_a_line_that_the_model_reads_again(memory: MemoryFace) -> None:
+async def test_results_set_aside_become_a_line_that_the_model_can_read_again(memory: MemoryFace) -> None:
     asked = calls(
         ("read_result", {"id": "2.0"}), ("read_result", {"query": f"berth {3 * 7919} free"}), ("read_result", {})
     )
@@ -96,14 +96,14 @@ async def test_what_was_put_away_is_a_line_that_the_model_reads_again(memory: Me
     assert not [each for each in said if "characters 0 to" in each]
 
 
-async def test_results_of_one_step_that_do_not_fit_together_are_put_away_too(memory: MemoryFace) -> None:
+async def test_results_of_one_step_that_do_not_fit_are_set_aside_too(memory: MemoryFace) -> None:
     model = ScriptedChat(calls(*[("fetch", {"page": number}) for number in range(20)]), text("Read."))
     await agent_of(memory, model).say("Read all pages at once.")
     assert max(map(tokens_of, model.asked)) <= WINDOW
     assert any("archived" not in each for each in results(model.last))
 
 
-async def test_steps_whose_calls_fill_the_window_are_left_out(memory: MemoryFace) -> None:
+async def test_steps_whose_calls_fill_the_window_are_omitted(memory: MemoryFace) -> None:
     long = json.dumps({"words": "tide " * 1_500})
     model = ScriptedChat(*[calls(("fetch", long), said="A page. " * 300) for _ in range(30)], text("Read."))
     await agent_of(memory, model, size=100).say("Read all pages.")
@@ -121,7 +121,7 @@ async def test_a_later_run_is_shown_a_long_turn_within_its_window(memory: Memory
     assert sum(len(message.text) for message in shown if "no longer shown" not in message.text) <= 8_000
 
 
-async def test_a_long_turn_that_broke_off_goes_on_within_its_window(tmp_path: Path) -> None:
+async def test_an_interrupted_long_turn_continues_within_its_window(tmp_path: Path) -> None:
     url = str(tmp_path / "m.db")
 
     def end(_request: ModelRequest) -> list[object]:

@@ -17,7 +17,7 @@ SCRIPT = str(Path(__file__).parent / "mcp_note_server.py")
 NOTES = McpToolServer(name="notes", command=(sys.executable, SCRIPT))
 
 
-async def test_an_agent_calls_tools_of_an_mcp_server_and_asks_before_one_that_writes() -> None:
+async def test_an_agent_calls_mcp_tools_and_asks_before_those_that_write() -> None:
     requests: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest, /) -> bool:
@@ -46,7 +46,7 @@ async def test_an_agent_calls_tools_of_an_mcp_server_and_asks_before_one_that_wr
     assert requests[0].description == "Write a note."
 
 
-async def test_a_failure_of_a_server_is_an_answer_to_the_model() -> None:
+async def test_server_failures_are_answers_to_the_model() -> None:
     model = ScriptedChat(calls(("notes_write_note", {"text": ""})), text("It failed."))
     async with (
         elytron.open("memory:", space="ada") as memory,
@@ -59,7 +59,7 @@ async def test_a_failure_of_a_server_is_an_answer_to_the_model() -> None:
 
 
 @pytest.mark.parametrize("command", [("no-such-command-anywhere",), (sys.executable, "-c", "")])
-async def test_a_command_that_is_no_server_is_told_by_its_name(command: tuple[str, ...]) -> None:
+async def test_a_command_that_is_not_a_server_is_reported_by_name(command: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput, match="MCP server 'broken' did not answer like an MCP server"):
         async with mcp_tools([McpToolServer(name="broken", command=command)]):
             pytest.fail("it answered")

@@ -20,7 +20,7 @@ def arguments_of(tool: dict[str, Any]) -> dict[str, Any]:
     return {name: VALUES[properties[name].get("type", "string")] for name in required}
 
 
-async def test_no_tool_of_a_subagent_with_its_own_memory_returns_what_was_said_elsewhere() -> None:
+async def test_a_subagent_with_its_own_memory_cannot_read_other_conversations() -> None:
     offered: dict[str, dict[str, Any]] = {}
     answers: list[dict[str, Any]] = []
     requests: list[Any] = []

@@ -137,7 +137,7 @@ async def test_200_planted_payloads_reach_no_privileged_role_and_call_no_tool(me
         assert "OBEY" not in privileged[0]
 
 
-async def test_what_a_user_says_directs_the_model(memory: MemoryFace) -> None:
+async def test_user_messages_direct_the_model(memory: MemoryFace) -> None:
     paid: list[CallKey] = []
 
     async def pay(given: object, key: CallKey, /) -> str:

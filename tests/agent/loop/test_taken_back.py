@@ -35,7 +35,7 @@ async def id_of(memory: MemoryFace, part: str) -> str:
 
 
 @pytest.mark.parametrize("verb", ["erase", "forget"])
-async def test_a_turn_that_was_taken_back_leaves_the_window(memory: MemoryFace, verb: str) -> None:
+async def test_a_retracted_turn_leaves_the_window(memory: MemoryFace, verb: str) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model)
     await agent.say("I have a boat.")
@@ -52,7 +52,7 @@ async def test_a_turn_that_was_taken_back_leaves_the_window(memory: MemoryFace, 
 
 
 @EVERYWHERE
-async def test_an_erased_turn_leaves_its_summary_and_the_others_are_summed_up_anew(memory: MemoryFace) -> None:
+async def test_an_erased_turn_leaves_its_summary_which_is_recreated(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model)
     for said in ("My boat is called Marimba.", SECRET, "It is blue.", "It is old."):
@@ -72,7 +72,7 @@ async def test_an_erased_turn_leaves_its_summary_and_the_others_are_summed_up_an
     assert "marigold" not in again.text
 
 
-async def test_a_summary_that_is_named_and_gone_is_not_found(memory: MemoryFace) -> None:
+async def test_a_missing_summary_is_not_found(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model)
     for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
@@ -87,7 +87,7 @@ async def test_a_summary_that_is_named_and_gone_is_not_found(memory: MemoryFace)
         await agent_of(memory, model).say("What do you know?")
 
 
-async def test_nothing_of_an_erased_turn_or_fact_stands_in_the_file(tmp_path: Path) -> None:
+async def test_the_file_contains_nothing_of_an_erased_turn_or_fact(tmp_path: Path) -> None:
     place = tmp_path / "memory.db"
     model = ScriptedChat(text("The code marigold is noted."), text("Yes."))
     async with elytron.open(str(place), space="ada") as memory:
@@ -106,7 +106,7 @@ async def test_nothing_of_an_erased_turn_or_fact_stands_in_the_file(tmp_path: Pa
     assert b"vermilion" not in stored
 
 
-async def test_a_fact_that_stands_no_more_leaves_the_stable_part_at_once(memory: MemoryFace) -> None:
+async def test_an_outdated_fact_leaves_the_stable_part_immediately(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
     agent = agent_of(memory, model)
     (tea,) = (await memory.add_fact("drink", "Ada likes green tea")).ids

@@ -58,7 +58,7 @@ class DeadStore(PassingStore):
         pass
 
 
-async def test_a_second_runtime_on_one_file_is_told_busy_while_a_run_is_live(tmp_path: Path) -> None:
+async def test_a_second_runtime_on_one_file_is_busy_during_a_run(tmp_path: Path) -> None:
     url = str(tmp_path / "m.db")
     begun, free = asyncio.Event(), asyncio.Event()
 
@@ -88,7 +88,7 @@ async def test_a_second_runtime_on_one_file_is_told_busy_while_a_run_is_live(tmp
         assert (await first.head()).lease is None
 
 
-async def test_the_run_of_a_dead_process_goes_on_once_its_lease_is_over() -> None:
+async def test_the_run_of_a_dead_process_continues_after_its_lease() -> None:
     store = KeptStore()
     with pytest.raises((Ended, BaseExceptionGroup)):
         async with elytron.open(DeadStore(store, 3), space="ada") as memory:
@@ -103,7 +103,7 @@ async def test_the_run_of_a_dead_process_goes_on_once_its_lease_is_over() -> Non
         assert isinstance(events[-1], RunEnded)
 
 
-def test_no_turn_waits_for_the_lease_of_a_process_of_this_machine_that_was_killed() -> None:
+def test_no_turn_waits_for_the_lease_of_a_killed_local_process() -> None:
     if not own_process():
         return  # a process has an identity only where there is a /proc
     script = "from elytron_agent.runs.process import own_process; print(own_process(), flush=True); input()"
@@ -120,7 +120,7 @@ def test_no_turn_waits_for_the_lease_of_a_process_of_this_machine_that_was_kille
     assert not holds_thread(elsewhere, Instant(2_000))
 
 
-async def test_a_question_is_stored_with_its_thread_or_not_at_all() -> None:
+async def test_a_question_and_its_thread_are_stored_atomically() -> None:
     left = 0
     while True:
         store = KeptStore()
@@ -146,7 +146,7 @@ async def bodies(store: MemoryStore) -> list[bytes]:
     ]
 
 
-async def test_a_process_that_lost_its_lease_stores_nothing_more() -> None:
+async def test_a_process_without_its_lease_stores_nothing_more() -> None:
     store = KeptStore()
     async with elytron.open(store, space="ada") as memory:
         first = agent_of(memory, ScriptedChat(text("First.")))
@@ -161,7 +161,7 @@ async def test_a_process_that_lost_its_lease_stores_nothing_more() -> None:
         assert [hit.text for hit in (await memory.recall("who answers?")).hits].count("First.") == 0
 
 
-async def test_a_run_that_was_left_frees_its_thread(tmp_path: Path) -> None:
+async def test_an_abandoned_run_frees_its_thread(tmp_path: Path) -> None:
     async with elytron.open(str(tmp_path / "m.db"), space="ada") as memory:
         first = agent_of(memory, ScriptedChat(text("First.")))
         async with aclosing(first.run("Who answers?")) as events:
@@ -171,7 +171,7 @@ async def test_a_run_that_was_left_frees_its_thread(tmp_path: Path) -> None:
         assert (await heard(agent_of(memory, ScriptedChat(text("Second."))).resume()))[-1].kind == "run_ended"
 
 
-async def test_run_ids_are_an_agents_own_and_other_words_under_one_conflict(memory: MemoryFace) -> None:
+async def test_run_ids_are_per_agent_and_conflict_with_other_input(memory: MemoryFace) -> None:
     main, helper = ScriptedChat(text("Noted.")), ScriptedChat(text("Hello."))
     agent = agent_of(memory, main)
     other = Agent(memory, helper, name="helper")
@@ -188,7 +188,7 @@ async def test_run_ids_are_an_agents_own_and_other_words_under_one_conflict(memo
     assert len(helper.asked) == 1
 
 
-async def test_only_so_many_runs_wait_for_one_thread(memory: MemoryFace) -> None:
+async def test_the_number_of_runs_waiting_for_a_thread_is_limited(memory: MemoryFace) -> None:
     agent = agent_of(memory, ScriptedChat(text("Yes.")))
     asked = [agent.say(f"{number}?") for number in range(limits.QUEUED_RUNS + 3)]
     ends = await asyncio.gather(*asked, return_exceptions=True)
@@ -197,7 +197,7 @@ async def test_only_so_many_runs_wait_for_one_thread(memory: MemoryFace) -> None
 
 
 @pytest.mark.parametrize("anyio_backend", [JUMPING])
-async def test_a_lease_is_renewed_while_a_run_is_live_and_others_wait_for_its_end() -> None:
+async def test_a_lease_is_renewed_during_a_run_and_others_wait() -> None:
     store = KeptStore()
 
     async def work(_given: object, _key: CallKey, /) -> str:
@@ -219,9 +219,7 @@ async def test_a_lease_is_renewed_while_a_run_is_live_and_others_wait_for_its_en
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_run_that_is_not_stored_leaves_no_word_on_disk_and_none_to_later_runs(
-    tmp_path: Path, *, store: bool
-) -> None:
+async def test_an_unstored_run_leaves_nothing_on_disk_or_for_later_runs(tmp_path: Path, *, store: bool) -> None:
     canaries = ("sesame1", "poppy2", "cumin3", "nigella4")
 
     async def look(_given: object, _key: CallKey, /) -> str:
@@ -273,7 +271,7 @@ class Ahead(SystemClock):
         return Instant(super().now() + round(limits.LEASE_SECONDS * 1000) + 1)
 
 
-async def test_of_two_real_processes_one_runs_and_the_other_goes_on_after_a_kill(tmp_path: Path) -> None:
+async def test_the_second_process_continues_a_run_after_the_first_is_killed(tmp_path: Path) -> None:
     url = str(tmp_path / "m.db")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.Popen([sys.executable, "-c", CHILD, url], stdout=subprocess.PIPE, env=environment)

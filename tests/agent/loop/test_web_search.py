@@ -19,7 +19,7 @@ def pages(*found: Mapping[str, object]) -> Sent:
     return Sent((json.dumps({"query": "ferry", "results": found, "answers": []}).encode(),), media_type=JSON)
 
 
-async def test_searxng_is_asked_for_json_and_its_pages_are_returned_best_first() -> None:
+async def test_searxng_results_are_requested_as_json_and_returned_best_first() -> None:
     first = {"url": "https://a.example/", "title": "Ferries", "content": "At six.", "engine": "any", "score": 1.0}
     second = {"url": "https://b.example/", "title": None}
     async with serving(pages(first, second), pages(first, second)) as server:
@@ -45,13 +45,13 @@ async def test_searxng_is_asked_for_json_and_its_pages_are_returned_best_first()
         (Sent((b" " * (WEB_ANSWER_BYTES + 1),), media_type=JSON), "that is too long"),
     ],
 )
-async def test_a_search_that_fails_says_why(answer: Sent, problem: str) -> None:
+async def test_a_failed_search_reports_the_reason(answer: Sent, problem: str) -> None:
     async with serving(answer) as server:
         with pytest.raises(ElytronError, match=problem):
             await SearxngSearch(server.url).search("ferry", count=5, freshness=None, location=None)
 
 
-async def test_a_search_that_is_not_there_says_so() -> None:
+async def test_an_unavailable_search_says_so() -> None:
     async with serving() as server:
         url = server.url
     with pytest.raises(ElytronError, match="is unreachable"):
@@ -59,6 +59,6 @@ async def test_a_search_that_is_not_there_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["searxng", "searxng=", "searxng=ftp://a.example", "other=https://a.example"])
-def test_a_provider_is_named_with_its_address(text: str) -> None:
+def test_a_provider_is_configured_by_name_and_address(text: str) -> None:
     with pytest.raises(InvalidInput):
         open_web_search(text)

@@ -38,7 +38,7 @@ async def test_an_agents_archival_tools_see_the_same_data() -> None:
         assert not await archive.search("boat")
 
 
-async def test_filters_are_by_source_conversation_and_any_tag() -> None:
+async def test_rows_are_filtered_by_source_conversation_and_any_tag() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         memory = server.memory_of("ada")
@@ -65,7 +65,7 @@ async def test_filters_are_by_source_conversation_and_any_tag() -> None:
     assert not {hit.text for hit in asked} & {"The manual of the boat.", "A boat has a mast."}
 
 
-async def test_private_and_unstored_words_are_no_rows() -> None:
+async def test_private_and_unstored_messages_have_no_rows() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         memory = server.memory_of("ada")
@@ -91,7 +91,7 @@ async def test_max_tokens_ends_the_answer_at_the_first_row_that_does_not_fit() -
     assert ([hit["text"] for hit in cut["data"]], cut["total_tokens"], cut["is_cut"]) == (["boat"], tokens[0], True)
 
 
-async def test_equally_near_rows_are_ordered_by_fewer_tokens() -> None:
+async def test_equally_similar_rows_are_ordered_by_fewer_tokens() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         for text in ("boat . . . . . . . .", "boat", "boat . . . ."):
@@ -118,7 +118,7 @@ async def test_a_second_user_sees_nothing_and_cannot_delete() -> None:
         assert await ada.texts("safe") == ["The safe opens with seven."]
 
 
-async def test_a_deletion_of_all_erases_what_was_put_in_and_leaves_messages() -> None:
+async def test_deleting_all_erases_inserted_texts_and_leaves_messages() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await server.memory_of("ada").add(Message(text="We sail the boat."), conversation="trip")
@@ -136,7 +136,7 @@ async def test_a_deletion_of_all_erases_what_was_put_in_and_leaves_messages() ->
     assert (refused.status_code, used["rows"]["used"], used["size_bytes"]["used"]) == (422, 0, 0)
 
 
-async def test_an_erasure_of_the_space_empties_all_also_what_is_cached() -> None:
+async def test_erasing_the_space_also_empties_caches() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await ada.insert("The safe opens with seven.")
@@ -149,7 +149,7 @@ async def test_an_erasure_of_the_space_empties_all_also_what_is_cached() -> None
         assert await ada.texts("safe") == ["The safe is empty."]
 
 
-async def test_a_text_is_put_in_once_under_its_key() -> None:
+async def test_a_text_is_inserted_once_per_key() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         body = {"text": "The boat is red."}
@@ -159,7 +159,7 @@ async def test_a_text_is_put_in_once_under_its_key() -> None:
     assert (status["total"], status["quotas"]["rows"]["used"], status["quotas"]["inserts"]["used"]) == (1, 1, 1)
 
 
-async def test_a_failing_embedder_keeps_the_text_and_it_is_embedded_later() -> None:
+async def test_a_text_is_stored_despite_a_failing_embedder_and_embedded_later() -> None:
     embedder = WordEmbedder()
     async with served_rag(embedder=embedder) as server:
         ada = await server.user("ada")

@@ -16,7 +16,7 @@ def quotas(**limits: int) -> RagSettings:
     return RagSettings(quotas=RagQuotas(**limits))
 
 
-async def test_a_text_has_16_kib_and_a_query_4() -> None:
+async def test_a_text_is_limited_to_16_kib_and_a_query_to_4() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await ada.insert("ab" * 8 * 1024)
@@ -27,7 +27,7 @@ async def test_a_text_has_16_kib_and_a_query_4() -> None:
     assert_named(query.json(), "bytes in a query: at most 4096, got 4097")
 
 
-async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
+async def test_deleting_rows_frees_the_users_row_quota() -> None:
     async with served_rag(settings=quotas(user_rows=2)) as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         rows = [await ada.insert(f"Boat {number}.") for number in range(2)]
@@ -41,7 +41,7 @@ async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
     assert figures["quota_refused_total"] == 1
 
 
-async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
+async def test_a_users_bytes_include_texts_and_vectors() -> None:
     async with served_rag(settings=quotas(user_bytes=700)) as server:
         ada = await server.user("ada")
         await ada.insert("a" * 100)
@@ -51,7 +51,7 @@ async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
     assert_named(refused.json(), "bytes in a user's rows", "at most 700")
 
 
-async def test_the_quotas_of_all_users_count_every_user() -> None:
+async def test_the_total_quotas_count_every_user() -> None:
     async with served_rag(settings=quotas(project_rows=2, project_bytes=10_000)) as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         await ada.insert("One.")
@@ -62,7 +62,7 @@ async def test_the_quotas_of_all_users_count_every_user() -> None:
     assert_named(refused.json(), "rows across all users", "at most 2", "operator")
 
 
-async def test_inserts_of_an_hour_end_with_the_hour() -> None:
+async def test_the_hourly_insert_quota_resets_with_the_hour() -> None:
     async with served_rag(settings=quotas(inserts_per_hour=2)) as server:
         ada = await server.user("ada")
         for number in range(2):
@@ -76,7 +76,7 @@ async def test_inserts_of_an_hour_end_with_the_hour() -> None:
     assert_named(refused.json(), "more than 2 new embeddings per hour")
 
 
-async def test_rows_that_went_by_other_ways_are_counted_off() -> None:
+async def test_rows_removed_otherwise_are_subtracted_from_the_quota() -> None:
 
     async with served_rag(settings=quotas(user_rows=1)) as server:
         ada = await server.user("ada")

@@ -16,7 +16,7 @@ from elytron_http_shell.server import ServingSettings, served_http
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_server_with_an_embedder_has_them() -> None:
+async def test_a_server_with_an_embedder_has_the_routes() -> None:
     async with (
         elytron.open("memory:", space="ada", embedder=WordEmbedder()) as memory,
         open_surfaces(memory, SurfaceOptions()) as more,
@@ -34,7 +34,7 @@ async def test_a_server_with_an_embedder_has_them() -> None:
     assert (refused.status_code, "rag" in more.protocols) == (401, True)
 
 
-async def test_agents_without_an_embedder_say_what_is_missing() -> None:
+async def test_agents_without_an_embedder_report_what_is_missing() -> None:
     wanted = SurfaceOptions(agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
     async with served(wanted) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
@@ -46,7 +46,7 @@ async def test_agents_without_an_embedder_say_what_is_missing() -> None:
     assert {(answer.json()["code"], "--embedder" in answer.text) for answer in answers} == {("unsupported", True)}
 
 
-async def test_a_server_without_both_has_none() -> None:
+async def test_a_server_without_both_has_no_routes() -> None:
     async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answer = await client.get("/v1/rag/embeddings/status", headers=headers)

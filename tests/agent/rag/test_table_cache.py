@@ -24,7 +24,7 @@ def cached(**bounds: Any) -> RagSettings:
     return RagSettings(cache=CacheBounds(**bounds))
 
 
-async def test_a_second_search_is_from_the_cache_until_its_time_is_over() -> None:
+async def test_a_second_search_uses_the_cache_until_it_expires() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await ada.insert("Boat.")
@@ -38,7 +38,7 @@ async def test_a_second_search_is_from_the_cache_until_its_time_is_over() -> Non
     assert (after["cache_misses_total"], after["cache_expired_total"]) == (2, 1)
 
 
-async def test_what_is_written_in_any_way_is_found_and_what_is_erased_is_not() -> None:
+async def test_every_written_row_is_found_and_no_erased_one() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         first = await ada.insert("Boat one.")
@@ -53,7 +53,7 @@ async def test_what_is_written_in_any_way_is_found_and_what_is_erased_is_not() -
     assert (figures["cache_misses_total"], figures["cache_updates_total"] > 0) == (1, True)
 
 
-async def test_tag_filters_go_past_it() -> None:
+async def test_tag_filters_bypass_the_cache() -> None:
     async with served_rag() as server:
         ada = await server.user("ada")
         await ada.insert("Boat.", tags=["sea"])
@@ -62,7 +62,7 @@ async def test_tag_filters_go_past_it() -> None:
     assert (figures["cache_misses_total"], figures["cache_users"]) == (0, 0)
 
 
-async def test_the_user_who_is_unused_for_longest_goes_first() -> None:
+async def test_the_least_recently_used_user_is_evicted_first() -> None:
     async with served_rag(settings=cached(users=2)) as server:
         users = [await server.user(name) for name in ("ada", "bob", "eve")]
         for user in users:
@@ -76,7 +76,7 @@ async def test_the_user_who_is_unused_for_longest_goes_first() -> None:
     assert (after["cache_misses_total"], after["cache_evicted_total"]) == (4, 2)
 
 
-async def test_one_user_beyond_the_budget_of_a_user_is_searched_without_it() -> None:
+async def test_a_user_over_the_per_user_budget_is_searched_without_the_cache() -> None:
     async with served_rag(settings=cached(user_bytes=600)) as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         for text in ("Boat one.", "Boat two."):
@@ -88,7 +88,7 @@ async def test_one_user_beyond_the_budget_of_a_user_is_searched_without_it() -> 
     assert figures["cache_bytes"] <= 600
 
 
-async def test_the_budget_of_all_holds() -> None:
+async def test_the_total_budget_is_respected() -> None:
     async with served_rag(settings=cached(size_bytes=1_100)) as server:
         for name in ("ada", "bob", "eve"):
             user = await server.user(name)
@@ -116,7 +116,7 @@ class GatedStore:
         return await self._store.scan(*given, **named)
 
 
-async def test_of_many_searches_at_once_one_loads_and_the_others_wait_for_some_time() -> None:
+async def test_one_of_many_concurrent_searches_loads_and_the_others_wait_briefly() -> None:
     async with served_rag() as server:
         await (await server.user("ada")).insert("Boat.")
         store = GatedStore(server.memory.context.store)

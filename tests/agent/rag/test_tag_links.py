@@ -141,7 +141,7 @@ async def test_a_search_by_a_tag_opens_the_turns_that_have_it_and_no_others() ->
     assert answer["compared"] == 3
 
 
-async def test_answers_are_those_of_a_plain_space() -> None:
+async def test_answers_equal_those_of_a_plain_space() -> None:
     asked: list[dict[str, Any]] = [
         {"tags": ["blue"]},
         {"tags": ["RED", "blue "], "top_k": 20},
@@ -220,7 +220,7 @@ async def compared_answers(steps: Sequence[tuple[str, list[str], int]]) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(steps=STEPS)
-def test_linked_turns_give_the_answers_of_all_rows(steps: list[tuple[str, list[str], int]]) -> None:
+def test_linked_turns_give_the_same_answers_as_all_rows(steps: list[tuple[str, list[str], int]]) -> None:
     asyncio.run(compared_answers(steps))
 
 
@@ -242,7 +242,7 @@ async def test_an_erased_turn_leaves_no_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["file", "sealed", "postgres"])
-async def test_every_engine_keeps_links_and_erases_them(
+async def test_every_engine_stores_links_and_erases_them(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     places = {"file": f"file:{tmp_path / 'kept'}", "sealed": f"sqlite:{tmp_path / 'kept.db'}"}
@@ -325,7 +325,7 @@ async def test_a_locked_space_answers_no_search_by_tags() -> None:
     assert (refused.status_code, refused.json()["code"]) == (423, "space_locked")
 
 
-async def test_another_secret_leaves_links_as_they_are() -> None:
+async def test_changing_the_secret_leaves_links_unchanged() -> None:
     store = MemoryStore()
     async with sealed_memory(store) as memory:
         (turn,) = (await memory.add("one", tags=["red"])).ids
@@ -389,7 +389,7 @@ async def test_a_plain_space_has_no_links() -> None:
         assert await stored_links(store) == {}
 
 
-async def test_a_thief_reads_no_tag_and_links_of_two_spaces_have_nothing_in_common(tmp_path: Path) -> None:
+async def test_a_thief_reads_no_tag_and_cannot_correlate_links_of_two_spaces(tmp_path: Path) -> None:
     path = tmp_path / "kept.db"
     async with elytron.open(f"sqlite:{path}", space=None, clock=FrozenClock(step_ms=1)) as memory:
         for name, words in (("ada", WORDS), ("bob", OTHER_WORDS)):
@@ -403,7 +403,7 @@ async def test_a_thief_reads_no_tag_and_links_of_two_spaces_have_nothing_in_comm
     assert [form for form in (CANARY.encode(), CANARY.encode().hex().encode()) if form in left] == []
 
 
-async def test_an_archive_brings_links_along_and_an_erasure_there_removes_them(tmp_path: Path) -> None:
+async def test_an_archive_includes_links_and_an_erasure_in_the_copy_removes_them(tmp_path: Path) -> None:
     path, store = str(tmp_path / "ada.zip"), MemoryStore()
     async with sealed_memory() as memory:
         (gone,) = (await memory.add("one", tags=["red"])).ids
@@ -429,7 +429,7 @@ async def test_an_archive_brings_links_along_and_an_erasure_there_removes_them(t
 
 @pytest.mark.parametrize("change", ["body = zeroblob(length(body))", "key = 'zz.' || key", ""])
 @pytest.mark.parametrize("what", ["key = '0'", "length(key) BETWEEN 2 AND 44", "length(key) > 44", "1"])
-async def test_damaged_links_are_passed_over_and_made_again_by_a_repair(what: str, change: str, tmp_path: Path) -> None:
+async def test_damaged_links_are_bypassed_and_recreated_by_a_repair(what: str, change: str, tmp_path: Path) -> None:
     path = tmp_path / "kept.db"
     async with sealed_memory(f"sqlite:{path}") as memory:
         ids = [(await memory.add(f"text {number}", tags=["red", str(number)])).ids[0] for number in range(4)]

@@ -78,7 +78,7 @@ def passes(each: EmbeddingRow, wanted: RowFilter) -> bool:
 
 
 @given(row_sets())
-def test_a_search_is_that_of_numpy(drawn: tuple[VectorKind, list[EmbeddingRow], bytes, RowFilter, int]) -> None:
+def test_a_search_matches_numpy(drawn: tuple[VectorKind, list[EmbeddingRow], bytes, RowFilter, int]) -> None:
     kind, rows, query, wanted, limit = drawn
     answer = VectorTable.of(kind, rows).search(query, wanted, limit=limit)
     assert [(each.row.id, each.score) for each in answer.ranked] == by_numpy(kind, rows, query, wanted, limit)
@@ -92,7 +92,7 @@ def test_a_search_is_that_of_numpy(drawn: tuple[VectorKind, list[EmbeddingRow], 
 
 
 @given(row_sets(), st.integers(1, 7))
-def test_a_search_in_parts_is_that_of_the_whole(
+def test_a_partitioned_search_equals_a_full_search(
     drawn: tuple[VectorKind, list[EmbeddingRow], bytes, RowFilter, int], size: int
 ) -> None:
     kind, rows, query, wanted, limit = drawn
@@ -103,7 +103,7 @@ def test_a_search_in_parts_is_that_of_the_whole(
 
 
 @given(row_sets(), st.sets(st.integers(0, 39)))
-def test_a_table_with_changed_turns_is_one_made_of_them(
+def test_an_updated_table_equals_a_rebuilt_one(
     drawn: tuple[VectorKind, list[EmbeddingRow], bytes, RowFilter, int], changed: set[int]
 ) -> None:
     kind, rows, query, wanted, limit = drawn
@@ -128,7 +128,7 @@ def test_the_order_is_exact_where_single_precision_is_not() -> None:
     assert [(each.row.id, each.score) for each in answer.ranked] == by_numpy(kind, rows, query, RowFilter(), 20)
 
 
-def test_vectors_that_are_longer_by_a_power_of_two_have_the_same_scores() -> None:
+def test_vectors_scaled_by_a_power_of_two_have_the_same_scores() -> None:
     dice = np.random.default_rng(7)
     vectors = dice.standard_normal((6, 64)).astype(np.float16)
     query = dice.standard_normal(64).astype("<f4").tobytes()

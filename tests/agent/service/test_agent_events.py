@@ -40,7 +40,7 @@ def react(asked: Asked) -> Sent:
     return said("Yes.") if asked.body["messages"][-1]["role"] == "tool" else echo(asked)
 
 
-async def test_every_device_sees_the_same_events_and_the_chats_own_have_their_ids() -> None:
+async def test_every_device_sees_the_same_events_with_the_chats_ids() -> None:
     async with served(react) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -56,7 +56,7 @@ async def test_every_device_sees_the_same_events_and_the_chats_own_have_their_id
     assert reaction.data["emoji"] == "🎉"
 
 
-async def test_a_reader_goes_on_behind_any_event() -> None:
+async def test_a_reader_resumes_after_any_event() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -93,7 +93,7 @@ async def test_the_message_and_the_end_of_a_turn_are_logged_in_one_commit() -> N
     assert head.version == 2
 
 
-async def test_events_of_more_than_a_day_ago_are_a_gap() -> None:
+async def test_events_older_than_a_day_are_a_gap() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with served(clock=clock) as server:
         ada = await server.user("ada")
@@ -119,7 +119,7 @@ async def test_a_malformed_id_is_refused(given: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "event_id_invalid")
 
 
-async def test_an_id_that_was_never_given_is_a_gap_and_all_that_there_is_follows() -> None:
+async def test_an_unknown_id_is_a_gap_followed_by_all_events() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -159,7 +159,7 @@ async def test_two_servers_over_one_store_show_one_order(tmp_path: Path) -> None
     assert ids == sorted(set(ids))
 
 
-async def test_another_user_hears_nothing() -> None:
+async def test_another_user_receives_no_events() -> None:
     async with served() as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         await ada.made("POST", "/init")
@@ -173,7 +173,7 @@ async def test_another_user_hears_nothing() -> None:
     assert "seven" not in str(seen)
 
 
-async def test_what_a_killed_process_did_not_log_is_logged_at_the_next_look() -> None:
+async def test_events_missed_by_a_killed_process_are_logged_at_the_next_read() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with served(clock=clock) as server:
         ada = await server.user("ada")
@@ -200,7 +200,7 @@ async def _half_logged(server: ServedAgents, agent_id: str) -> str:
     return run
 
 
-async def test_a_reaction_reaches_the_other_devices_and_silence_is_broken() -> None:
+async def test_a_reaction_reaches_other_devices_and_keepalives_are_sent() -> None:
     async with served(heartbeat_s=0.01) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")

@@ -6,7 +6,7 @@ from tests.agent.service.served import served
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_unknown_label_is_answered_with_the_nearest() -> None:
+async def test_an_unknown_label_is_answered_with_the_closest_one() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -16,7 +16,7 @@ async def test_an_unknown_label_is_answered_with_the_nearest() -> None:
     )
 
 
-async def test_a_block_is_changed_only_in_the_version_that_was_seen() -> None:
+async def test_a_block_is_changed_only_in_the_version_that_was_read() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -33,7 +33,7 @@ async def test_a_block_is_changed_only_in_the_version_that_was_seen() -> None:
     assert "Ada sails." in str(server.model.asked[-1].body["messages"])
 
 
-async def test_a_block_is_made_by_its_first_put_and_bounds_hold() -> None:
+async def test_a_block_is_created_by_its_first_put_within_limits() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")

@@ -47,7 +47,7 @@ async def asked_twice(server: ServedAgents) -> None:
 
 
 @pytest.mark.parametrize("is_sub", [False, True])
-async def test_a_turn_goes_on_behind_what_it_had_said_when_its_server_closed(tmp_path: Path, is_sub: bool) -> None:
+async def test_a_turn_continues_after_its_last_message_when_its_server_closed(tmp_path: Path, is_sub: bool) -> None:
     clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
     async with served(noting, store=store, clock=clock) as first:
         ada = await first.user("ada")
@@ -73,7 +73,7 @@ async def test_a_turn_goes_on_behind_what_it_had_said_when_its_server_closed(tmp
     assert archived["data"]
 
 
-async def test_what_was_imported_is_shown_and_takes_no_notes() -> None:
+async def test_imported_items_are_shown_and_accept_no_notes() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")

@@ -32,7 +32,7 @@ async def until(user: ServedUser, count: int) -> list[str]:
     return [item["text"] for item in found]
 
 
-async def test_each_step_with_words_is_a_message_that_is_durable_before_it_is_sent() -> None:
+async def test_each_step_with_text_is_a_message_that_is_durable_before_it_is_sent() -> None:
     def reply(asked: Asked) -> Sent:
         has_result = any(message["role"] == "tool" for message in asked.body["messages"])
         if has_result:
@@ -59,7 +59,7 @@ async def test_each_step_with_words_is_a_message_that_is_durable_before_it_is_se
     assert (done["total_steps"], done["total_messages"], done["reason"]) == (2, 2, "answered")
 
 
-async def test_a_turn_goes_on_when_its_client_leaves(tmp_path: Path) -> None:
+async def test_a_turn_continues_when_its_client_disconnects(tmp_path: Path) -> None:
     release = asyncio.Event()
     async with served(store=f"sqlite:///{tmp_path}/m.db") as server:
         server.model.gate = release
@@ -73,7 +73,7 @@ async def test_a_turn_goes_on_when_its_client_leaves(tmp_path: Path) -> None:
     assert texts == ["Are you there?", "You said: Are you there?"]
 
 
-async def test_turns_of_one_thread_keep_their_order_and_the_ninth_that_waits_is_refused() -> None:
+async def test_turns_of_a_thread_keep_their_order_and_the_ninth_waiting_one_is_refused() -> None:
     async with served() as server:
         server.model.gate = asyncio.Event()
         ada = await server.user("ada")
@@ -88,7 +88,7 @@ async def test_turns_of_one_thread_keep_their_order_and_the_ninth_that_waits_is_
     assert texts[::2] == [f"message {number}" for number in range(limits.QUEUED_RUNS + 1)]
 
 
-async def test_a_model_that_is_down_is_an_error_and_the_words_are_kept() -> None:
+async def test_an_unavailable_model_is_an_error_and_the_message_is_stored() -> None:
     async with served(lambda _: None) as server:
         ada = await server.user("ada")
         await begun(ada)
@@ -119,7 +119,7 @@ async def test_the_same_idempotency_key_is_one_turn() -> None:
 
 
 @pytest.mark.parametrize("way", ["erase", "forget"])
-async def test_what_was_erased_is_not_said_again_under_its_key(way: str) -> None:
+async def test_an_erased_answer_is_not_repeated_for_its_key(way: str) -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -139,7 +139,7 @@ async def test_what_was_erased_is_not_said_again_under_its_key(way: str) -> None
         assert len(server.model.asked) == asked + 1
 
 
-async def test_the_agent_reacts_and_the_reaction_is_with_the_users_words() -> None:
+async def test_the_agents_reaction_is_attached_to_the_users_message() -> None:
     def reply(asked: Asked) -> Sent:
         if any(message["role"] == "tool" for message in asked.body["messages"]):
             return said("Congratulations!")
@@ -155,7 +155,7 @@ async def test_the_agent_reacts_and_the_reaction_is_with_the_users_words() -> No
     assert mine["reaction"] == {"emoji": "🎉", "by": "assistant"}
 
 
-async def test_parts_bring_an_image_whose_description_is_the_items_text() -> None:
+async def test_an_image_parts_description_is_the_items_text() -> None:
     def reply(asked: Asked) -> Sent:
         return said("A red boat.") if "image_url" in str(asked.body["messages"]) else echo(asked)
 
@@ -187,7 +187,7 @@ async def test_parts_bring_an_image_whose_description_is_the_items_text() -> Non
         {"message": "x"},
     ],
 )
-async def test_what_cannot_be_said_is_refused_before_the_turn(body: dict[str, Any]) -> None:
+async def test_invalid_messages_are_rejected_before_the_turn(body: dict[str, Any]) -> None:
     async with served() as server:
         ada = await server.user("ada")
         await begun(ada)
@@ -196,7 +196,7 @@ async def test_what_cannot_be_said_is_refused_before_the_turn(body: dict[str, An
     assert (answer.status_code, items["data"], server.model.asked) == (422, [], [])
 
 
-async def test_nothing_is_kept_of_a_turn_without_store() -> None:
+async def test_nothing_remains_of_a_turn_without_store() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await begun(ada)
@@ -220,7 +220,7 @@ async def test_two_servers_over_one_store_take_turns_and_show_one_thread(tmp_pat
     assert {item["text"] for item in here["data"] if item["role"] == "user"} == {"from the phone", "from the laptop"}
 
 
-async def test_silence_is_broken_by_comments() -> None:
+async def test_comments_keep_a_silent_stream_alive() -> None:
     async with served(keep_alive_s=0.01) as server:
         server.model.gate = asyncio.Event()
         ada = await server.user("ada")
@@ -235,6 +235,6 @@ async def test_silence_is_broken_by_comments() -> None:
     assert "event: agent.done" in rest
 
 
-def test_the_words_behind_the_time_are_the_last_that_a_user_said() -> None:
+def test_the_text_after_the_time_is_the_users_last_message() -> None:
     asked = Asked("/", {}, {"messages": [{"role": "user", "content": "[Mon 2026-01-05 09:00]\nhello"}]})
     assert last_words(asked) == "hello"

@@ -21,7 +21,7 @@ async def chromium(tmp_path: Path) -> AsyncIterator[Page]:
         yield found
 
 
-async def test_a_user_enters_talks_and_sees_what_other_devices_say(chromium: Page) -> None:
+async def test_a_user_signs_in_chats_and_sees_messages_from_other_devices(chromium: Page) -> None:
     async with served() as server:
         ada = await server.user("ada")
         await chromium.open(f"{server.url}/agent")
@@ -44,7 +44,7 @@ async def test_a_user_enters_talks_and_sees_what_other_devices_say(chromium: Pag
     assert {url.split("/")[2] for url in chromium.requested if url.startswith("http")} == {server.url.split("/")[2]}
 
 
-async def test_a_page_of_the_operators_own_is_shown_in_the_place_of_the_usual_one(chromium: Page) -> None:
+async def test_an_operators_page_replaces_the_default_one(chromium: Page) -> None:
     body = (Path(__file__).parents[3] / "examples" / "web_chat.html").read_bytes()
     async with served(page=body) as server:
         ada = await server.user("ada")
@@ -56,12 +56,12 @@ async def test_a_page_of_the_operators_own_is_shown_in_the_place_of_the_usual_on
     assert chromium.complaints == []
 
 
-async def test_a_page_may_have_several_scripts_and_none_from_elsewhere() -> None:
+async def test_a_page_may_have_several_scripts_but_none_from_elsewhere() -> None:
     policy = page_policy(b"<script>a()</script><p>x</p><script>b()</script>")
     assert (policy.count("'sha256-"), "style-src 'none'" in policy) == (2, True)
 
 
-async def test_the_page_is_one_file_that_only_its_own_script_runs_in() -> None:
+async def test_the_page_is_one_file_and_runs_only_its_own_script() -> None:
     async with served() as server:
         answer = await server.client.get("/agent")
         again = await server.client.get("/agent", headers={"If-None-Match": answer.headers["etag"]})

@@ -13,7 +13,7 @@ from elytron_agent.service.companion import AgentPart
 pytestmark = pytest.mark.anyio
 
 
-async def test_fifty_inits_at_once_make_one_agent(tmp_path: Path) -> None:
+async def test_fifty_concurrent_inits_create_one_agent(tmp_path: Path) -> None:
     async with served(store=f"sqlite:///{tmp_path}/m.db") as server:
         ada = await server.user("ada")
         made = await asyncio.gather(*(ada.made("POST", "/init", {"timezone": "Asia/Tokyo"}) for _ in range(50)))
@@ -21,7 +21,7 @@ async def test_fifty_inits_at_once_make_one_agent(tmp_path: Path) -> None:
     assert all(answer == made[0] for answer in made)
 
 
-async def test_init_gives_the_welcome_and_a_second_one_changes_nothing() -> None:
+async def test_init_returns_the_welcome_and_a_second_call_changes_nothing() -> None:
     async with served() as server:
         ada = await server.user("ada")
         first = await ada.made("POST", "/init", {"timezone": "Europe/Lisbon", "locale": "pt-PT"})
@@ -31,7 +31,7 @@ async def test_init_gives_the_welcome_and_a_second_one_changes_nothing() -> None
     assert first["preferences"] == {"timezone": "Europe/Lisbon", "locale": "pt-PT"}
 
 
-async def test_the_first_turn_is_guided_and_the_welcome_is_over() -> None:
+async def test_the_first_turn_is_guided_and_ends_the_welcome() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -75,7 +75,7 @@ async def test_before_init_and_after_delete_there_is_no_agent() -> None:
     assert (chat.status_code, chat.json()["code"]) == (404, "not_found")
 
 
-async def test_deletion_erases_all_that_is_the_agents_and_keeps_what_was_said_elsewhere() -> None:
+async def test_deletion_erases_everything_of_the_agent_and_nothing_said_elsewhere() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await server.memory.add("The boat is blue.", user_id="ada", conversation="elsewhere")
@@ -96,7 +96,7 @@ async def test_deletion_erases_all_that_is_the_agents_and_keeps_what_was_said_el
     assert (left, records) == (["The boat is blue."], ())
 
 
-async def test_settings_are_changed_one_by_one_and_an_empty_text_is_the_servers_own() -> None:
+async def test_settings_are_changed_individually_and_an_empty_text_means_the_default() -> None:
     async with served(prompt="Be brief.") as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -116,7 +116,7 @@ async def test_settings_are_changed_one_by_one_and_an_empty_text_is_the_servers_
     assert "127.0.0.1" not in wrong.text
 
 
-async def test_what_its_user_or_the_operator_has_off_answers_agent_disabled() -> None:
+async def test_an_agent_switched_off_by_user_or_operator_answers_agent_disabled() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -133,7 +133,7 @@ async def test_what_its_user_or_the_operator_has_off_answers_agent_disabled() ->
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "agent_disabled")] * 2
 
 
-async def test_preferences_are_changed_and_hold_for_the_next_turn() -> None:
+async def test_changed_preferences_apply_to_the_next_turn() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init", {"timezone": "UTC", "locale": "en"})

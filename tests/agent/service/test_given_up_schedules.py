@@ -51,7 +51,7 @@ async def begun(server: ServedAgents, clock: FrozenClock) -> tuple[ServedUser, d
     return ada, schedule
 
 
-async def test_a_turn_that_another_server_has_is_waited_for(tmp_path: Path) -> None:
+async def test_a_turn_on_another_server_is_awaited(tmp_path: Path) -> None:
     clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
     async with served(store=store, clock=clock, **POLL) as first:
         ada, schedule = await begun(first, clock)
@@ -85,7 +85,7 @@ async def test_a_turn_that_another_server_took_over_completes_its_schedule(tmp_p
     assert [role for role, _ in thread] == ["schedule", "assistant"]
 
 
-async def test_a_turn_that_broke_off_is_cancelled_and_gives_no_answer_later(tmp_path: Path) -> None:
+async def test_an_interrupted_turn_is_cancelled_and_produces_no_later_answer(tmp_path: Path) -> None:
     clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
     async with served(store=store, clock=clock, **POLL) as first:
         ada, schedule = await begun(first, clock)

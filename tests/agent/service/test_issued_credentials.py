@@ -112,9 +112,7 @@ async def issuing(store: str, secret: str | None) -> AsyncGenerator[Issuer]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_what_is_issued_and_said_in_a_message_is_neither_stored_nor_shown_nor_logged(
-    name: str, tmp_path: Path
-) -> None:
+async def test_issued_credentials_in_a_message_are_never_stored_shown_or_logged(name: str, tmp_path: Path) -> None:
     async with issuing(str(tmp_path / "m.db"), SECRET) as issuer:
         credential = await issuer.issue(name)
         report = await issuer.memory.add(f"Zebra note: it is {credential} from today.")
@@ -165,7 +163,7 @@ COMPUTED = ("gateway user key", "push key", "push secret", "webhook secret")
 """What is derived; all else is random."""
 
 
-async def test_no_copy_of_a_plain_store_makes_a_credential(tmp_path: Path) -> None:
+async def test_no_copy_of_a_plain_store_yields_a_credential(tmp_path: Path) -> None:
     place, copy = tmp_path / "m.db", tmp_path / "copy.db"
     async with issuing(str(place), SECRET) as issuer:
         issued = {name: await issuer.issue(name) for name in NAMES}
@@ -182,7 +180,7 @@ async def test_no_copy_of_a_plain_store_makes_a_credential(tmp_path: Path) -> No
         assert (await MemoryGateway(memory).users.create("ada"))[1] == issued["gateway user key"]
 
 
-async def test_a_plain_store_without_a_secret_elsewhere_issues_nothing_that_is_derived(tmp_path: Path) -> None:
+async def test_a_plain_store_without_an_external_secret_issues_no_derived_credentials(tmp_path: Path) -> None:
     async with issuing(str(tmp_path / "m.db"), None) as issuer:
         key = await issuer.issue("access key")
         headers = {"Authorization": f"Bearer {key}"}

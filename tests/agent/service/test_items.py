@@ -20,7 +20,7 @@ async def texts(user: ServedUser, query: str = "?order=asc&limit=100") -> list[s
     return [item["text"] for item in (await user.items(query))["data"]]
 
 
-async def test_pages_meet_without_gap_or_overlap_in_both_orders() -> None:
+async def test_pages_have_no_gap_or_overlap_in_either_order() -> None:
     async with served() as server:
         ada = await talked(server, 5)
         whole = [*WELCOME, *await texts(ada)]
@@ -37,7 +37,7 @@ async def test_pages_meet_without_gap_or_overlap_in_both_orders() -> None:
     assert whole == [*WELCOME, *(text for n in range(5) for text in (f"message {n}", f"You said: message {n}"))]
 
 
-async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices_word() -> None:
+async def test_a_message_counts_as_delivered_once_by_frame_or_acknowledgement() -> None:
     async with served() as server:
         ada = await talked(server, 1)
         (answer, mine) = (await ada.items())["data"]
@@ -49,7 +49,7 @@ async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices
     assert first == second
 
 
-async def test_a_reaction_has_at_most_sixteen_characters_and_is_taken_off() -> None:
+async def test_a_reaction_has_at_most_sixteen_characters_and_can_be_removed() -> None:
     async with served() as server:
         ada = await talked(server, 1)
         (answer, _) = (await ada.items())["data"]
@@ -67,7 +67,7 @@ async def test_a_reaction_has_at_most_sixteen_characters_and_is_taken_off() -> N
     assert off == read
 
 
-async def test_what_was_forgotten_or_erased_is_no_item_and_its_notes_go_along() -> None:
+async def test_forgotten_or_erased_messages_have_no_items_or_notes() -> None:
     async with served() as server:
         ada = await talked(server, 3)
         items = (await ada.items("?order=asc"))["data"]
@@ -87,7 +87,7 @@ async def test_what_was_forgotten_or_erased_is_no_item_and_its_notes_go_along() 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=101", "limit=x", "limit=-1", "order=up", "page=2", "after=nothing"]
 )
-async def test_a_page_that_cannot_be_is_refused(query: str) -> None:
+async def test_an_impossible_page_is_rejected(query: str) -> None:
     async with served() as server:
         ada = await talked(server, 1)
         answer = await ada.call("GET", f"/items?{query}")

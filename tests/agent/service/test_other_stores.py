@@ -69,7 +69,7 @@ async def test_two_servers_show_one_thread_and_run_each_time_once(other: OtherSt
         assert all(WORDS.encode() not in file.read_bytes() for file in other.folder.iterdir() if file.is_file())
 
 
-async def test_a_turn_and_a_response_go_on_after_a_restart_and_an_erasure_takes_all(other: OtherStore) -> None:
+async def test_a_turn_and_a_response_continue_after_a_restart_and_an_erasure_removes_both(other: OtherStore) -> None:
     def later(asked: Asked) -> Sent:
         return said("I am back.") if "Are you there?" in str(asked.body["messages"][-1]) else echo(asked)
 

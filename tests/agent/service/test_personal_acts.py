@@ -12,7 +12,7 @@ def shown(body: dict[str, object]) -> str:
     return str(body["messages"])
 
 
-async def test_a_reaction_is_in_the_next_request_behind_its_message_and_gone_once_it_is_taken_off() -> None:
+async def test_a_reaction_follows_its_message_in_the_next_request_until_it_is_removed() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -30,7 +30,7 @@ async def test_a_reaction_is_in_the_next_request_behind_its_message_and_gone_onc
     assert "Reaction of the user" not in after
 
 
-async def test_the_welcome_is_an_item_of_the_thread_and_part_of_the_models_request() -> None:
+async def test_the_welcome_is_a_thread_item_and_part_of_the_models_request() -> None:
     async with served() as server:
         ada = await server.user("ada")
         welcome = (await ada.made("POST", "/init"))["welcome"]
@@ -53,7 +53,7 @@ async def test_the_welcome_is_an_item_of_the_thread_and_part_of_the_models_reque
 
 @pytest.mark.parametrize("value", ["true", "1", "no"])
 @pytest.mark.parametrize("name", ["private", "store", "Private"])
-async def test_a_flag_as_text_in_the_metadata_of_a_conversation_is_refused(name: str, value: str) -> None:
+async def test_a_flag_as_text_in_conversation_metadata_is_rejected(name: str, value: str) -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")

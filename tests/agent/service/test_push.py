@@ -36,7 +36,7 @@ def text_of(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def test_the_published_example_of_a_push_message_is_met() -> None:
+def test_the_published_push_message_example_is_reproduced() -> None:
     """RFC 8291, appendix A."""
     private = int.from_bytes(octets("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"))
     made = encrypt_push(
@@ -107,7 +107,7 @@ async def got(push: FakeServer, count: int = 1) -> Asked:
     return push.asked[count - 1]
 
 
-async def test_a_browser_gets_what_no_device_got_and_can_check_who_sends_it() -> None:
+async def test_a_browser_gets_undelivered_messages_and_can_verify_the_sender() -> None:
     clock, browser = FrozenClock(AT, step_ms=1), Browser()
     async with pushing(clock) as server, receiver() as push:
         ada = await server.user("ada")
@@ -135,7 +135,7 @@ async def test_a_browser_gets_what_no_device_got_and_can_check_who_sends_it() ->
     assert sent.headers["content-encoding"] == "aes128gcm"
 
 
-async def test_a_webhook_gets_a_signed_preview_that_its_key_opens() -> None:
+async def test_a_webhook_gets_a_signed_preview_encrypted_to_its_key() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with pushing(clock, "x" * 500) as server, receiver() as push:
         ada = await server.user("ada")
@@ -153,7 +153,7 @@ async def test_a_webhook_gets_a_signed_preview_that_its_key_opens() -> None:
     assert [each.get("key") for each in listed["data"]] == [None]
 
 
-async def test_what_a_device_got_is_not_pushed_and_a_turn_is_pushed_once() -> None:
+async def test_delivered_messages_are_not_pushed_and_a_turn_is_pushed_once() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with pushing(clock, wait_s=30.0) as server, receiver() as push:
         ada = await server.user("ada")
@@ -172,7 +172,7 @@ async def test_what_a_device_got_is_not_pushed_and_a_turn_is_pushed_once() -> No
     assert len(push.asked) == 1
 
 
-async def test_a_service_that_is_away_is_tried_again_and_one_that_is_gone_is_let_go() -> None:
+async def test_an_unavailable_push_service_is_retried_and_a_gone_one_is_removed() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with pushing(clock) as server, receiver(503, 201, 410) as push:
         ada = await server.user("ada")
@@ -209,7 +209,7 @@ async def test_a_service_that_is_away_is_tried_again_and_one_that_is_gone_is_let
         ({"type": "mail"}, "type"),
     ],
 )  # fmt: skip
-async def test_a_subscription_that_cannot_be_is_refused(body: dict[str, Any], field: str) -> None:
+async def test_an_impossible_subscription_is_rejected(body: dict[str, Any], field: str) -> None:
     async with served(runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -225,7 +225,7 @@ PRIVATE = pytest.mark.parametrize(
 
 
 @PRIVATE
-async def test_a_subscription_to_a_private_network_is_refused_when_it_is_made(host: str) -> None:
+async def test_a_subscription_to_a_private_network_is_rejected_at_creation(host: str) -> None:
     async with served(runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -235,12 +235,12 @@ async def test_a_subscription_to_a_private_network_is_refused_when_it_is_made(ho
 
 
 @PRIVATE
-async def test_no_request_goes_into_a_private_network_that_the_operator_did_not_name(host: str) -> None:
+async def test_requests_reach_only_private_networks_that_the_operator_named(host: str) -> None:
     with pytest.raises(PermissionRefused):
         await checked_address(f"https://{host}/x", ())
 
 
-async def test_another_users_subscription_is_none() -> None:
+async def test_another_users_subscription_does_not_exist() -> None:
     async with served(runs_schedules=False) as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         await ada.made("POST", "/init")

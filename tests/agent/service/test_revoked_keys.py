@@ -23,7 +23,7 @@ def waiting(_asked: Asked) -> Sent:
     return Sent((data(first), data(last, "[DONE]")), waits=True)
 
 
-async def test_a_revoked_key_ends_its_chat_and_its_channel_and_the_turn_is_kept() -> None:
+async def test_a_revoked_key_ends_its_chat_and_channel_but_the_turn_is_stored() -> None:
     clock = FrozenClock(AT, step_ms=1)
     async with served(waiting, clock=clock) as server, asyncio.timeout(60):
         keys = AccessKeys(server.memory.context)

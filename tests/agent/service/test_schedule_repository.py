@@ -45,7 +45,7 @@ def once(minutes: int) -> ScheduleRequest:
     return ScheduleRequest(task="Knit.", rule=OneOffRule(at=format_instant(Instant(AT + minutes * 60_000))))
 
 
-async def test_a_user_has_so_many_active_schedules_and_one_that_ends_makes_room(
+async def test_active_schedules_are_limited_and_a_finished_one_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(core_limits, "JOBS_ACTIVE_OF_KIND", 3)
@@ -59,7 +59,7 @@ async def test_a_user_has_so_many_active_schedules_and_one_that_ends_makes_room(
     assert refused.value.limit == core_limits.JOBS_ACTIVE_OF_KIND
 
 
-async def test_of_those_that_are_over_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_finished_schedules_are_removed_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_agent.service.schedules.schedule_repository.SCHEDULES_OVER", 6)
     async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
         for at in range(7):
@@ -74,7 +74,7 @@ async def test_of_those_that_are_over_the_oldest_go_when_there_are_too_many(monk
             await repository.read(gone.stored.id)
 
 
-async def test_the_end_of_a_run_that_is_no_longer_due_or_of_no_schedule_changes_nothing() -> None:
+async def test_the_end_of_an_outdated_or_unknown_run_changes_nothing() -> None:
     async with repository_of_ada(FrozenClock(AT)) as (repository, known, _):
         made = (await repository.create(once(5), known)).stored
         await repository.advance(made.id, ScheduleRun(due_at=AT, state=RunState.COMPLETED))
@@ -84,7 +84,7 @@ async def test_the_end_of_a_run_that_is_no_longer_due_or_of_no_schedule_changes_
             await repository.change("019e7044-8807-7000-970c-000000000000", lambda each: each)
 
 
-async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_repair() -> None:
+async def test_a_schedule_whose_job_was_cancelled_has_failed_after_a_repair() -> None:
     async with repository_of_ada(FrozenClock(AT)) as (repository, known, user):
         made = (await repository.create(once(5), known)).stored
         over = (await repository.create(once(3), known)).stored
@@ -101,7 +101,7 @@ async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_re
     assert (completed.completed, completed.failed) == (1, 0)
 
 
-async def test_a_deleted_subagent_takes_its_schedules_along_and_no_others() -> None:
+async def test_deleting_a_subagent_deletes_only_its_schedules() -> None:
     async with served(runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")

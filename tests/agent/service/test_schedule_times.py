@@ -71,7 +71,7 @@ def times(rule: ScheduleRule, after: str, zone: str, count: int = 3) -> list[str
         (OneOffRule(at="2026-03-29T02:30+02:00"), "2026-01-01T00:00Z", "Asia/Tokyo", ["2026-03-29T00:30:00Z"]),
     ],
 )  # fmt: skip
-def test_a_time_that_is_not_there_is_due_at_the_gaps_end_and_one_that_is_twice_once(
+def test_a_skipped_time_is_due_at_the_end_of_the_gap_and_a_repeated_time_once(
     rule: ScheduleRule, after: str, zone: str, expected: list[str]
 ) -> None:
     assert times(rule, after, zone)[: len(expected)] == expected
@@ -131,7 +131,7 @@ def test_a_daily_time_agrees_with_the_clock_of_every_minute_around_each_change(d
     assert due == expected if expected is not None else due >= after + 1_500 * MINUTE_MS
 
 
-def test_in_every_zone_each_day_that_it_has_is_due_once_around_all_changes() -> None:
+def test_every_existing_day_is_due_once_in_every_time_zone() -> None:
     rule, day_ms = DailyRule(time="02:30"), 86_400_000
     for zone in ZONES:
         for change in changes_of(zone)[::3]:
@@ -153,7 +153,7 @@ def test_in_every_zone_each_day_that_it_has_is_due_once_around_all_changes() -> 
         (OneOffRule(at="2037-01-01T00:00"), "ten years"),
     ],
 )
-def test_a_rule_of_the_past_or_of_far_away_is_refused(rule: ScheduleRule, told: str) -> None:
+def test_a_rule_in_the_past_or_far_future_is_rejected(rule: ScheduleRule, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         require_rule(rule, NOW, zone="UTC")
     assert SCHEDULE_MAX_MS == YEARS_MS
@@ -174,6 +174,6 @@ def test_a_rule_of_the_past_or_of_far_away_is_refused(rule: ScheduleRule, told: 
         (IntervalRule, {"seconds": 59}, "seconds is not valid"),
     ],
 )
-def test_what_is_no_rule_is_refused_by_its_field(kind: type, given_fields: dict[str, object], told: str) -> None:
+def test_invalid_rules_are_rejected_by_field(kind: type, given_fields: dict[str, object], told: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(told)):
         kind(**given_fields)

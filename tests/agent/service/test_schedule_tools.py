@@ -30,7 +30,7 @@ def scheduling(*given: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("given", "rule"), RULES)
-async def test_each_kind_of_rule_is_made_by_the_tool(given: dict[str, Any], rule: dict[str, Any]) -> None:
+async def test_the_tool_creates_every_kind_of_rule(given: dict[str, Any], rule: dict[str, Any]) -> None:
     async with served(scheduling(given), runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init", {"timezone": "Europe/Lisbon"})
@@ -50,7 +50,7 @@ async def test_each_kind_of_rule_is_made_by_the_tool(given: dict[str, Any], rule
         {"time": "09:30", "timezone": "Lisbon"},
     ],
 )
-async def test_what_is_no_rule_is_said_to_the_model_and_makes_nothing(given: dict[str, Any]) -> None:
+async def test_invalid_rules_are_reported_to_the_model_and_create_nothing(given: dict[str, Any]) -> None:
     async with served(scheduling(given), runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -69,7 +69,7 @@ async def test_the_same_call_twice_in_a_turn_is_one_schedule() -> None:
     assert [(each["task"], each["created_by"]) for each in found] == [("Water the plants", "agent")]
 
 
-async def test_a_turn_of_which_nothing_is_kept_makes_no_schedule() -> None:
+async def test_an_unstored_turn_creates_no_schedule() -> None:
     async with served(scheduling({"every_minutes": 60}), runs_schedules=False) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -80,7 +80,7 @@ async def test_a_turn_of_which_nothing_is_kept_makes_no_schedule() -> None:
         assert (await ada.made("GET", "/schedules"))["data"] == []
 
 
-async def test_the_agent_lists_and_ends_schedules_by_what_it_listed() -> None:
+async def test_the_agent_lists_schedules_and_ends_listed_ones() -> None:
     def reply(asked: Asked) -> Sent:
         results = [message["content"] for message in asked.body["messages"] if message["role"] == "tool"]
         words = last_words(asked)

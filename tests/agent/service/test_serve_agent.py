@@ -46,7 +46,7 @@ async def process(folder: Path, *options: str) -> AsyncGenerator[tuple[asyncio.s
         await started.wait()
 
 
-async def test_a_killed_server_goes_on_with_its_turn_after_a_restart(tmp_path: Path) -> None:
+async def test_a_killed_server_continues_its_turn_after_a_restart(tmp_path: Path) -> None:
     async with serving() as model, httpx.AsyncClient(timeout=30) as client:
         model.reply = lambda _: said("I was away, and am back.")
         model.gate = asyncio.Event()
@@ -72,7 +72,7 @@ async def test_a_killed_server_goes_on_with_its_turn_after_a_restart(tmp_path: P
 
 
 @pytest.mark.usefixtures("whole_starts")
-async def test_a_response_in_the_background_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_a_background_response_continues_after_a_restart(tmp_path: Path) -> None:
     async with serving() as model:
         model.reply = lambda _: said("Here it is.")
         model.gate = asyncio.Event()
@@ -91,7 +91,7 @@ async def test_a_response_in_the_background_goes_on_after_a_restart(tmp_path: Pa
     assert (shown.output_text, later.status) == ("Here it is.", "completed")
 
 
-async def test_without_a_model_there_is_no_agent() -> None:
+async def test_without_a_model_no_agent_is_served() -> None:
     async with served_over(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answer = await client.post("/v1/agent/init", json={}, headers=headers)

@@ -74,7 +74,7 @@ def found_pages(asked: Asked) -> Sent:
     return Sent((json.dumps({"results": results}).encode(),), media_type="application/json")
 
 
-async def test_a_turn_of_a_hundred_calls_holds_over_http(tmp_path: Path) -> None:
+async def test_a_turn_of_a_hundred_calls_works_over_http(tmp_path: Path) -> None:
     numbers = iter(range(CALLS))
 
     def reply(_: Asked) -> Sent:
@@ -102,7 +102,7 @@ async def test_a_turn_of_a_hundred_calls_holds_over_http(tmp_path: Path) -> None
     assert stored <= 3 * CALLS * PAGES * PAGE_CHARS
 
 
-async def test_a_turn_stops_at_the_steps_that_the_operator_set() -> None:
+async def test_a_turn_stops_at_the_operators_step_limit() -> None:
     async with served(lambda _: called(("web_search", {"query": "x"})), budget=RunBudget(steps=3)) as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
@@ -120,6 +120,6 @@ def test_limits_are_read_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["rows=7", "user-rows", "user-rows=0", "user-rows=1.5", "user-rows=many"])
-def test_a_limit_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_limit_is_rejected(text: str) -> None:
     with pytest.raises(BadParameter):
         NamedLimits(RAG_LIMITS).read(text)

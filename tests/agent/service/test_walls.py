@@ -51,7 +51,7 @@ async def ids_of(user: ServedUser) -> dict[str, str]:
     }
 
 
-async def test_another_users_ids_answer_as_ids_that_do_not_exist() -> None:
+async def test_another_users_ids_answer_like_missing_ids() -> None:
     async with served() as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         ids = await ids_of(ada)

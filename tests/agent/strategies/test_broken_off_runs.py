@@ -41,7 +41,7 @@ def agent_of(memory: MemoryFace, model: ScriptedChat, strategy: MemoryStrategy) 
 ADD = {"action": "add", "target": "user", "content": "Her name is Ada."}
 
 
-async def test_b23_a_run_that_goes_on_keeps_the_snapshot_that_it_began_with() -> None:
+async def test_b23_a_resumed_run_keeps_its_initial_snapshot() -> None:
     store = KeptStore()
     first = ScriptedChat(calls(("memory", ADD)), calls(("pause", {})))
     with pytest.raises(Ended):
@@ -58,7 +58,7 @@ async def test_b23_a_run_that_goes_on_keeps_the_snapshot_that_it_began_with() ->
         assert "Her name is Ada." in words(second.last, ChatRole.SYSTEM)
 
 
-async def test_a_snapshot_that_was_erased_is_made_anew() -> None:
+async def test_an_erased_snapshot_is_recreated() -> None:
     store = KeptStore()
     async with elytron.open(store, space="ada") as memory:
         kept = await memory.add("A word of another day.", conversation="old")
@@ -75,7 +75,7 @@ async def test_a_snapshot_that_was_erased_is_made_anew() -> None:
         assert "Her name is Ada." in words(second.last, ChatRole.SYSTEM)
 
 
-async def test_blocks_of_a_run_that_goes_on_are_those_it_began_with() -> None:
+async def test_a_resumed_run_keeps_its_initial_blocks() -> None:
     store = KeptStore()
     first = ScriptedChat(calls(("memory_append", {"block": "human", "content": "Likes tea."})), calls(("pause", {})))
     with pytest.raises(Ended):
@@ -93,7 +93,7 @@ def blocks_in(said: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/memories/add", "/memories/flush"])
-async def test_an_add_of_which_a_crash_hid_what_became_is_made_again_under_its_key(road: Road, path: str) -> None:
+async def test_an_add_with_an_unknown_outcome_is_repeated_under_its_key(road: Road, path: str) -> None:
     def ends(_request: httpx.Request) -> httpx.Response:
         raise Ended
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("planted", ["MEMORY.md", "MEMORY.md.new", ".MEMORY.md.lock"])
-async def test_a_link_in_the_place_of_a_file_is_neither_read_nor_written_nor_replaced(
+async def test_a_symlink_instead_of_a_file_is_neither_read_nor_written_nor_replaced(
     memory: MemoryFace, tmp_path: Path, planted: str
 ) -> None:
     folder, foreign = tmp_path / "notes", tmp_path / "foreign"
@@ -31,7 +31,7 @@ async def test_a_link_in_the_place_of_a_file_is_neither_read_nor_written_nor_rep
     assert foreign.read_text() == "the words of another file"
 
 
-async def test_what_is_no_plain_file_is_refused_without_waiting_for_it(memory: MemoryFace, tmp_path: Path) -> None:
+async def test_special_files_are_rejected_without_blocking(memory: MemoryFace, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "MEMORY.md")
     run, call = await run_of(CuratedStrategy(memory, folder=tmp_path))
     assert not run.system

@@ -83,7 +83,7 @@ async def test_the_same_entry_is_added_once_and_both_limits_count_separators(mem
     assert not (await call(action="add", target="memory", content="z"))["success"]
 
 
-async def test_a_part_that_several_entries_have_is_answered_by_previews(memory: MemoryFace) -> None:
+async def test_an_ambiguous_part_is_answered_with_previews(memory: MemoryFace) -> None:
     _, call = await run_of(CuratedStrategy(memory))
     for entry in ("tea at four", "tea " + "x" * 100):
         await call(action="add", content=entry)
@@ -96,7 +96,7 @@ async def test_a_part_that_several_entries_have_is_answered_by_previews(memory: 
     assert len(missing["current_entries"]) == 2
 
 
-async def test_a_batch_is_done_whole_or_not_and_only_its_result_has_to_fit(memory: MemoryFace) -> None:
+async def test_a_batch_is_atomic_and_only_its_result_has_to_fit(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory, settings=SMALL)
     _, call = await run_of(strategy)
     await call(action="add", target="user", content="Likes tea and cake.")
@@ -125,7 +125,7 @@ async def test_a_snapshot_is_frozen_for_its_run(memory: MemoryFace) -> None:
     assert [tool.name for tool in run.tools] == ["memory", "session_search"]
 
 
-async def test_attempts_that_find_no_room_end_and_a_success_counts_anew(memory: MemoryFace) -> None:
+async def test_attempts_without_room_are_limited_and_a_success_resets_the_count(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory, settings=SMALL)
     _, call = await run_of(strategy)
     for _ in range(2):
@@ -179,7 +179,7 @@ async def test_many_writers_lose_no_entry(memory: MemoryFace) -> None:
         "Harmless\u202e text",
     ],
 )
-async def test_what_looks_like_an_injection_is_not_stored(poison: str) -> None:
+async def test_suspected_injections_are_not_stored(poison: str) -> None:
     async with elytron.open("memory:") as memory:
         strategy = CuratedStrategy(memory)
         _, call = await run_of(strategy)
@@ -189,7 +189,7 @@ async def test_what_looks_like_an_injection_is_not_stored(poison: str) -> None:
         assert await system_of(strategy) == ""
 
 
-async def test_everyday_notes_are_no_injections() -> None:
+async def test_everyday_notes_are_not_treated_as_injections() -> None:
     notes = [
         "Ada tells her sister everything; never call before nine.",
         "The linter ignores all generated files; rules are in pyproject.toml.",
@@ -206,7 +206,7 @@ async def test_everyday_notes_are_no_injections() -> None:
             assert (await call(action="add", content=note))["success"], note
 
 
-async def test_a_credential_is_blacked_out_and_a_separator_alone_refused(memory: MemoryFace) -> None:
+async def test_a_credential_is_redacted_and_a_bare_separator_rejected(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory)
     _, call = await run_of(strategy)
     await call(action="add", content="The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD.")
@@ -222,7 +222,7 @@ async def test_nothing_is_stored_after_a_run(memory: MemoryFace) -> None:
     assert (await memory.list()).items == ()
 
 
-async def test_a_memory_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
+async def test_a_failing_memory_does_not_affect_the_run(tmp_path: Path) -> None:
     async with elytron.open(str(tmp_path / "m.db")) as memory:
         strategy = CuratedStrategy(memory)
     run = await strategy.before_run("c", "Hello.")
@@ -262,7 +262,7 @@ async def test_entries_are_files_and_records(filed: CuratedStrategy, memory: Mem
     ]
 
 
-async def test_a_list_that_a_person_wrote_is_taken_over(filed: CuratedStrategy, folder: Path) -> None:
+async def test_a_list_written_by_a_person_is_adopted(filed: CuratedStrategy, folder: Path) -> None:
     folder.mkdir()
     (folder / "MEMORY.md").write_text("One.\n§\nBy hand.\n§\nOne.\n", "utf-8")
     run, call = await run_of(filed)
@@ -274,9 +274,7 @@ async def test_a_list_that_a_person_wrote_is_taken_over(filed: CuratedStrategy, 
 @pytest.mark.parametrize(
     "text", ["Notes\n\n§\n\nwith  §  marks\n§\n", "One.\n§\n" + "long " * 20, "\ufeffOne.\r\n§\r\nTwo.\n§\n\n§\nx"]
 )
-async def test_a_file_that_was_edited_by_hand_is_not_written_over(
-    filed: CuratedStrategy, folder: Path, text: str
-) -> None:
+async def test_a_file_edited_by_hand_is_not_overwritten(filed: CuratedStrategy, folder: Path, text: str) -> None:
     folder.mkdir()
     path = folder / "MEMORY.md"
     path.write_bytes(text.encode())
@@ -293,7 +291,7 @@ async def test_a_file_that_was_edited_by_hand_is_not_written_over(
     assert [found.read_bytes() for found in folder.glob("*.bak.*")] == [text.encode()]
 
 
-async def test_adding_to_such_a_file_keeps_what_it_says(memory: MemoryFace, folder: Path) -> None:
+async def test_adding_to_a_hand_edited_file_preserves_its_content(memory: MemoryFace, folder: Path) -> None:
     filed = CuratedStrategy(memory, folder=folder, clock=FrozenClock(AT))
     folder.mkdir()
     path = folder / "MEMORY.md"
@@ -359,7 +357,7 @@ async def test_the_tools_schema_is_that_of_one_change_or_a_list_of_them(memory: 
         assert f'"{word}"' in told
 
 
-async def test_a_record_that_is_behind_its_file_catches_up(memory: MemoryFace, folder: Path) -> None:
+async def test_an_outdated_record_catches_up_with_its_file(memory: MemoryFace, folder: Path) -> None:
     filed = CuratedStrategy(memory, folder=folder)
     _, call = await run_of(filed)
     await call(action="add", content="One.")

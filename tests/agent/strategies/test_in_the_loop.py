@@ -51,7 +51,7 @@ def tools_of(request: ModelRequest) -> set[str]:
     return {tool.name for tool in request.tools}
 
 
-async def test_a_search_comes_before_the_model_and_one_add_and_one_flush_behind_the_answer(
+async def test_a_search_precedes_the_model_and_one_add_and_one_flush_follow_the_answer(
     memory: MemoryFace, road: Road
 ) -> None:
     strategy = gateway_of(road, memory)
@@ -92,7 +92,7 @@ async def test_only_the_prompt_and_the_final_answer_reach_the_gateway(memory: Me
 
 
 @pytest.mark.parametrize("status", [401, 503])
-async def test_a_gateway_that_fails_changes_no_answer(memory: MemoryFace, road: Road, status: int) -> None:
+async def test_a_failing_gateway_changes_no_answer(memory: MemoryFace, road: Road, status: int) -> None:
     ends: dict[str, RunEnded] = {}
     for name, broken in (("sound", ()), ("broken", ("/memories/search", "/memories/add"))):
         road.broken = {path: lambda _request: httpx.Response(status) for path in broken}
@@ -106,7 +106,7 @@ async def test_a_gateway_that_fails_changes_no_answer(memory: MemoryFace, road: 
     assert "memory_gateway" not in str(told.hits)
 
 
-async def test_a_run_that_failed_is_not_added_and_one_at_its_limit_of_steps_is(memory: MemoryFace, road: Road) -> None:
+async def test_a_failed_run_is_not_added_but_one_at_its_step_limit_is(memory: MemoryFace, road: Road) -> None:
     strategy = gateway_of(road, memory)
     async with agent_of(memory, ScriptedChat(failure(FailureReason.REFUSED)), strategy) as agent:
         assert not (await agent.say("This fails.")).text
@@ -118,7 +118,7 @@ async def test_a_run_that_failed_is_not_added_and_one_at_its_limit_of_steps_is(m
     assert [path for path, _ in road.sent][1:] == ["/memories/search", "/memories/add", "/memories/flush"]
 
 
-async def test_a_run_that_is_not_to_be_stored_reaches_no_memory(memory: MemoryFace, road: Road) -> None:
+async def test_an_unstored_run_reaches_no_memory(memory: MemoryFace, road: Road) -> None:
     strategy = gateway_of(road, memory)
     async with agent_of(memory, ScriptedChat(text("Hello.")), strategy) as agent:
         async for _ in agent.run("Between us.", store=False):
@@ -128,7 +128,7 @@ async def test_a_run_that_is_not_to_be_stored_reaches_no_memory(memory: MemoryFa
     assert (await memory.recall("Between us.")).hits == ()
 
 
-async def test_curated_memory_is_frozen_for_a_run_and_its_tool_is_there_in_no_other_mode(
+async def test_curated_memory_is_frozen_for_a_run_and_its_tool_exists_only_in_that_mode(
     memory: MemoryFace, road: Road
 ) -> None:
     strategy = CuratedStrategy(memory)

@@ -55,7 +55,7 @@ async def test_without_a_mode_memory_is_curated(memory: MemoryFace, tmp_path: Pa
         assert [tool.name for tool in run.tools] == ["memory", "session_search"]
 
 
-async def test_a_gateways_section_is_read_as_it_stands(memory: MemoryFace, tmp_path: Path) -> None:
+async def test_a_gateway_section_is_read_unchanged(memory: MemoryFace, tmp_path: Path) -> None:
     path = written(tmp_path, {"memory": {"mode": "memory_gateway", "gateway": GATEWAY}, "other": []})
     events: list[RunEvent] = []
 
@@ -72,7 +72,7 @@ async def test_a_gateways_section_is_read_as_it_stands(memory: MemoryFace, tmp_p
     assert KEY not in repr(loaded) + repr(strategy) + repr(events)
 
 
-async def test_a_runtime_has_the_block_tools_and_not_the_tool_memory(memory: MemoryFace, tmp_path: Path) -> None:
+async def test_a_runtime_offers_the_block_tools_instead_of_the_memory_tool(memory: MemoryFace, tmp_path: Path) -> None:
     path = written(tmp_path, {"memory": {"mode": "runtime", "runtime": {"maxChars": 2000, "toolNames": "letta"}}})
     async with load_strategy(path, memory) as strategy:
         assert isinstance(strategy, RuntimeStrategy)
@@ -82,7 +82,7 @@ async def test_a_runtime_has_the_block_tools_and_not_the_tool_memory(memory: Mem
 
 
 @pytest.mark.parametrize("spelling", ["camel", "snake", "toml"])
-async def test_names_may_be_written_in_either_way_and_in_toml(tmp_path: Path, spelling: str) -> None:
+async def test_both_spellings_of_names_and_toml_are_accepted(tmp_path: Path, spelling: str) -> None:
     snake: dict[str, Any] = {
         "base_url": "http://127.0.0.1:9",
         "user_id": "u",
@@ -130,9 +130,7 @@ async def test_names_may_be_written_in_either_way_and_in_toml(tmp_path: Path, sp
         ({"mode": "runtime", "runtime": {"timeoutSeconds": 0}}, "memory.runtime.timeoutSeconds"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_by_the_name_of_the_field_and_without_the_key(
-    tmp_path: Path, section: Any, field: str
-) -> None:
+def test_errors_name_the_field_without_showing_the_key(tmp_path: Path, section: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         strategy_of({"memory": section}, folder=tmp_path)
     assert refused.value.field.startswith(field)
@@ -154,7 +152,7 @@ def test_a_gateway_needs_an_address_a_user_and_a_key(tmp_path: Path, missing: st
         ("config.toml", f'userKey = "{KEY}'),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_without_what_it_says(tmp_path: Path, name: str, text: str) -> None:
+def test_an_unreadable_file_is_reported_without_its_content(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(UnreadableFile) as refused:
         load_strategy(written(tmp_path, text, name=name))
     assert KEY not in refused.value.message
@@ -162,7 +160,7 @@ def test_a_file_that_cannot_be_read_is_told_without_what_it_says(tmp_path: Path,
         load_strategy(tmp_path / "absent.json")
 
 
-async def test_without_a_memory_the_strategy_opens_its_own_beside_the_file(tmp_path: Path) -> None:
+async def test_without_a_memory_the_strategy_opens_one_next_to_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, {"memory": {"curated": {"directory": "memories", "memoryCharLimit": 40}}})
     async with load_strategy(path) as strategy:
         (tool, _) = (await strategy.before_run("c", "Hello.")).tools

@@ -69,7 +69,7 @@ async def _untold(_conversation: str, _event: object, /) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("mode", ["agent", "gateway", "runtime"])
-async def test_words_and_reference_are_apart_and_the_reference_is_fenced(
+async def test_message_and_reference_are_separate_and_the_reference_is_fenced(
     memory: MemoryFace, road: Road, mode: str, dialect: str
 ) -> None:
     asked = await requests_of(memory, road, mode)

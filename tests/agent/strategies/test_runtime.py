@@ -37,7 +37,7 @@ def tool_of(tools: tuple[Tool, ...], name: str) -> Tool:
 
 
 @EVERYWHERE
-async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: MemoryFace) -> None:
+async def test_a_run_starts_with_blocks_and_earlier_memories(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     first = await strategy.before_run("monday", "The boiler code is 4417.")
     assert first.system == RULE
@@ -66,7 +66,7 @@ async def test_an_edit_of_a_block_shows_in_the_next_run(memory: MemoryFace) -> N
     assert (await BlockRepository(memory).read("human")).value == "Name: Ada"
 
 
-async def test_a_turn_is_stored_once_and_not_if_the_run_failed_or_the_host_stored_it(memory: MemoryFace) -> None:
+async def test_a_turn_is_stored_once_unless_the_run_failed_or_the_host_stored_it(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     for _ in range(2):
         await strategy.after_run("c", exchange("Hello.", "Hi.", turn="turn-1"))
@@ -83,7 +83,7 @@ async def test_private_threads_are_not_recalled(memory: MemoryFace) -> None:
     assert found.reference is None
 
 
-async def test_a_reference_that_comes_back_is_not_stored(memory: MemoryFace) -> None:
+async def test_an_echoed_reference_is_not_stored(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     await strategy.after_run("c", exchange("The boiler code is 4417.", "Noted."))
     reference = (await strategy.before_run("d", "boiler code")).reference
@@ -93,7 +93,7 @@ async def test_a_reference_that_comes_back_is_not_stored(memory: MemoryFace) -> 
     assert turn.messages[0].text == "What colour is it?"
 
 
-async def test_a_memory_that_fails_or_is_slow_leaves_the_run_alone(tmp_path: Path) -> None:
+async def test_a_failing_or_slow_memory_does_not_affect_the_run(tmp_path: Path) -> None:
     async with elytron.open(str(tmp_path / "m.db"), space="ada") as memory:
         slow = RuntimeStrategy(memory, settings=RuntimeSettings(timeout_seconds=1e-9))
         run = await slow.before_run("c", "Hello.")

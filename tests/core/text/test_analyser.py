@@ -18,7 +18,7 @@ def analyser() -> TextAnalyser:
 
 
 @given(text=ANY_TEXT)
-def test_any_text_gives_terms_that_are_short_and_the_same_everywhere(text: str) -> None:
+def test_any_text_yields_short_and_deterministic_terms(text: str) -> None:
     terms = TextAnalyser().terms(text)
 
     assert terms == TextAnalyser().terms(text)
@@ -26,12 +26,12 @@ def test_any_text_gives_terms_that_are_short_and_the_same_everywhere(text: str) 
 
 
 @given(text=ANY_TEXT | st.lists(ANY_TEXT, max_size=9).map(" the ".join))
-def test_a_text_taken_apart_in_steps_gives_the_same_terms(text: str) -> None:
+def test_a_text_analysed_in_steps_yields_the_same_terms(text: str) -> None:
     assert [term for step in TextAnalyser().steps(text) for term in step] == TextAnalyser().terms(text)
 
 
 @pytest.mark.parametrize("piece", ["w{}x ", "汉字{}", "汉", "the ", "https://a.b/{} "])
-def test_a_long_text_is_taken_apart_in_many_steps(piece: str) -> None:
+def test_a_long_text_is_analysed_in_many_steps(piece: str) -> None:
     text = "".join(piece.format(number) for number in range(6_000))
     steps = list(TextAnalyser().steps(text))
     assert [term for step in steps for term in step] == TextAnalyser().terms(text)
@@ -40,7 +40,7 @@ def test_a_long_text_is_taken_apart_in_many_steps(piece: str) -> None:
 
 
 @given(text=ANY_TEXT)
-def test_a_text_asked_as_it_was_stored_finds_itself(text: str) -> None:
+def test_a_text_used_as_its_own_query_matches_itself(text: str) -> None:
     analyser = TextAnalyser()
     asked = analyser.query_terms(text)
 
@@ -90,7 +90,7 @@ def test_a_text_asked_as_it_was_stored_finds_itself(text: str) -> None:
         ("", []),
     ],
 )
-def test_a_text_becomes_these_terms(analyser: TextAnalyser, text: str, terms: list[str]) -> None:
+def test_a_text_yields_the_expected_terms(analyser: TextAnalyser, text: str, terms: list[str]) -> None:
     assert analyser.terms(text) == terms
 
 
@@ -111,13 +111,13 @@ def test_a_text_becomes_these_terms(analyser: TextAnalyser, text: str, terms: li
         ("how was the party? 🎉", ["parti"]),
     ],
 )
-def test_a_query_leaves_out_what_only_asks_unless_nothing_is_left(
+def test_a_query_omits_question_words_unless_nothing_else_remains(
     analyser: TextAnalyser, query: str, terms: list[str]
 ) -> None:
     assert analyser.query_terms(query) == terms
 
 
-def test_a_text_of_stop_words_alone_keeps_them(analyser: TextAnalyser) -> None:
+def test_a_text_of_only_stop_words_keeps_them(analyser: TextAnalyser) -> None:
     assert analyser.terms("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
@@ -130,7 +130,7 @@ def test_a_long_query_keeps_its_first_terms(analyser: TextAnalyser) -> None:
 @pytest.mark.parametrize(
     "pattern", ["a", "a+", "a.", "1-", "1,", "@", "a@b.", "://", "é1:", "我", "x'", "a_", "ก", "\u0301"]
 )
-def test_a_long_token_gives_short_terms(analyser: TextAnalyser, pattern: str) -> None:
+def test_a_long_token_yields_short_terms(analyser: TextAnalyser, pattern: str) -> None:
     text = pattern * (2_000 // len(pattern))
 
     assert all(len(term) <= 64 for term in analyser.terms(text))

@@ -38,7 +38,7 @@ def test_traits_are_read_from_words_and_shapes(text: str, traits: TextTrait) -> 
     assert read_traits(text).traits == traits
 
 
-def test_a_text_about_oneself_and_times_states_more_than_a_reply() -> None:
+def test_a_text_about_oneself_and_times_scores_higher_than_a_reply() -> None:
     tells = read_traits("I went to Lisbon with my sister in 2019 and we loved it")
     replies = read_traits("Wow, that sounds great! How was your trip?")
     assert tells.factuality > 0 > replies.factuality

@@ -15,5 +15,5 @@ def test_a_form_is_the_same_term_as_its_word(form: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["found", "saw", "left", "rose", "leaves"])
-def test_a_form_that_is_a_word_of_its_own_is_kept(word: str) -> None:
+def test_a_form_that_is_also_a_separate_word_is_preserved(word: str) -> None:
     assert word not in BASES

@@ -8,7 +8,7 @@ from elytron_core.text.traits import pattern_table
 
 
 @pytest.mark.parametrize("name", ["questions", "changes", "intents"])
-def test_each_pattern_of_a_table_compiles_and_is_kept(name: str) -> None:
+def test_each_pattern_of_a_table_compiles_and_is_cached(name: str) -> None:
     shipped = pattern_table(name)
     assert shipped.names
     for pattern in shipped.names:

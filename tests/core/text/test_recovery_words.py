@@ -57,7 +57,7 @@ def test_the_words_of_a_key_are_found_in_any_layout(layout: str) -> None:
 
 
 @given(key=KEYS, data=st.data())
-def test_what_stands_between_the_words_of_a_key_does_not_hide_them(key: str, data: st.DataObject) -> None:
+def test_text_between_the_words_of_a_key_does_not_hide_them(key: str, data: st.DataObject) -> None:
     words = key.split()
     between = data.draw(st.lists(SEPARATORS, min_size=len(words), max_size=len(words)))
     text = "It says: " + "".join(f"{word}{gap}" for word, gap in zip(words, between, strict=True)) + "thanks!"
@@ -66,7 +66,7 @@ def test_what_stands_between_the_words_of_a_key_does_not_hide_them(key: str, dat
     assert text[:end].endswith(words[-1])
 
 
-def test_an_escape_is_no_letter_of_the_word_behind_it() -> None:
+def test_an_escape_is_not_part_of_the_following_word() -> None:
     key = "film swarm arrow soldier anger visit inch wrist retreat smart green spray"
     require_redacted(key.replace(" ", "\\n"), key.split())
 
@@ -82,7 +82,7 @@ def test_an_escape_is_no_letter_of_the_word_behind_it() -> None:
         "|".join(str(number) for number in range(200)),
     ],
 )
-def test_ordinary_words_are_no_key(text: str) -> None:
+def test_ordinary_words_are_not_a_key(text: str) -> None:
     assert recovery_spans(text) == []
 
 

@@ -15,7 +15,7 @@ def test_a_report_shows_its_items_and_escapes_every_text() -> None:
     assert "hits: 1" in html
 
 
-def test_long_lists_and_texts_are_cut_and_the_rest_is_counted() -> None:
+def test_long_lists_and_texts_are_truncated_and_the_rest_counted() -> None:
     decision = ControlDecision(id="x" * 1_000, outcome=ControlOutcome.CHANGED)
     html = report_html(MemoryControlReport(space="ada", decisions=(decision,) * 70, changed=True))
     assert "decisions: 70" in html
@@ -24,7 +24,7 @@ def test_long_lists_and_texts_are_cut_and_the_rest_is_counted() -> None:
     assert "x" * 301 not in html
 
 
-def test_an_empty_report_is_its_name_and_what_is_set() -> None:
+def test_an_empty_report_shows_its_name_and_set_fields() -> None:
     html = report_html(MemoryControlReport(space="ada", decisions=(), changed=False))
     assert "MemoryControlReport" in html
     assert "decisions" not in html

@@ -21,7 +21,7 @@ from elytron_core.text.similarity import distinct_places
         ("?!", ""),
     ],
 )
-def test_case_accents_width_and_punctuation_do_not_count(text: str, normal: str) -> None:
+def test_case_accents_width_and_punctuation_do_not_matter(text: str, normal: str) -> None:
     assert similarity.normalise_text(text) == normal
 
 
@@ -47,7 +47,7 @@ def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
         ("anything", "", False),
     ],
 )
-def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: bool) -> None:
+def test_a_term_matches_a_word_or_its_beginning(text: str, term: str, held: bool) -> None:
     assert similarity.has_term(text, term) is held
 
 
@@ -74,7 +74,7 @@ def test_trigrams_are_marked_at_both_ends() -> None:
     st.text("abc ", max_size=12).map(similarity.normalise_text),
     st.text("abc ", max_size=12).map(similarity.normalise_text),
 )
-def test_likeness_is_even_handed_and_whole_only_for_equal_sets(one: str, other: str) -> None:
+def test_similarity_is_symmetric_and_full_only_for_equal_sets(one: str, other: str) -> None:
     grams, others = similarity.text_trigrams(one), similarity.text_trigrams(other)
     likeness = similarity.trigram_likeness(grams, others)
     assert 0 <= likeness <= 1
@@ -90,7 +90,7 @@ def test_the_words_of_a_text_are_long_ones_and_pairs_once_each_up_to_a_limit() -
 @pytest.mark.parametrize(
     ("text", "blank"), [("", True), (" \t\n\u3000", True), ("\u200b\x00\u2028", True), ("·", False)]
 )
-def test_what_cannot_be_seen_is_blank(text: str, blank: bool) -> None:
+def test_invisible_text_counts_as_blank(text: str, blank: bool) -> None:
     assert similarity.is_blank(text) is blank
 
 
@@ -98,14 +98,14 @@ WORDS = st.text("abc é茶", max_size=30).map(similarity.normalise_text)
 
 
 @given(WORDS, WORDS)
-def test_likeness_needs_no_trigrams_of_the_other_text_and_keeps_to_its_bound(one: str, other: str) -> None:
+def test_similarity_needs_no_trigrams_of_the_other_text_and_respects_its_limit(one: str, other: str) -> None:
     grams, others = similarity.text_trigrams(one), similarity.text_trigrams(other)
     alike = similarity.trigram_likeness(grams, others)
     assert similarity.likeness_to(grams, similarity.pad_words(other), len(others)) == alike
     assert similarity.likeness_at_most(similarity.grams_of(grams), similarity.grams_of(others)) >= alike
 
 
-def test_texts_that_repeat_one_before_them_are_left_out() -> None:
+def test_repeated_texts_are_omitted() -> None:
     texts = (
         "The ferry leaves at seven.",
         "the ferry leaves at seven!",

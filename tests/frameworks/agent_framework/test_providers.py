@@ -48,7 +48,7 @@ async def texts_of(memory: MemoryFace) -> list[str]:
     return [item.text for item in (await memory.list()).items]
 
 
-async def test_a_run_is_shown_what_is_known_before_its_input(memory: MemoryFace, client: ScriptedClient) -> None:
+async def test_a_run_gets_known_memories_before_its_input(memory: MemoryFace, client: ScriptedClient) -> None:
     await memory.add("My boat is called Petrel.")
     agent = Agent(client, context_providers=[ElytronContextProvider(memory)])
     assert (await agent.run("What is my boat called?")).text == "Petrel."
@@ -68,13 +68,13 @@ async def test_a_run_is_stored_as_a_turn_of_its_session(memory: MemoryFace, clie
     ]
 
 
-async def test_a_run_without_words_passes(memory: MemoryFace, client: ScriptedClient) -> None:
+async def test_a_run_without_text_passes(memory: MemoryFace, client: ScriptedClient) -> None:
     agent = Agent(client, context_providers=[ElytronContextProvider(memory)])
     await agent.run([Message("user", [Content.from_uri("https://example.org/a.png", media_type="image/png")])])
     assert await texts_of(memory) == []
 
 
-async def test_with_a_history_provider_words_are_stored_once(memory: MemoryFace, client: ScriptedClient) -> None:
+async def test_with_a_history_provider_text_is_stored_once(memory: MemoryFace, client: ScriptedClient) -> None:
     providers = [ElytronHistoryProvider(memory), ElytronContextProvider(memory, stores=False)]
     agent = Agent(client, context_providers=providers)
     session = agent.create_session()
@@ -84,13 +84,13 @@ async def test_with_a_history_provider_words_are_stored_once(memory: MemoryFace,
     assert client.requests[1][:2] == ["My boat is called Petrel.", "Petrel."]
 
 
-async def test_a_memory_that_fails_does_not_fail_the_run(memory: MemoryFace, client: ScriptedClient) -> None:
+async def test_a_failing_memory_does_not_fail_the_run(memory: MemoryFace, client: ScriptedClient) -> None:
     agent = Agent(client, context_providers=[ElytronContextProvider(memory)])
     await memory.close()
     assert (await agent.run("What is my boat called?")).text == "I do not know."
 
 
-async def test_messages_come_back_whole_and_in_order(memory: MemoryFace) -> None:
+async def test_messages_are_returned_complete_and_in_order(memory: MemoryFace) -> None:
     history = ElytronHistoryProvider(memory)
     call = Content.from_function_call("c1", "look", arguments={"place": "oar"})
     messages = [

@@ -39,7 +39,7 @@ async def recalled(memory: MemoryFace) -> list[tuple[str, str]]:
     return [(str(item.role), item.text) for item in (await memory.list()).items if item.text]
 
 
-async def test_the_store_holds_every_contract_of_the_sdk() -> None:
+async def test_the_store_meets_every_contract_of_the_sdk() -> None:
     async with AsyncExitStack() as stack:
 
         async def make_store() -> SessionStore:
@@ -49,11 +49,11 @@ async def test_the_store_holds_every_contract_of_the_sdk() -> None:
 
 
 @pytest.mark.parametrize("method", ["list_sessions", "list_session_summaries", "delete", "list_subkeys"])
-def test_no_optional_method_is_left_out(method: str) -> None:
+def test_every_optional_method_is_implemented(method: str) -> None:
     assert getattr(ElytronSessionStore, method) is not getattr(SessionStore, method)
 
 
-async def test_summaries_are_those_of_the_sdks_own_store(store: ElytronSessionStore) -> None:
+async def test_summaries_match_the_sdks_own_store(store: ElytronSessionStore) -> None:
     reference = InMemorySessionStore()
     entries: list[Any] = [
         entry_of("Where is the key?", timestamp="2026-01-01T00:00:00Z"),
@@ -68,7 +68,7 @@ async def test_summaries_are_those_of_the_sdks_own_store(store: ElytronSessionSt
     assert summary["data"] == expected["data"]
 
 
-async def test_an_entry_that_is_sent_again_is_stored_once(store: ElytronSessionStore) -> None:
+async def test_a_repeated_entry_is_stored_once(store: ElytronSessionStore) -> None:
     entries = [entry_of("One.", uuid="u1"), entry_of("Two.", uuid="u2")]
     await store.append(KEY, entries)
     await store.append(KEY, [*entries, entry_of("Changed.", uuid="u1"), entry_of("Three.", uuid="u3")])
@@ -78,7 +78,7 @@ async def test_an_entry_that_is_sent_again_is_stored_once(store: ElytronSessionS
     assert loaded == [*entries, entry_of("Three.", uuid="u3"), {"type": "mode"}, {"type": "mode"}]
 
 
-async def test_large_and_unknown_entries_come_back_whole(store: ElytronSessionStore) -> None:
+async def test_large_and_unknown_entries_are_returned_completely(store: ElytronSessionStore) -> None:
     entries: Any = [
         {"type": "x", "image": "A" * 300_000, "ü": [None, 1.5, {"deep": {}}]},
         {"type": "y", "uuid": "a\nb"},
@@ -92,7 +92,7 @@ async def test_parallel_appends_keep_the_order_of_their_calls(store: ElytronSess
     assert [entry["uuid"] for entry in await store.load(KEY) or ()] == [str(number) for number in range(12)]  # pyright: ignore[reportTypedDictNotRequiredAccess]
 
 
-async def test_what_people_and_the_assistant_said_is_recalled_and_nothing_else(
+async def test_only_messages_of_people_and_the_assistant_are_recalled(
     store: ElytronSessionStore, memory: MemoryFace
 ) -> None:
     result = [{"type": "tool_result", "tool_use_id": "t", "content": "output"}, {"type": "text", "text": "beside"}]
@@ -112,9 +112,7 @@ async def test_what_people_and_the_assistant_said_is_recalled_and_nothing_else(
     assert (await memory.recall("where is the key?"))[0].conversation == "s1"
 
 
-async def test_a_message_erased_from_memory_is_no_entry_any_more(
-    store: ElytronSessionStore, memory: MemoryFace
-) -> None:
+async def test_a_message_erased_from_memory_has_no_entry(store: ElytronSessionStore, memory: MemoryFace) -> None:
     await store.append(KEY, [entry_of("The key is under the oar."), entry_of("Tea?")])
     await memory.erase((await memory.recall("where is the key?"))[0].id)
     assert await store.load(KEY) == [entry_of("Tea?")]

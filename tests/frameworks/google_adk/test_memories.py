@@ -51,7 +51,7 @@ async def test_a_session_is_found_by_meaning_with_author_and_time(service: Elytr
     assert entry.content == types.Content(role="user", parts=[types.Part(text=KEY)])
 
 
-async def test_a_session_that_is_added_again_is_stored_once(service: ElytronMemoryService, memory: MemoryFace) -> None:
+async def test_a_repeated_session_is_stored_once(service: ElytronMemoryService, memory: MemoryFace) -> None:
     first = event_of(KEY)
     await service.add_session_to_memory(session_of(first))
     await service.add_session_to_memory(session_of(first, event_of("I drink tea.")))
@@ -76,7 +76,7 @@ async def test_a_search_without_an_answer_returns_nothing(service: ElytronMemory
     assert await found(service, "how do volcanoes form?") == []
 
 
-async def test_memories_are_added_as_they_are(service: ElytronMemoryService) -> None:
+async def test_memories_are_added_unchanged(service: ElytronMemoryService) -> None:
     content = types.Content(role="model", parts=[types.Part(text=KEY)])
     for _ in range(2):
         await service.add_memory(**ADA, memories=[MemoryEntry(id="m1", content=content, author="pilot")])
@@ -85,14 +85,14 @@ async def test_memories_are_added_as_they_are(service: ElytronMemoryService) -> 
         await service.add_memory(**ADA, memories=[MemoryEntry(content=types.Content())])
 
 
-async def test_metadata_without_effect_is_refused(service: ElytronMemoryService) -> None:
+async def test_metadata_without_effect_is_rejected(service: ElytronMemoryService) -> None:
     with pytest.raises(Unsupported, match="custom_metadata"):
         await service.add_events_to_memory(**ADA, events=[], custom_metadata={"ttl": 1})
     with pytest.raises(Unsupported, match="custom_metadata"):
         await service.add_memory(**ADA, memories=[], custom_metadata={"ttl": 1})
 
 
-async def test_a_deleted_memory_does_not_come_back_with_its_session(service: ElytronMemoryService) -> None:
+async def test_a_deleted_memory_is_not_restored_with_its_session(service: ElytronMemoryService) -> None:
     session = session_of(event_of(KEY), event_of("I drink tea."))
     await service.add_session_to_memory(session)
     entry = (await service.search_memory(**ADA, query="where is the boat key?")).memories[0]

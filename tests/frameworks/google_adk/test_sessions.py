@@ -71,7 +71,7 @@ async def test_an_id_that_is_taken_is_refused(service: BaseSessionService) -> No
         await service.create_session(**ADA, session_id="s1")
 
 
-async def test_events_come_back_whole_and_in_order(service: BaseSessionService) -> None:
+async def test_events_are_returned_complete_and_in_order(service: BaseSessionService) -> None:
     session = await service.create_session(**ADA)
     image = types.Part(inline_data=types.Blob(data=b"\x00\xff" * 100_000, mime_type="image/png"))
     call = types.Part(function_call=types.FunctionCall(id="c", name="look", args={"place": "oar"}))
@@ -94,7 +94,7 @@ async def test_partial_and_repeated_events_are_not_stored(service: BaseSessionSe
     assert (await reread(service, session)).events == [event]
 
 
-async def test_state_is_of_the_session_the_user_or_the_app(service: BaseSessionService) -> None:
+async def test_state_belongs_to_the_session_the_user_or_the_app(service: BaseSessionService) -> None:
     session = await service.create_session(**ADA, state={"user:name": "Ada", "app:season": "may", "a": 1})
     event = event_of("Hi.", delta={"a": 2, "user:tea": "green", "app:open": True, "temp:draft": "x"})
     await service.append_event(session, event)
@@ -116,7 +116,7 @@ async def test_the_last_events_or_those_after_a_time_are_returned(service: BaseS
     assert (await reread(service, session, num_recent_events=9, after_timestamp=1.0)).events == events
 
 
-async def test_sessions_are_listed_the_latest_last(service: BaseSessionService) -> None:
+async def test_sessions_are_listed_latest_last(service: BaseSessionService) -> None:
     first = await service.create_session(**ADA, session_id="first", state={"n": 1})
     await service.create_session(**ADA, session_id="second")
     await service.append_event(first, event_of("Later.", at=4_000_000_000.0))
@@ -125,7 +125,7 @@ async def test_sessions_are_listed_the_latest_last(service: BaseSessionService) 
     assert listed[1].state == {"n": 1}
 
 
-async def test_a_deleted_session_is_gone_and_takes_no_event(service: BaseSessionService) -> None:
+async def test_a_deleted_session_is_gone_and_accepts_no_event(service: BaseSessionService) -> None:
     session = await service.create_session(**ADA)
     await service.append_event(session, event_of("Hello."))
     await service.delete_session(**ADA, session_id=session.id)
@@ -144,7 +144,7 @@ async def test_a_deleted_session_leaves_nothing_in_memory(
     assert (await memory.list(user_id="ada")).items == ()
 
 
-async def test_what_is_said_can_be_recalled_without_thoughts(
+async def test_messages_can_be_recalled_without_thoughts(
     own_service: ElytronSessionService, memory: MemoryFace
 ) -> None:
     session = await own_service.create_session(**ADA)
@@ -154,7 +154,7 @@ async def test_what_is_said_can_be_recalled_without_thoughts(
     assert (hit.text, hit.speaker, hit.conversation) == ("The key is under the oar.", "pilot", session.id)
 
 
-async def test_a_message_erased_from_memory_is_no_event_any_more(
+async def test_a_message_erased_from_memory_has_no_event(
     own_service: ElytronSessionService, memory: MemoryFace
 ) -> None:
     session = await own_service.create_session(**ADA)
@@ -179,7 +179,7 @@ async def test_parallel_events_lose_no_state(own_service: ElytronSessionService)
     assert stored.state == {**{f"k{n}": n for n in range(6)}, **{f"user:u{n}": n for n in range(6)}}
 
 
-async def test_sessions_outlive_the_process(tmp_path: Path) -> None:
+async def test_sessions_survive_the_process(tmp_path: Path) -> None:
     for is_first in (True, False):
         async with elytron.open(tmp_path / "memory.db") as memory:
             service = ElytronSessionService(memory)

@@ -24,7 +24,7 @@ CASES: dict[str, Callable[[Any], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_memory_of_asyncio_conforms(case: str) -> None:
+async def test_an_asyncio_memory_conforms(case: str) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await CASES[case](ElytronSaver(memory))
 

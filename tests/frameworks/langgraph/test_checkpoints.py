@@ -63,7 +63,7 @@ async def put_chain(saver: ElytronSaver, count: int, config: RunnableConfig = AD
     return configs
 
 
-async def test_a_thread_goes_on_where_it_stopped_and_another_one_starts_empty() -> None:
+async def test_a_thread_resumes_where_it_stopped_and_another_starts_empty() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         graph = talk_graph(ElytronSaver(memory))
         await graph.ainvoke({"words": ["tea"]}, ADA)
@@ -86,7 +86,7 @@ async def test_a_graph_that_waits_for_a_person_is_resumed_after_a_restart(tmp_pa
         assert (await graph.ainvoke(Command(resume="yes"), ADA))["words"] == ["stop", "heard stop", "told yes"]
 
 
-async def test_a_run_from_an_earlier_checkpoint_is_a_branch_of_its_own() -> None:
+async def test_a_run_from_an_earlier_checkpoint_is_a_separate_branch() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         graph = talk_graph(ElytronSaver(memory))
         await graph.ainvoke({"words": ["tea"]}, ADA)
@@ -119,7 +119,7 @@ async def test_no_recall_list_or_record_search_shows_a_checkpoint() -> None:
         assert (await memory.search_records((), include_private=True)).items == ()
 
 
-async def test_state_is_returned_as_it_was_with_what_looks_like_a_secret() -> None:
+async def test_state_is_returned_unchanged_including_apparent_secrets() -> None:
     values = {"text": "AKIAIOSFODNN7EXAMPLE ", "data": bytes(range(256)) * 2_000, "set": {1, 2}}
     async with elytron.open("memory:", space="ada") as memory:
         saver = ElytronSaver(memory)
@@ -132,7 +132,7 @@ async def test_state_is_returned_as_it_was_with_what_looks_like_a_secret() -> No
     assert found.pending_writes == [("task", "large", values["data"])]
 
 
-async def test_writes_are_in_the_order_of_paths_tasks_and_places() -> None:
+async def test_writes_are_ordered_by_path_task_and_index() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         saver = ElytronSaver(memory)
         (stored,) = await put_chain(saver, 1)
@@ -151,7 +151,7 @@ async def test_writes_are_in_the_order_of_paths_tasks_and_places() -> None:
     ]
 
 
-async def test_what_is_deleted_is_gone_and_the_newest_remaining_checkpoint_is_the_head() -> None:
+async def test_after_a_deletion_the_newest_remaining_checkpoint_is_the_head() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         saver = ElytronSaver(memory)
         configs = await put_chain(saver, 3)
@@ -178,7 +178,7 @@ async def test_deleting_a_thread_leaves_no_record_even_of_writes_without_a_check
         assert [record.key async for record in records_of(memory).below()] == stored
 
 
-async def test_a_checkpoint_that_is_older_than_the_newest_one_does_not_become_the_head() -> None:
+async def test_an_older_checkpoint_does_not_become_the_head() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         saver = ElytronSaver(memory)
         newest = (await put_chain(saver, 2))[-1]
@@ -200,7 +200,7 @@ class DeltaTalk(TypedDict):
     words: Annotated[list[str], DeltaChannel(append_words, snapshot_frequency=5)]
 
 
-async def test_pruning_leaves_what_a_channel_of_changes_is_rebuilt_from() -> None:
+async def test_pruning_preserves_what_a_delta_channel_needs() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         saver = ElytronSaver(memory)
         builder = StateGraph(DeltaTalk).add_node("hear", lambda state: {"words": [f"heard {state['words'][-1]}"]})
@@ -238,7 +238,7 @@ async def test_blocking_calls_on_the_loop_of_the_memory_are_refused() -> None:
             next(saver.list(ADA))
 
 
-async def test_a_memory_that_is_not_open_or_closed_already_is_refused() -> None:
+async def test_an_unopened_or_closed_memory_is_refused() -> None:
     opening: Any = elytron.open("memory:", space="ada")
     with pytest.raises(InvalidInput, match="is not open"):
         ElytronSaver(opening)
@@ -294,7 +294,7 @@ async def test_writers_of_one_thread_lose_no_checkpoint_and_the_newest_is_the_he
 
 
 @pytest.mark.parametrize("is_blocking", [False, True])
-def test_a_checkpoint_that_is_erased_while_it_is_listed_is_left_out(is_blocking: bool) -> None:
+def test_a_checkpoint_erased_during_listing_is_omitted(is_blocking: bool) -> None:
     async def list_and_delete(memory: Any) -> list[str]:
         saver = ElytronSaver(memory)
         await put_chain(saver, 3)

@@ -64,7 +64,7 @@ def found_keys(store: ElytronStore, *prefix: str, **search: Any) -> list[str]:
     return [item.key for item in store.search(prefix, **search)]
 
 
-def test_a_batch_answers_in_the_order_of_its_operations_and_reads_before_it_puts(store: ElytronStore) -> None:
+def test_a_batch_answers_in_order_and_reads_before_it_writes(store: ElytronStore) -> None:
     store.put(("test", "foo"), "key1", {"data": "value1"})
     store.put(("test", "bar"), "key2", {"data": "value2"})
     item, put, hits, names, absent = store.batch(
@@ -82,13 +82,13 @@ def test_a_batch_answers_in_the_order_of_its_operations_and_reads_before_it_puts
     assert store.get(("test", "bar"), "key2").value == {"data": "value1"}
 
 
-def test_of_several_puts_to_a_key_in_a_batch_the_last_one_counts(store: ElytronStore) -> None:
+def test_the_last_of_several_puts_to_a_key_in_a_batch_counts(store: ElytronStore) -> None:
     store.batch([PutOp(("a",), "k", {"v": 1}), PutOp(("a",), "gone", {"v": 1}), PutOp(("a",), "k", {"v": 2})])
     store.batch([PutOp(("a",), "gone", None), PutOp(("a",), "never", None)])
     assert [(item.key, item.value) for item in store.search(("a",))] == [("k", {"v": 2})]
 
 
-def test_a_value_is_replaced_and_its_times_tell_when(store: ElytronStore, clock: FrozenClock) -> None:
+def test_a_value_is_replaced_and_its_times_are_updated(store: ElytronStore, clock: FrozenClock) -> None:
     store.put(("test", "documents"), "doc1", {"title": "Tea"})
     clock.advance(1_000)
     store.put(("test", "documents"), "doc1", {"title": "Rye"})
@@ -101,7 +101,7 @@ def test_a_value_is_replaced_and_its_times_tell_when(store: ElytronStore, clock:
     assert store.get(("test", "documents"), "doc1") is None
 
 
-def test_a_search_stops_at_the_end_of_a_part_of_a_namespace(store: ElytronStore) -> None:
+def test_a_search_respects_namespace_part_boundaries(store: ElytronStore) -> None:
     foo = {("foo",), ("foo", "child"), ("foo", "child", "deep")}
     put_names(store, *foo, ("foobar",), ("foobar", "baz"), ("foo2",))
     assert found_names(store, ("foo",)) == foo
@@ -111,7 +111,7 @@ def test_a_search_stops_at_the_end_of_a_part_of_a_namespace(store: ElytronStore)
     assert len(found_names(store, ())) == 6
 
 
-def test_characters_of_patterns_are_ordinary_in_namespaces(store: ElytronStore) -> None:
+def test_pattern_characters_are_literal_in_namespaces(store: ElytronStore) -> None:
     put_names(store, ("user_1",), ("user_1", "child"), ("userX1",), ("a%b",), ("axxb",))
     assert found_names(store, ("user_1",)) == {("user_1",), ("user_1", "child")}
     assert found_names(store, ("a%b",)) == {("a%b",)}
@@ -145,7 +145,7 @@ def test_filters_compare_fields_and_inner_fields(store: ElytronStore) -> None:
     assert found_keys(store, "boxes", limit=0) == []
 
 
-def test_a_filter_that_cannot_be_compared_is_refused(store: ElytronStore) -> None:
+def test_a_filter_that_cannot_be_compared_is_rejected(store: ElytronStore) -> None:
     for wrong in ({"size": {"$in": [1]}}, {"size": [1]}, {"size": None}):
         with pytest.raises(InvalidInput, match=r"filter\.size"):
             store.search(("boxes",), filter=wrong)
@@ -196,7 +196,7 @@ def test_a_value_is_gone_after_its_time_to_live_which_counts_from_the_last_put(
     assert found_keys(store, "a") == []
 
 
-def test_a_read_that_is_to_extend_a_time_to_live_is_refused(store: ElytronStore) -> None:
+def test_a_read_that_extends_a_time_to_live_is_rejected(store: ElytronStore) -> None:
     store.put(("a",), "k", {"v": 1}, ttl=2)
     with pytest.raises(Unsupported, match="does not extend"):
         store.get(("a",), "k", refresh_ttl=True)
@@ -204,14 +204,14 @@ def test_a_read_that_is_to_extend_a_time_to_live_is_refused(store: ElytronStore)
         store.search(("a",), refresh_ttl=True)
 
 
-def test_a_time_to_live_that_the_memory_cannot_keep_is_refused() -> None:
+def test_an_unsupported_time_to_live_is_rejected() -> None:
     with elytron.open("memory:", space="ada", profile="esp-standalone-memory") as memory:
         with pytest.raises(Unsupported, match="does not support a time to live"):
             ElytronStore(memory).put(("a",), "k", {"v": 1}, ttl=2)
         assert ElytronStore(memory).get(("a",), "k") is None
 
 
-def test_namespaces_and_values_that_cannot_be_stored_are_refused(store: ElytronStore) -> None:
+def test_namespaces_and_values_that_cannot_be_stored_are_rejected(store: ElytronStore) -> None:
     for namespace in ((), ("a.b",), ("",), ("langgraph", "x")):
         with pytest.raises(InvalidNamespaceError):
             store.put(namespace, "k", {"v": 1})

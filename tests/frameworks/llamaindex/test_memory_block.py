@@ -27,7 +27,7 @@ def said(text: str, role: MessageRole = MessageRole.USER) -> ChatMessage:
     return ChatMessage(role=role, content=text)
 
 
-async def test_the_block_shows_what_is_known_for_the_latest_message_of_the_user(memory: MemoryFace) -> None:
+async def test_the_block_shows_memories_for_the_users_latest_message(memory: MemoryFace) -> None:
     await memory.add("My boat is called Petrel.")
     block = ElytronMemoryBlock(memory)
     messages = [said("Hello."), said("What is my boat called?"), said("One moment.", MessageRole.ASSISTANT)]
@@ -35,7 +35,7 @@ async def test_the_block_shows_what_is_known_for_the_latest_message_of_the_user(
     assert (await block.aget(), await block.aget([said("Hm.", MessageRole.ASSISTANT)])) == ("", "")
 
 
-async def test_messages_are_stored_by_session_without_those_of_the_system(memory: MemoryFace) -> None:
+async def test_messages_except_system_ones_are_stored_by_session(memory: MemoryFace) -> None:
     block = ElytronMemoryBlock(memory)
     answer = said("Noted.", MessageRole.CHATBOT)
     await block.aput([said("The key is under the oar."), said("Be brief.", MessageRole.SYSTEM)], session_id="s1")
@@ -47,7 +47,7 @@ async def test_messages_are_stored_by_session_without_those_of_the_system(memory
     ]
 
 
-async def test_what_the_history_has_no_room_for_is_remembered_and_shown(memory: MemoryFace) -> None:
+async def test_messages_dropped_from_the_history_are_remembered_and_shown(memory: MemoryFace) -> None:
     engine = create_async_engine("sqlite+aiosqlite:///:memory:", poolclass=StaticPool)
     limits: Any = {"token_limit": 60, "token_flush_size": 20}
     blocks: Any = [ElytronMemoryBlock(memory)]
@@ -63,11 +63,11 @@ async def test_what_the_history_has_no_room_for_is_remembered_and_shown(memory: 
     await engine.dispose()
 
 
-async def test_short_of_tokens_the_block_is_left_out_as_a_whole(memory: MemoryFace) -> None:
+async def test_without_enough_tokens_the_whole_block_is_omitted(memory: MemoryFace) -> None:
     assert await ElytronMemoryBlock(memory, priority=1).atruncate("a block", 1) is None
 
 
-async def test_a_write_that_fails_is_raised_and_a_recall_that_fails_shows_nothing(memory: MemoryFace) -> None:
+async def test_a_failing_write_raises_and_a_failing_recall_shows_nothing(memory: MemoryFace) -> None:
     block = ElytronMemoryBlock(memory)
     await memory.close()
     assert await block.aget([said("What is my boat called?")]) == ""

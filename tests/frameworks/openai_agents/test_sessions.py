@@ -43,7 +43,7 @@ async def said(memory: Any) -> list[tuple[str, str, str]]:
     return [(hit.conversation, hit.role, hit.text) for hit in await memory.list()]
 
 
-async def test_items_come_back_in_order_as_they_were() -> None:
+async def test_items_are_returned_unchanged_and_in_order() -> None:
     large: Any = {"role": "user", "content": [{"type": "input_image", "image_url": "data:," + "A" * 400_000}]}
     items = [HELLO, CALL, OUTPUT, REPLY, NOTE, large, {"role": "user", "content": "ö\ud800", "own": {"x": None}}]
     async with elytron.open("memory:", space="ada") as memory:
@@ -56,7 +56,7 @@ async def test_items_come_back_in_order_as_they_were() -> None:
         assert await session.get_items() == items
 
 
-async def test_the_latest_items_are_those_of_a_limit() -> None:
+async def test_a_limit_returns_the_latest_items() -> None:
     items: list[Any] = [{"role": "user", "content": f"word {number}"} for number in range(40)]
     async with elytron.open("memory:", space="ada") as memory:
         session = ElytronSession("one", memory, session_settings=SessionSettings(limit=3))
@@ -67,7 +67,7 @@ async def test_the_latest_items_are_those_of_a_limit() -> None:
         assert await session.get_items(limit=0) == []
 
 
-async def test_the_latest_item_is_popped_and_the_next_one_takes_its_place() -> None:
+async def test_popping_removes_the_latest_item() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session = ElytronSession("one", memory)
         assert await session.pop_item() is None
@@ -78,7 +78,7 @@ async def test_the_latest_item_is_popped_and_the_next_one_takes_its_place() -> N
         assert [await session.pop_item() for _ in range(3)] == [OUTPUT, HELLO, None]
 
 
-async def test_a_session_is_cleared_and_memory_keeps_what_was_said() -> None:
+async def test_clearing_a_session_keeps_its_messages_in_memory() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session, other = ElytronSession("one", memory), ElytronSession("two", memory)
         await session.add_items([HELLO])
@@ -88,7 +88,7 @@ async def test_a_session_is_cleared_and_memory_keeps_what_was_said() -> None:
         assert len(await said(memory)) == 2
 
 
-async def test_what_user_and_assistant_say_is_evidence_and_the_rest_is_not() -> None:
+async def test_only_messages_of_user_and_assistant_are_evidence() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await ElytronSession("one", memory).add_items([NOTE, HELLO, CALL, OUTPUT, REPLY])
         await ElytronSession("quiet", memory, remembers=False).add_items([HELLO, REPLY])
@@ -98,7 +98,7 @@ async def test_what_user_and_assistant_say_is_evidence_and_the_rest_is_not() -> 
         ]
 
 
-async def test_erasing_what_was_said_erases_the_items_of_its_session() -> None:
+async def test_erasing_a_message_erases_the_items_of_its_session() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session, other = ElytronSession("one", memory), ElytronSession("two", memory)
         await session.add_items([HELLO, CALL])
@@ -110,7 +110,7 @@ async def test_erasing_what_was_said_erases_the_items_of_its_session() -> None:
         assert await session.get_items() == [OUTPUT]
 
 
-async def test_writers_of_one_session_lose_no_item_and_none_twice() -> None:
+async def test_concurrent_writers_of_a_session_lose_and_duplicate_no_item() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         sessions = [ElytronSession("one", memory) for _ in range(8)]
         items: list[Any] = [{"role": "user", "content": f"word {number}"} for number in range(8)]
@@ -121,7 +121,7 @@ async def test_writers_of_one_session_lose_no_item_and_none_twice() -> None:
         assert sorted(json.dumps(item) for item in popped) == sorted(json.dumps(item) for item in items)
 
 
-async def test_a_writer_whose_session_another_one_cleared_replaces_no_item() -> None:
+async def test_a_writer_to_a_cleared_session_replaces_no_item() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         old, new = ElytronSession("one", memory), ElytronSession("one", memory)
         await old.add_items([HELLO])
@@ -134,7 +134,7 @@ async def test_a_writer_whose_session_another_one_cleared_replaces_no_item() -> 
         assert await new.get_items() == [HELLO]
 
 
-async def test_an_item_that_is_added_while_another_is_popped_is_popped_first() -> None:
+async def test_an_item_added_during_a_pop_is_popped_first() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         one, two = ElytronSession("one", memory), ElytronSession("one", memory)
         await one.add_items([HELLO, REPLY])
@@ -156,7 +156,7 @@ async def test_another_space_sees_no_item_even_by_the_id_of_the_session() -> Non
             ElytronSession("one", memory)
 
 
-async def test_what_cannot_be_stored_is_refused_and_nothing_is_stored() -> None:
+async def test_items_that_cannot_be_stored_are_rejected_and_nothing_is_stored() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session = ElytronSession("one", memory)
         wrong: Any = {"role": "user", "content": object()}
@@ -167,7 +167,7 @@ async def test_what_cannot_be_stored_is_refused_and_nothing_is_stored() -> None:
             ElytronSession("", memory)
 
 
-async def test_a_run_goes_on_with_the_items_of_an_earlier_process(tmp_path: Path) -> None:
+async def test_a_run_continues_with_the_items_of_an_earlier_process(tmp_path: Path) -> None:
     with scripted_model(completion("Noted."), completion("Under the oar.")) as (url, requests):
         for words in ("The boat key is under the oar.", "Where is it?"):
             async with elytron.open(tmp_path / "memory.db", space="ada") as memory:
@@ -194,7 +194,7 @@ def test_a_blocking_run_uses_a_blocking_memory(tmp_path: Path) -> None:
         assert sorted(hit.text for hit in memory.list()) == ["Hello.", "Noted."]
 
 
-async def test_a_run_context_is_taken() -> None:
+async def test_a_run_context_is_accepted() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         session, wrapper = ElytronSession("one", memory), RunContextWrapper(None)
         await session.add_items([HELLO], wrapper=wrapper)
@@ -203,7 +203,7 @@ async def test_a_run_context_is_taken() -> None:
         await session.clear_session(wrapper=wrapper)
 
 
-async def test_compaction_replaces_the_items_and_says_nothing_twice() -> None:
+async def test_compaction_replaces_the_items_without_repetition() -> None:
     compaction = {"type": "compaction", "id": "cmp_1", "encrypted_content": "secret"}
     compacted = {
         "id": "resp_1",

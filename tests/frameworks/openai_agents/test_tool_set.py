@@ -25,7 +25,7 @@ async def call_tool(memory: MemoryFace, name: str, /, space: str | None = None, 
     return str(await tools[name].on_invoke_tool(context, text))
 
 
-async def test_what_is_stored_is_recalled_as_the_assistants_word_and_forgotten_by_its_id() -> None:
+async def test_stored_memories_are_recalled_as_the_assistants_and_forgotten_by_id() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         outcome, _, memory_id = (await call_tool(memory, "store_memory", text="Ada drinks tea.")).partition(": ")
         assert outcome == "stored"

@@ -47,7 +47,7 @@ def agent_of(memory: MemoryFace, **fields: Any) -> Agent[Any, str]:
     return Agent(FunctionModel(answer_boat), capabilities=[ElytronMemory(memory, **fields)])
 
 
-async def test_a_run_is_shown_what_memory_knows_and_its_history_is_not(memory: MemoryFace) -> None:
+async def test_a_run_gets_memories_that_are_not_added_to_its_history(memory: MemoryFace) -> None:
     result = await agent_of(memory).run("What is my boat called?")
     assert "My boat is called Petrel." in requests[0]
     assert requests[0].index("Petrel") < requests[0].index("What is my boat called?")
@@ -75,13 +75,13 @@ async def test_requests_after_a_tool_show_the_same_block(memory: MemoryFace) -> 
     assert requests[0] == requests[1]
 
 
-async def test_the_text_parts_of_a_prompt_are_what_is_said(memory: MemoryFace) -> None:
+async def test_the_text_parts_of_a_prompt_are_stored(memory: MemoryFace) -> None:
     await agent_of(memory).run(["What is my", TextContent(content="boat called?")])
     assert "Petrel" in requests[0]
     assert "What is my\nboat called?" in [hit.text for hit in (await memory.list()).items]
 
 
-async def test_of_a_run_with_a_value_the_models_words_are_stored(memory: MemoryFace) -> None:
+async def test_a_run_with_a_typed_result_stores_the_models_text(memory: MemoryFace) -> None:
     class Boat(BaseModel):
         name: str
 
@@ -94,7 +94,7 @@ async def test_of_a_run_with_a_value_the_models_words_are_stored(memory: MemoryF
     assert [hit.text for hit in (await memory.list()).items][1:] == ["My boat?", "Here it is."]
 
 
-async def test_a_request_without_words_of_a_person_passes(memory: MemoryFace) -> None:
+async def test_a_request_without_a_persons_text_passes(memory: MemoryFace) -> None:
     agent = Agent(FunctionModel(answer_boat), instructions="Say something.", capabilities=[ElytronMemory(memory)])
     await agent.run()
     await agent.run(message_history=[ModelRequest(parts=[UserPromptPart("")])])
@@ -115,7 +115,7 @@ async def test_each_run_uses_the_memory_of_its_own_user(memory: MemoryFace) -> N
     assert "Petrel" in requests[1]
 
 
-async def test_a_memory_that_fails_does_not_fail_the_run(memory: MemoryFace, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_memory_does_not_fail_the_run(memory: MemoryFace, caplog: pytest.LogCaptureFixture) -> None:
     agent = agent_of(memory)
     await memory.close()
     with caplog.at_level(logging.WARNING):

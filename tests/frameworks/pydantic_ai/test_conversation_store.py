@@ -64,7 +64,7 @@ async def texts_of(store: ConversationStore, name: str = "trip", *, limit: int |
     return [str(part.content) for part in parts if isinstance(part, UserPromptPart | TextPart)]
 
 
-async def test_a_conversation_is_loaded_as_it_was_saved(store: ConversationStore) -> None:
+async def test_a_conversation_is_loaded_unchanged(store: ConversationStore) -> None:
     messages = [
         ModelRequest(parts=[UserPromptPart(content=["see", BinaryContent(b"\x00" * 300_000, media_type="audio/wav")])]),
         answered("A boat."),
@@ -78,7 +78,7 @@ async def test_a_conversation_is_loaded_as_it_was_saved(store: ConversationStore
     assert await store.load("other") is None
 
 
-async def test_a_save_appends_what_is_new(store: ConversationStore) -> None:
+async def test_a_save_appends_new_entries(store: ConversationStore) -> None:
     conversation = await saved(store, "one", "two")
     conversation.messages.append(said("three"))
     entries = await store.save(conversation)
@@ -118,7 +118,7 @@ async def test_a_branch_leaves_the_old_history_stored(store: ConversationStore) 
     assert record.branches == [entries[1].id]
 
 
-async def test_a_fork_shares_its_entries_and_outlives_the_original(store: ConversationStore) -> None:
+async def test_a_fork_shares_its_entries_and_survives_the_original(store: ConversationStore) -> None:
     await saved(store, "one", "two")
     fork = await store.fork("trip", at=1, new_conversation_id="copy")
     fork.messages.append(said("apart"))
@@ -128,7 +128,7 @@ async def test_a_fork_shares_its_entries_and_outlives_the_original(store: Conver
     assert await texts_of(store, "copy") == ["one", "apart"]
 
 
-async def test_a_deleted_conversation_can_be_begun_again(store: ConversationStore) -> None:
+async def test_a_deleted_conversation_can_be_started_again(store: ConversationStore) -> None:
     await saved(store, "one")
     record = await store.read_record("trip")
     assert record is not None
@@ -154,7 +154,7 @@ async def test_a_record_that_points_at_no_entry_is_a_conflict(store: Conversatio
         await store.read_entry("none")
 
 
-async def test_parallel_saves_of_one_conversation_keep_one(own_store: ElytronConversationStore) -> None:
+async def test_one_of_parallel_saves_of_a_conversation_succeeds(own_store: ElytronConversationStore) -> None:
     await saved(own_store, "one")
     record = await own_store.read_record("trip")
     assert record is not None
@@ -170,7 +170,7 @@ async def test_parallel_saves_of_one_conversation_keep_one(own_store: ElytronCon
     assert len(await texts_of(own_store)) == 2
 
 
-async def test_conversations_outlive_the_process(tmp_path: Path) -> None:
+async def test_conversations_survive_the_process(tmp_path: Path) -> None:
     for is_first in (True, False):
         async with elytron.open(tmp_path / "memory.db", space="ada") as memory:
             store = ElytronConversationStore(memory)
@@ -185,7 +185,7 @@ async def test_deleting_leaves_no_record(own_store: ElytronConversationStore, me
     assert [record async for record in records_of(memory).below()] == []
 
 
-async def test_a_turn_erased_from_memory_takes_its_messages_along(
+async def test_a_turn_erased_from_memory_removes_its_messages(
     own_store: ElytronConversationStore, memory: MemoryFace
 ) -> None:
     messages = [said("My secret name.", "run-1"), answered("Noted.", "run-1"), said("Tea?", "run-2")]

@@ -50,7 +50,7 @@ async def test_a_search_without_an_answer_returns_nothing(store: ElytronMemorySt
     assert await store.search("how do volcanoes form?") == []
 
 
-async def test_a_search_returns_as_many_as_it_is_asked_for(memory: MemoryFace) -> None:
+async def test_a_search_returns_the_requested_number(memory: MemoryFace) -> None:
     for number in range(4):
         await memory.add(f"The boat key number {number} is under the oar.")
     store = ElytronMemoryStore(memory, max_search_results=3)
@@ -66,7 +66,7 @@ async def test_a_text_is_added_with_its_metadata(store: ElytronMemoryStore, memo
         await store.add(" ")
 
 
-async def test_messages_that_are_sent_again_are_stored_once(store: ElytronMemoryStore, memory: MemoryFace) -> None:
+async def test_repeated_messages_are_stored_once(store: ElytronMemoryStore, memory: MemoryFace) -> None:
     use: Any = {"toolUse": {"toolUseId": "t", "name": "look", "input": {}}}
     messages = [said(KEY), said("Noted.", use, role="assistant"), said(use)]
     for _ in range(2):

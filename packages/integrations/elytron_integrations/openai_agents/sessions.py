@@ -29,13 +29,7 @@ from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 _HEAD: Final = "agents-session"
 _ITEM: Final = "agents-item-"
 _GROUP_ITEMS: Final = 32
-<<<<<<< HEAD
-"""Items of one commit."""
-=======
 """Maximum number of items in one commit."""
-_RACES: Final = 64
-"""Number of times that other writers of the session may commit first before a call gives up."""
->>>>>>> prose_b
 _CLEARED: Final = 10_000
 """Number of cleared texts remembered, to recognise them when compaction stores them again."""
 _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
@@ -115,14 +109,9 @@ class ElytronSession(SessionABC):
     async def _store_items(self, bodies: Sequence[str]) -> None:
         """Store items and their turn in one commit."""
         messages = [message for body in bodies if (message := self._new_message(json.loads(body))) is not None]
-<<<<<<< HEAD
 
         async def store() -> None:
-            # As this session left it, mostly: another writer's is read after the commit is refused.
-=======
-        for attempt in range(_RACES):
             # Usually this session wrote the head last. Another writer's is read after the commit is refused.
->>>>>>> prose_b
             head = self._head if self._head is not None else await self._records.get(self._place, _HEAD)
             self._head, first = None, _next_number(head)
             drafts = [
@@ -131,20 +120,9 @@ class ElytronSession(SessionABC):
                 for draft in part_drafts(self._place, f"{_ITEM}{number}", {}, body.encode())
             ]
             drafts.append(self._head_draft(head, first + len(bodies)))
-<<<<<<< HEAD
             *_, self._head = await self._commit(messages, drafts)
 
         await settle_change(store)
-=======
-            try:
-                *_, self._head = await self._commit(messages, drafts)
-            except PreconditionFailed:
-                # Another writer's items were committed first.
-                if attempt == _RACES - 1:
-                    raise
-                continue
-            return
->>>>>>> prose_b
 
     def _new_message(self, item: object) -> Message | None:
         """Return what an item says, or None if it is not evidence or was cleared and is stored again."""
@@ -166,7 +144,6 @@ class ElytronSession(SessionABC):
         return await self._records.commit_turn(MemoryTranscriptCommitRequest(scope=self._scope, delta=delta), drafts)
 
     async def _pop_item(self) -> TResponseInputItem | None:
-<<<<<<< HEAD
         items = await self._records_of_items()
         if not items:
             return None
@@ -176,22 +153,6 @@ class ElytronSession(SessionABC):
         await self._records.put_all([mark])
         await self._records.erase(records.values())
         return _item_of(records)
-=======
-        for _ in range(_RACES):
-            items = await self._records_of_items()
-            if not items:
-                return None
-            records = items[max(items)]
-            mark = RecordDraft(self._place, records[0].key, {"popped": True}, expected_version=records[0].version)
-            try:
-                await self._records.put_all([mark])
-            except PreconditionFailed:
-                # Another writer popped it.
-                continue
-            await self._records.erase(records.values())
-            return _item_of(records)
-        raise PreconditionFailed
->>>>>>> prose_b
 
     async def _clear_items(self) -> None:
         items = (await self._records_of_items()).values()

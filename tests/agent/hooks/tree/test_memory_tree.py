@@ -86,7 +86,7 @@ async def test_turns_facts_and_insights_are_files(hooks: TurnHooks, clock: Froze
 @pytest.mark.parametrize(
     "path", ["", "events", "/events/", "//events", "/a/../b", "/.", "/a b", "/a\nb", "/a\\b", f"/{'a' * 512}"]
 )
-async def test_g22_a_path_that_leads_elsewhere_is_refused(memory: MemoryFace, path: str) -> None:
+async def test_g22_a_path_that_leads_outside_is_rejected(memory: MemoryFace, path: str) -> None:
     tree = TurnHooks(memory).tree()
     with pytest.raises(InvalidInput):
         await tree.read(path)
@@ -94,7 +94,7 @@ async def test_g22_a_path_that_leads_elsewhere_is_refused(memory: MemoryFace, pa
         await tree.list(path)
 
 
-async def test_what_is_not_there_is_not_found(memory: MemoryFace) -> None:
+async def test_missing_paths_are_not_found(memory: MemoryFace) -> None:
     tree = TurnHooks(memory).tree()
     with pytest.raises(NotFound):
         await tree.read("/events/never")

@@ -126,7 +126,7 @@ async def test_a_tool_is_called_and_its_result_is_answered() -> None:
     assert (words_of(second), second["previous_response_id"]) == ("It says: 17 degrees, clear", first["id"])
 
 
-async def test_an_image_is_seen() -> None:
+async def test_an_image_reaches_the_model() -> None:
     def reply(asked: Asked) -> Sent:
         return said("a heart") if "image_url" in json.dumps(asked.body["messages"][-1]) else echo(asked)
 
@@ -173,7 +173,7 @@ async def test_a_previous_response_is_continued() -> None:
         ),
     ],
 )
-async def test_what_is_not_there_is_refused_by_name(change: dict[str, Any], field: str) -> None:
+async def test_unsupported_fields_are_rejected_by_name(change: dict[str, Any], field: str) -> None:
     async with served_client() as ada:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         body = {"model": "scripted", "input": "Hello"} | change

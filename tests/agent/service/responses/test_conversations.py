@@ -11,7 +11,7 @@ from tests.agent.service.responses.test_responses import texts
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_conversation_is_made_changed_and_deleted() -> None:
+async def test_a_conversation_is_created_changed_and_deleted() -> None:
     async with served_client() as ada:
         made = await ada.openai.conversations.create(metadata={"topic": "boats"})
         assert made.metadata == {"topic": "boats"}
@@ -23,7 +23,7 @@ async def test_a_conversation_is_made_changed_and_deleted() -> None:
             await ada.openai.conversations.retrieve(made.id)
 
 
-async def test_responses_of_a_conversation_go_on_from_each_other() -> None:
+async def test_responses_of_a_conversation_continue_each_other() -> None:
     async with served_client() as ada:
         talk = await ada.openai.conversations.create()
         for word in ("One", "Two"):
@@ -61,7 +61,7 @@ async def test_items_are_paged_shown_added_and_deleted() -> None:
         ]
 
 
-async def test_the_thread_of_the_agent_is_no_conversation() -> None:
+async def test_the_agents_thread_is_not_a_conversation() -> None:
     async with served_client() as ada:
         agent = await ada.user.made("POST", "/init")
         await ada.user.chat("Hello")
@@ -79,7 +79,7 @@ async def test_the_thread_of_the_agent_is_no_conversation() -> None:
         assert (gone["count"], len(items)) == (2, len(agent["welcome"]) + 2)
 
 
-async def test_what_is_deleted_is_in_no_memory() -> None:
+async def test_deleted_items_are_in_no_memory() -> None:
     async with served_client() as ada:
         talk = await ada.openai.conversations.create()
         await ada.openai.responses.create(model="scripted", input="My cat is Obsidian", conversation=talk.id)
@@ -91,7 +91,7 @@ async def test_what_is_deleted_is_in_no_memory() -> None:
         assert found["hits"] == []
 
 
-async def test_answers_are_as_they_are_described_also_where_they_have_no_value() -> None:
+async def test_answers_match_their_description_including_null_values() -> None:
     async with served_client() as ada:
         client, headers = ada.server.client, {"Authorization": f"Bearer {ada.user.key}"}
         components = (await client.get("/openapi/all.json", headers=headers)).json()["components"]

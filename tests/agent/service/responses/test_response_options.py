@@ -25,7 +25,7 @@ OPTIONS = ModelRequest(
 )
 
 
-async def test_options_reach_the_model_and_are_said_back() -> None:
+async def test_options_reach_the_model_and_are_echoed() -> None:
     async with served_client() as ada:
         made = await ada.openai.responses.create(
             model="scripted", input="Hello", top_p=0.25, reasoning={"effort": "low"}, parallel_tool_calls=False,
@@ -58,7 +58,7 @@ async def test_options_reach_the_model_and_are_said_back() -> None:
         ({"frequency_penalty": -0.5}, "frequency_penalty"),
     ],
 )
-async def test_an_option_that_cannot_hold_is_refused(change: dict[str, Any], field: str) -> None:
+async def test_an_impossible_option_is_rejected(change: dict[str, Any], field: str) -> None:
     async with served_client() as ada:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         body = {"model": "scripted", "input": "Hello"} | change
@@ -66,7 +66,7 @@ async def test_an_option_that_cannot_hold_is_refused(change: dict[str, Any], fie
     assert (answer.status_code, answer.json()["details"]["field"], ada.server.model.asked) == (422, field, [])
 
 
-async def test_options_that_say_what_is_anyway_are_taken() -> None:
+async def test_options_that_state_the_default_are_accepted() -> None:
     asked = {
         "include": ["reasoning.encrypted_content"], "text": {"verbosity": "medium"}, "top_logprobs": 0,
         "presence_penalty": 0, "stream_options": {"include_obfuscation": False}, "reasoning": {"summary": None},
@@ -79,7 +79,7 @@ async def test_options_that_say_what_is_anyway_are_taken() -> None:
     assert (answer.status_code, answer.json()["service_tier"]) == (200, "default")
 
 
-async def test_without_truncation_an_input_beyond_the_window_is_refused() -> None:
+async def test_without_truncation_an_input_beyond_the_window_is_rejected() -> None:
     async with served_client(context_tokens=2_000) as ada:
         long = "The tide comes and goes. " * 400
         with pytest.raises(UnprocessableEntityError) as refused:
@@ -89,7 +89,7 @@ async def test_without_truncation_an_input_beyond_the_window_is_refused() -> Non
     assert (cut.status, cut.truncation) == ("completed", "disabled")
 
 
-async def test_without_truncation_a_history_beyond_the_window_fails_the_response_and_with_it_goes_on() -> None:
+async def test_a_history_beyond_the_window_fails_the_response_unless_truncation_is_on() -> None:
     long = "The tide comes and goes. " * 140
     async with served_client(echo, context_tokens=3_000) as ada:
         first = await ada.openai.responses.create(model="scripted", input=long)
@@ -103,7 +103,7 @@ async def test_without_truncation_a_history_beyond_the_window_fails_the_response
     assert (first.status, asked, again.status) == ("completed", 1, "completed")
 
 
-async def test_own_tools_that_make_no_sense_here_are_not_offered() -> None:
+async def test_built_in_tools_without_a_purpose_here_are_not_offered() -> None:
     async with served_client() as ada:
         await ada.openai.responses.create(model="scripted", input="Hello")
         names = {tool["function"]["name"] for tool in ada.server.model.asked[0].body["tools"]}
@@ -111,7 +111,7 @@ async def test_own_tools_that_make_no_sense_here_are_not_offered() -> None:
     assert "conversation_search" in names
 
 
-def test_each_dialect_says_them_in_its_own_words() -> None:
+def test_each_dialect_encodes_the_options_in_its_own_fields() -> None:
     bodies = {name: _body(name, OPTIONS.model_copy(update={"top_p": None} if name == "messages" else {})) for name in
               ("chat", "responses", "messages")}  # fmt: skip
     ollama = _body("ollama", OPTIONS.model_copy(update={"parallel_calls": None}))
@@ -133,14 +133,14 @@ def test_each_dialect_says_them_in_its_own_words() -> None:
         ("ollama:m", {"parallel_tool_calls": False}, "parallel_tool_calls"),
     ],
 )
-def test_what_a_dialect_has_not_is_refused_before_it_is_asked(address: str, change: dict[str, Any], field: str) -> None:
+def test_options_a_dialect_lacks_are_rejected_before_the_call(address: str, change: dict[str, Any], field: str) -> None:
     asked = ResponseRequest.model_validate({"input": "Hello", **change})
     with pytest.raises(InvalidInput) as refused:
         require_options(asked, open_model(address, key="k"))
     assert refused.value.field == field
 
 
-def test_a_part_of_a_client_is_what_it_asked_for() -> None:
+def test_a_client_part_reflects_the_requested_options() -> None:
     asked = ResponseRequest.model_validate({"input": "Hello", "reasoning": {"effort": "high"}, "tool_choice": "auto"})
     part = client_part(asked.form)
     assert (part.reasoning_effort, part.choice, part.keeps_all) == ("high", ToolChoice.AUTO, False)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
         ({"previous_response_id": "other"}, 404, "response"),
     ],
 )
-async def test_a_response_that_cannot_be_is_refused(change: dict[str, Any], status: int, field: str) -> None:
+async def test_an_impossible_response_is_rejected(change: dict[str, Any], status: int, field: str) -> None:
     async with served_client() as ada:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         body = {"model": "scripted", "input": "Hello"} | change
@@ -42,7 +42,7 @@ async def test_a_response_that_cannot_be_is_refused(change: dict[str, Any], stat
     assert (answer.status_code, field in answer.text, ada.server.model.asked) == (status, True, []), answer.text
 
 
-async def test_a_page_or_a_stream_that_cannot_be_is_refused() -> None:
+async def test_an_impossible_page_or_stream_is_rejected() -> None:
     async with served_client() as ada:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         made = await ada.openai.responses.create(model="scripted", input="Hello")
@@ -65,7 +65,7 @@ async def test_a_page_or_a_stream_that_cannot_be_is_refused() -> None:
     assert found == wrong
 
 
-async def test_what_is_no_question_in_the_background_is_not_cancelled_and_nothing_is_not_summed_up() -> None:
+async def test_only_background_responses_can_be_cancelled_and_an_empty_history_is_not_compacted() -> None:
     async with served_client() as ada:
         headers = {"Authorization": f"Bearer {ada.user.key}"}
         made = await ada.openai.responses.create(model="scripted", input="Hello")
@@ -78,7 +78,7 @@ async def test_what_is_no_question_in_the_background_is_not_cancelled_and_nothin
     assert [answer.status_code for answer in (cancelled, empty, other)] == [422, 422, 422]
 
 
-async def test_items_that_were_added_are_no_response_and_pages_end_at_items_that_are_gone() -> None:
+async def test_added_items_form_no_response_and_pages_end_at_removed_items() -> None:
     async with served_client() as ada:
         given: Any = [{"type": "message", "role": "user", "content": f"Item {at}"} for at in range(3)]
         talk = await ada.openai.conversations.create(items=given)

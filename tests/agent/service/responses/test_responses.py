@@ -69,7 +69,7 @@ async def test_a_previous_response_is_a_branch_point() -> None:
         assert texts(ada.server.model.asked[-1])[-3:] == ["user: Two", "assistant: You said: Two", "user: Five"]
 
 
-async def test_responses_at_once_behind_the_same_one_are_two_branches() -> None:
+async def test_concurrent_responses_to_the_same_one_are_two_branches() -> None:
     async with served_client() as ada:
         first = await ada.openai.responses.create(model="scripted", input="One")
         await asyncio.gather(
@@ -105,7 +105,7 @@ def weather(asked: Asked) -> Sent:
     return called(("get_weather", {"city": "Porto"}), text="Let me look.")
 
 
-async def test_tools_are_handed_to_the_client() -> None:
+async def test_tool_calls_are_passed_to_the_client() -> None:
     async with served_client(weather) as ada:
         asked = await ada.openai.responses.create(model="scripted", input="Weather in Porto?", tools=[WEATHER])
         call = next(item for item in asked.output if item.type == "function_call")
@@ -129,7 +129,7 @@ async def test_tools_are_handed_to_the_client() -> None:
             )
 
 
-async def test_a_stream_hands_a_call_over() -> None:
+async def test_a_stream_delivers_a_tool_call() -> None:
     async with (
         served_client(weather) as ada,
         ada.openai.responses.stream(model="scripted", input="Weather?", tools=[WEATHER]) as stream,
@@ -157,7 +157,7 @@ async def test_a_history_in_the_input_is_shown_to_the_model() -> None:
         ]
 
 
-async def test_nothing_is_kept_of_a_response_that_is_not_stored() -> None:
+async def test_nothing_remains_of_an_unstored_response() -> None:
     async with served_client() as ada:
         before = await ada.server.memory.list(MemoryListRequest(scope=Scope(space=SpaceId("ada"))))
         made = await ada.openai.responses.create(model="scripted", input="My code word is Quartz", store=False)
@@ -174,7 +174,7 @@ class City(BaseModel):
     people: int
 
 
-async def test_an_answer_fits_a_schema() -> None:
+async def test_an_answer_matches_its_schema() -> None:
     async with served_client(lambda _: said('{"name": "Porto", "people": 231800}')) as ada:
         answer = await ada.openai.responses.parse(model="scripted", input="A city?", text_format=City)
         assert answer.output_parsed == City(name="Porto", people=231_800)
@@ -274,7 +274,7 @@ async def test_instructions_and_choices_reach_the_model() -> None:
         assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
 
 
-async def test_an_input_is_summed_up_and_sent_back() -> None:
+async def test_an_input_is_compacted_and_returned() -> None:
     def reply(asked: Asked) -> Sent:
         is_summary = "quotes" in json.dumps(asked.body.get("response_format", asked.body["messages"][0]))
         return said("no JSON at all") if is_summary else echo(asked)
@@ -292,7 +292,7 @@ async def test_an_input_is_summed_up_and_sent_back() -> None:
             await ada.openai.responses.create(model="scripted", input=[item, question])
 
 
-async def test_another_users_ids_are_as_unknown_as_ids_of_nothing() -> None:
+async def test_another_users_ids_are_as_unknown_as_missing_ids() -> None:
     async with served_client() as ada:
         made = await ada.openai.responses.create(model="scripted", input="Secret")
         talk = await ada.openai.conversations.create(items=[{"type": "message", "role": "user", "content": "Mine"}])
@@ -327,7 +327,7 @@ async def test_another_users_ids_are_as_unknown_as_ids_of_nothing() -> None:
         assert (await ada.openai.responses.retrieve(made.id)).output_text == "You said: Secret"
 
 
-async def test_an_unknown_model_and_a_foreign_tool_are_refused() -> None:
+async def test_an_unknown_model_and_a_foreign_tool_are_rejected() -> None:
     async with served_client() as ada:
         wrong: list[Any] = [
             {"model": "gpt-9"},

@@ -101,7 +101,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_rule_says_its_verdict_and_why(name: str) -> None:
+def test_each_rule_returns_a_verdict_and_a_reason(name: str) -> None:
     given, verdict, reason = CASES[name]
     assert candidates.judge_candidate(given, SAID if given.citations else ()) == CandidateJudgement(
         verdict=verdict, reason=reason
@@ -109,7 +109,7 @@ def test_each_rule_says_its_verdict_and_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("origin", sorted(candidates.NEVER_EXTRACTED))
-def test_text_of_machines_is_never_extracted(origin: OriginTag) -> None:
+def test_machine_generated_text_is_never_extracted(origin: OriginTag) -> None:
     judged = candidates.judge_candidate(draft(origins=(OriginTag.USER, origin)), ())
     assert judged == CandidateJudgement(
         verdict=AdmissionVerdict.REJECT, reason=f"{origin.value} text is never extracted"
@@ -117,12 +117,12 @@ def test_text_of_machines_is_never_extracted(origin: OriginTag) -> None:
 
 
 @pytest.mark.parametrize("told", [f"{POLICY}\nlikes tea", "<memory-0123456789abcdef> likes tea"])
-def test_what_memory_showed_is_no_candidate(told: str) -> None:
+def test_text_shown_by_memory_is_no_candidate(told: str) -> None:
     judged = candidates.judge_candidate(draft({**FACT, "content": told}), ())
     assert (judged.verdict, judged.reason) == (AdmissionVerdict.REJECT, candidates.OWN_OUTPUT)
 
 
-def test_a_fact_rests_on_what_a_user_said_and_may_still_be_read() -> None:
+def test_a_fact_needs_a_readable_message_of_a_user() -> None:
     cites = draft(citations=("t",))
     assert (
         candidates.judge_candidate(cites, (CitedSource(EvidenceRole.ASSISTANT, is_readable=True),)).reason
@@ -139,7 +139,7 @@ def test_a_fact_rests_on_what_a_user_said_and_may_still_be_read() -> None:
     assert candidates.judge_candidate(observed, (CitedSource(EvidenceRole.TOOL, is_readable=True),)) == YES
 
 
-def test_who_vouches_for_a_fact_follows_from_whose_word_it_is() -> None:
+def test_the_authority_of_a_fact_follows_from_its_speaker() -> None:
     assert candidates.fact_authority(Authority.USER_ASSERTED) is facts.FactAuthority.USER_ASSERTED
     assert candidates.fact_authority(Authority.PROGRAM_MEMORY_CANONICAL) is facts.FactAuthority.PROGRAM
     assert candidates.fact_authority(Authority.ARCHIVE_EVIDENCE) is facts.FactAuthority.EXTRACTED

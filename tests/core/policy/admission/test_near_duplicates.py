@@ -25,7 +25,7 @@ TEA = fact("a", "Ada likes green tea in the morning", citations=("t1", "t2"), ev
 SAME = fact("b", "Ada likes green tea in the mornings", citations=("t2", "t3"), confirmed_at=4_000)
 
 
-def test_the_surer_of_two_is_kept() -> None:
+def test_the_more_certain_of_two_is_preserved() -> None:
     (pair,) = facts.similar_pairs((SAME, TEA), limit=9)
     assert (pair.surviving, pair.folded) == (TEA, SAME)
     sure = SAME.model_copy(update={"confidence": FactConfidence.HIGH})
@@ -33,7 +33,7 @@ def test_the_surer_of_two_is_kept() -> None:
     assert pair.surviving == sure
 
 
-def test_other_kinds_privacies_numbers_and_closed_facts_are_left_apart() -> None:
+def test_facts_of_other_kinds_privacy_or_numbers_and_closed_facts_are_not_paired() -> None:
     for other in (
         {"kind": FactKind.PROFILE},
         {"privacy": FactPrivacy.PRIVATE},
@@ -45,12 +45,12 @@ def test_other_kinds_privacies_numbers_and_closed_facts_are_left_apart() -> None
         assert facts.similar_pairs((TEA, SAME.model_copy(update=other)), limit=9) == ()
 
 
-def test_no_more_than_so_many_pairs_are_found() -> None:
+def test_the_number_of_pairs_is_limited() -> None:
     many = [TEA, *(fact(f"c{number}", "Ada likes green tea in the mornings") for number in range(5))]
     assert len(facts.similar_pairs(many, limit=3)) == 3
 
 
-def test_folding_loses_nothing_and_unfolding_brings_both_back() -> None:
+def test_folding_loses_nothing_and_unfolding_restores_both() -> None:
     kept, folded = facts.fold_facts(TEA, SAME, at=NOW)
     assert (kept.evidence_count, kept.citations, kept.confirmed_at) == (3, ("t1", "t2", "t3"), 4_000)
     assert (folded.state, folded.superseded_by, folded.lent) == (FactState.MERGED, TEA.id, ("t3",))
@@ -60,7 +60,7 @@ def test_folding_loses_nothing_and_unfolding_brings_both_back() -> None:
     assert (alone.evidence_count, alone.confirmed_at) == (3, 9_000)
 
 
-def test_the_likest_current_fact_of_a_kind_is_found() -> None:
+def test_the_most_similar_current_fact_of_a_kind_is_found() -> None:
     assert facts.most_similar_fact("Ada likes green tea in the mornings!", FactKind.PREFERENCE, (TEA, SAME)) == SAME
     assert facts.most_similar_fact("Ada likes green tea in the mornings", FactKind.FACT, (TEA, SAME)) is None
     assert facts.most_similar_fact("Ada swims", FactKind.PREFERENCE, (TEA,)) is None

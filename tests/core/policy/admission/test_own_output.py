@@ -32,7 +32,7 @@ STANDING = build_projection(
 
 @pytest.mark.parametrize("block", [WHOLE, STANDING])
 @given(before=st.sampled_from(["", "Hello.\n\n"]), after=st.sampled_from(["", "\n\nWhat now?", " and more"]))
-def test_a_block_is_taken_out_and_what_stands_around_it_stays(block: str, before: str, after: str) -> None:
+def test_a_block_is_removed_and_surrounding_text_stays(block: str, before: str, after: str) -> None:
     if block is STANDING and after == " and more":
         return  # it would be the end of the last line of memory
     told = strip_own_output(f"{before}{block}{after}")
@@ -40,11 +40,11 @@ def test_a_block_is_taken_out_and_what_stands_around_it_stays(block: str, before
     assert is_own_output(f"{before}{block}{after}")
 
 
-def test_several_blocks_are_taken_out() -> None:
+def test_several_blocks_are_removed() -> None:
     assert strip_own_output(f"{WHOLE}\nand\n{WHOLE}") == StrippedText("and", 2)
 
 
-def test_a_fence_without_its_policy_text_or_its_end_is_known_too() -> None:
+def test_a_fence_without_policy_text_or_end_is_recognised_too() -> None:
     fence = WHOLE[WHOLE.index("<memory-") :]
     assert strip_own_output(f"see {fence} yes") == StrippedText("see  yes", 1)
     torn = fence[: fence.index("</memory-")]
@@ -58,7 +58,7 @@ def test_a_fence_without_its_policy_text_or_its_end_is_known_too() -> None:
     "words",
     [" I moved to Lisbon.", "\nI moved.\n- books\n- the cat", "\n- books\n- the cat", "\nTo pack:\n- books", "\n", ""],
 )
-def test_a_tag_that_nothing_closes_takes_no_word_with_it(tag: str, words: str) -> None:
+def test_an_unclosed_tag_removes_no_text(tag: str, words: str) -> None:
     for text in (
         f"{tag}{words}",
         f"See {tag}{words}",
@@ -69,7 +69,7 @@ def test_a_tag_that_nothing_closes_takes_no_word_with_it(tag: str, words: str) -
         assert strip_own_output(f"{WHOLE}\n\n{text}.") == StrippedText(f"{text}.".strip(), 1)
 
 
-def test_words_between_two_blocks_stay() -> None:
+def test_text_between_two_blocks_stays() -> None:
     assert strip_own_output(f"{STANDING}\n\nMy question:\nwhat now?\n\n{WHOLE}") == StrippedText(
         "My question:\nwhat now?", 2
     )
@@ -77,11 +77,11 @@ def test_words_between_two_blocks_stay() -> None:
 
 
 @given(st.text())
-def test_other_text_stays_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert strip_own_output(text) == StrippedText(text, 0) or is_own_output(text)
 
 
-def test_talk_about_memory_tags_is_no_output() -> None:
+def test_text_about_memory_tags_is_not_output() -> None:
     for text in ("the tag <memory-> is odd", "use <memory-block>", POLICY[:-1]):
         assert strip_own_output(text) == StrippedText(text, 0)
 
@@ -93,13 +93,13 @@ def test_talk_about_memory_tags_is_no_output() -> None:
         "From the transcript of 2026-02-03: Ada > Ada: I live in Lisbon. > Ada: I keep bees.",
     ],
 )
-def test_a_drawn_note_that_is_pasted_is_nobodys_own_word_and_stays_evidence(note: str) -> None:
+def test_a_pasted_generated_note_is_evidence_but_nobodys_statement(note: str) -> None:
     text = f"You wrote:\n{note}\nI moved since."
     assert own_words(text).split("\n") == ["You wrote:", "", "I moved since."]
     assert strip_own_output(text) == StrippedText(text, 0)
 
 
-def test_who_speaks_of_a_transcript_is_heard() -> None:
+def test_text_about_a_transcript_is_preserved() -> None:
     text = "From the transcript of the meeting I take it that I am to move to Lisbon."
     assert own_words(text) == text
 
@@ -110,7 +110,7 @@ REFERENCE = 'Recalled memory:\n{"id": "m1", "text": "likes green tea", "score": 
 
 @pytest.mark.parametrize("shown", [LISTED, f"{LISTED}\n- {LISTED}", REFERENCE])
 @given(before=st.sampled_from(["", "Hello.\n\n"]), after=st.sampled_from(["", "\n\nWhat now?"]))
-def test_what_was_recalled_or_listed_for_a_model_is_taken_out(shown: str, before: str, after: str) -> None:
+def test_text_recalled_or_listed_for_a_model_is_removed(shown: str, before: str, after: str) -> None:
     text = f"{before}{shown}{after}"
     assert is_own_output(text)
     told = strip_own_output(text)
@@ -126,10 +126,10 @@ def test_what_was_recalled_or_listed_for_a_model_is_taken_out(shown: str, before
         "[2026-01-01 Ada] wrote to the office (by mail)",
     ],
 )
-def test_talk_about_references_is_no_output(text: str) -> None:
+def test_text_about_references_is_not_output(text: str) -> None:
     assert (is_own_output(text), strip_own_output(text)) == (False, StrippedText(text, 0))
 
 
-def test_hostile_lines_are_looked_through_in_time_with_their_length() -> None:
+def test_hostile_lines_are_scanned_in_linear_time() -> None:
     for text in ("[2026-01-01 " * 80_000, "Recalled memory:\n" * 60_000, '{"' * 500_000, "(0123456789abcdef" * 60_000):
         assert strip_own_output(text).blocks == 0

@@ -37,7 +37,7 @@ JAVA = (
         "```\nmake harbour\n```",
     ],
 )
-def test_steps_and_orders_are_a_procedure(text: str) -> None:
+def test_steps_and_instructions_are_a_procedure(text: str) -> None:
     assert procedure_flaw(text) is None
 
 
@@ -65,12 +65,12 @@ def test_steps_and_orders_are_a_procedure(text: str) -> None:
         ("ERROR no oars", RAW),
     ],
 )
-def test_an_empty_raw_or_weak_text_is_no_procedure(text: str, reason: str) -> None:
+def test_an_empty_raw_or_weak_text_is_not_a_procedure(text: str, reason: str) -> None:
     assert procedure_flaw(text) == reason
 
 
 @given(st.text(max_size=200))
-def test_every_text_has_at_most_one_flaw_and_none_breaks_the_judge(text: str) -> None:
+def test_every_text_has_at_most_one_flaw_and_none_raises(text: str) -> None:
     assert procedure_flaw(text) in {None, EMPTY, RAW, WEAK}
 
 

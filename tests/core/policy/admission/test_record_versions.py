@@ -37,7 +37,7 @@ def kept(record: Record) -> list[object]:
     return [version.value for version in record_history(record)]
 
 
-def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_exactly_fits_is_preserved(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = sum(len(version.to_bytes()) for version in of("a", "b", "c").earlier)
     whole = earlier + len(record_history(of("a", "b", "c"))[-1].to_bytes())
     monkeypatch.setattr("elytron_core.planes.records.RECORD_HISTORY_BYTES", whole)
@@ -46,18 +46,18 @@ def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytes
     assert kept(of("a", "b", "c", "d")) == ["b", "c", "d"]
 
 
-def test_a_version_that_is_larger_than_the_bound_hides_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_version_hides_all_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_core.planes.records.RECORD_HISTORY_BYTES", 200)
     assert kept(of("a", "x" * 300, "b", "c")) == ["b", "c"]
 
 
-def test_as_many_versions_as_the_bound_are_kept_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_up_to_the_limit_are_stored_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_core.planes.records.RECORD_VERSIONS", 3)
     assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
     assert kept(of("a", "b", "c", "d", "e")) == ["b", "c", "d", "e"]
 
 
-def test_what_says_the_same_is_no_version_unless_it_was_deleted() -> None:
+def test_an_equal_value_adds_no_version_unless_it_was_deleted() -> None:
     known = of("a")
     assert put(known, value="a", at=Instant(9)) is known
     gone = delete_record(known, at=Instant(5))
@@ -66,7 +66,7 @@ def test_what_says_the_same_is_no_version_unless_it_was_deleted() -> None:
     assert record_history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
 
 
-def test_a_put_over_a_forgotten_record_begins_anew_and_keeps_its_versions() -> None:
+def test_a_put_over_a_forgotten_record_starts_over_and_preserves_versions() -> None:
     forgotten = of("a", "b").model_copy(update={"forgotten_at": Instant(5)})
     again = put(forgotten, value="b", at=Instant(9))
     assert (again.version, again.created_at, again.forgotten_at) == (3, 9, None)
@@ -74,14 +74,14 @@ def test_a_put_over_a_forgotten_record_begins_anew_and_keeps_its_versions() -> N
     assert put(of("a", "b"), value="c", at=Instant(9)).created_at == 1
 
 
-def test_at_its_last_moment_a_record_has_expired_and_leaves_no_history() -> None:
+def test_a_record_expires_at_its_end_and_leaves_no_history() -> None:
     known = of("a").model_copy(update={"expires_at": Instant(5)})
     assert put(known, value="b", at=Instant(4)).earlier != ()
     begun = put(known, value="b", at=Instant(5))
     assert (begun.version, begun.earlier, begun.created_at) == (2, (), 5)
 
 
-def test_what_was_only_forgotten_is_shown_again_as_the_same_version() -> None:
+def test_a_forgotten_record_is_restored_as_the_same_version() -> None:
     known = of("a")
     assert shown_again(known.model_copy(update={"forgotten_at": Instant(5)})) == known
     back = shown_again(delete_record(known, at=Instant(5)))

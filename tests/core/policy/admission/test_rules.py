@@ -164,7 +164,7 @@ def rejected(reason: str) -> FactJudgement:
         ),
     ],
 )
-def test_each_draft_meets_its_rule(proposed: FactDraft, known: Fact | None, judgement: FactJudgement) -> None:
+def test_each_draft_is_judged_by_its_rule(proposed: FactDraft, known: Fact | None, judgement: FactJudgement) -> None:
     assert judge_fact(proposed, versions(known), at=NOW) == judgement
 
 
@@ -221,7 +221,7 @@ def test_no_accepted_draft_ever_breaks_a_guard(proposed: FactDraft, known: Fact 
 
 
 @pytest.mark.parametrize("authority", list(FactAuthority))
-def test_an_authority_that_vouches_makes_a_draft_sure(authority: FactAuthority) -> None:
+def test_a_vouching_authority_makes_a_draft_certain(authority: FactAuthority) -> None:
     vouched = {FactAuthority.USER_ASSERTED, FactAuthority.OPERATOR, FactAuthority.PROGRAM, FactAuthority.RUNTIME}
     expected = FactConfidence.HIGH if authority in vouched else FactConfidence.LOW
     assert rules.effective_confidence(draft(authority=authority, confidence=FactConfidence.LOW)) is expected
@@ -231,7 +231,7 @@ def skill(content: str, *, topic: str = "kettle", title: str = "Descale") -> Run
     return RuntimeSkillWrite(name="descale", topic=topic, title=title, summary="", content=content)
 
 
-def test_a_procedure_is_stored_and_anything_else_is_refused_with_its_reason() -> None:
+def test_a_procedure_is_stored_and_anything_else_is_refused_with_a_reason() -> None:
     assert judge_skill(skill("Boil vinegar.")) == SkillJudgement(
         verdict=AdmissionVerdict.ACCEPT, outcome=WriteOutcome.STORED
     )

@@ -35,7 +35,7 @@ def test_an_active_capsule_is_stale_after_fourteen_days_and_a_done_one_never() -
     assert state_at(capsule("a", days=50, state="done"), NOW) is CapsuleState.DONE
 
 
-def test_at_most_three_are_selected_those_that_the_query_means_first() -> None:
+def test_at_most_three_capsules_are_selected_best_matches_first() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=number + 1) for number in range(6)]
     held.append(capsule("meant", "the lease", days=9))
     assert [c.id for c in continuity.select_capsules(held, "lease", now=NOW)] == ["meant", "c0", "c1"]
@@ -44,13 +44,13 @@ def test_at_most_three_are_selected_those_that_the_query_means_first() -> None:
     assert continuity.select_capsules([capsule("done", state="done")], "swimming", now=NOW) == ()
 
 
-def test_only_the_twelve_newest_are_considered() -> None:
+def test_only_the_twelve_newest_capsules_are_considered() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=1) for number in range(CAPSULES_CONSIDERED)]
     held.append(capsule("meant", "the lease", days=9))
     assert "meant" not in [c.id for c in continuity.select_capsules(held, "lease", now=NOW)]
 
 
-def test_a_block_never_has_more_than_nine_hundred_characters_and_no_half_capsule() -> None:
+def test_a_block_has_at_most_nine_hundred_characters_and_only_whole_capsules() -> None:
     told = [capsule("a", summary="x" * 500), capsule("b", summary="y" * 500), capsule("c", next_step="sign")]
     block = continuity.capsule_block(told)
     assert len(block) <= limits.CAPSULE_BLOCK_CHARS
@@ -58,7 +58,7 @@ def test_a_block_never_has_more_than_nine_hundred_characters_and_no_half_capsule
     assert block.endswith("Next: sign")
 
 
-def test_those_give_way_that_are_worth_least_and_never_those_just_written() -> None:
+def test_the_least_valuable_capsules_are_dropped_but_never_new_ones() -> None:
     held = [capsule(f"c{number:02}", f"m{number}", days=number) for number in range(17)]
     assert [c.id for c in continuity.giving_way(held, fresh=frozenset(), now=NOW)] == ["c16"]
     held[3] = capsule("replaced", "m3", state="superseded")

@@ -34,19 +34,19 @@ def turns(*told: tuple[int, str], **more: object) -> list[tuple[TurnId, transcri
     ]
 
 
-def test_reading_ends_at_the_last_week() -> None:
+def test_only_the_last_week_is_read() -> None:
     found = draw_notes(turns((9, TELLING), (8, TELLING), (7, TELLING), (9, TELLING)), NOW, is_cut=True)
     assert ([draft.period for draft in found.drafts], found.through) == (["2025-12-23", "2025-12-24"], 2)
 
 
-def test_a_day_that_may_go_on_behind_the_page_is_left() -> None:
+def test_a_day_that_may_continue_on_the_next_page_is_skipped() -> None:
     read = turns((10, TELLING), (9, TELLING), (9, TELLING))
     assert draw_notes(read, NOW, is_cut=True).through == 1
     assert draw_notes(read, NOW, is_cut=False).through == 3
     assert draw_notes(read[1:], NOW, is_cut=True).through == 3
 
 
-def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
+def test_future_times_cannot_block_the_notes() -> None:
     message = {"text": TELLING, "at": NOW + 900 * DAY_MS}
     assert draw_notes(turns((9, ""), messages=(message,)), NOW, is_cut=False).through == 1
 
@@ -67,7 +67,7 @@ def test_a_day_without_noteworthy_or_recallable_sentences_has_no_note(text: str,
     assert draw_notes(turns((9, text), **more), NOW, is_cut=False) == ((), 1)
 
 
-def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_each_message() -> None:
+def test_a_note_has_the_eight_most_informative_sentences_in_order_and_cites_each_message() -> None:
     told = [(9, f"I saw {number} whales in 2019.") for number in range(9)]
     (draft,) = draw_notes(turns((9, "The sea is blue."), *told[:8], told[7]), NOW, is_cut=False).drafts
     lines = [f"> user: {text}" for _, text in told[:8]]
@@ -75,7 +75,7 @@ def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_
     assert draft.citations == tuple(transcript.turn_id(TAG, number) for number in range(2, 10))
 
 
-def test_a_day_that_comes_up_twice_is_one_note() -> None:
+def test_a_day_that_occurs_twice_has_one_note() -> None:
     read = turns((9, TELLING), (8, TELLING), (9, "We flew to Porto in 2020."))
     first, second = draw_notes(read, NOW, is_cut=False).drafts
     assert [line for line in first.text.splitlines() if line[0] == ">"] == [

@@ -35,19 +35,19 @@ def contents(text: str, *more: FactReader) -> list[str]:
     return [fact.content for fact in read_stated_facts(text, more=more)]
 
 
-def test_a_file_of_another_language_is_read_beside_those_that_ship() -> None:
+def test_a_custom_language_file_is_read_next_to_the_shipped_ones() -> None:
     german = reader(FRAME + FORM)
     assert contents("Ich wohne in Bremen.") == []
     assert contents("Ich wohne in Bremen. I'm vegan.", german) == ["The user lives in Bremen", "The user is vegan"]
     assert contents("Wenn ich wohne in Bremen.", german) == []
 
 
-def test_a_form_may_be_less_sure() -> None:
+def test_a_form_may_be_less_certain() -> None:
     (fact,) = read_stated_facts("Ich wohne in Bremen.", more=(reader(FRAME + FORM + 'confidence = "medium"\n'),))
     assert fact.confidence is FactConfidence.MEDIUM
 
 
-def test_a_language_without_frame_lists_keeps_no_request_and_reads_whole_statements() -> None:
+def test_a_language_without_frame_lists_reads_only_whole_statements() -> None:
     bare = reader(FRAME + FORM)
     assert contents("Ich wohne in Bremen, ich wohne in Hamburg.", bare) == ["The user lives in Hamburg"]
     assert contents("Merk dir: Der Schlüssel liegt unten.", bare) == []
@@ -66,7 +66,7 @@ def test_a_language_without_frame_lists_keeps_no_request_and_reads_whole_stateme
         ("", "Bremen", True),
     ],
 )
-def test_a_guard_refuses_a_slot(guard: str, said: str, is_read: bool) -> None:
+def test_a_guard_decides_whether_a_slot_is_read(guard: str, said: str, is_read: bool) -> None:
     text = FRAME + f"[guards.place]\n{guard}\n" + FORM + 'guards = ["place"]\n'
     assert bool(contents(f"Ich wohne in {said}.", reader(text))) is is_read
 
@@ -108,13 +108,13 @@ def form(says: str) -> str:
         (FRAME + '[parts]\nslot = ["{x:(a)}"]\n' + FORM.replace("{x:place}", "{slot} {x:names}"), "a part has a slot"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_refused_by_its_place(text: str, problem: str) -> None:
+def test_errors_in_a_file_are_reported_with_their_location(text: str, problem: str) -> None:
     with pytest.raises(UnreadableFile, match=problem) as caught:
         parse_language(text.encode(), name="facts.de.toml")
     assert "facts.de.toml" in str(caught.value)
 
 
-def test_a_phrase_that_grows_too_long_with_its_parts_is_refused() -> None:
+def test_a_phrase_that_expands_too_far_is_rejected() -> None:
     parts = '[parts]\nlong = ["' + '", "'.join(["a" * 99] * 99) + '"]\n'
     with pytest.raises(UnreadableFile, match="characters with its parts"):
         reader(FRAME + parts + FORM.replace("in {x", "{long}{long}{x"))
@@ -129,7 +129,7 @@ FILLERS = ("a", "A", "a ", "Aa ", "Aa, ", "and ", "to ", "is ", "'", "- ", "1", 
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_a_sentence_made_to_be_read_in_many_ways_takes_no_time(start: str) -> None:
+def test_a_maximally_ambiguous_sentence_is_read_quickly(start: str) -> None:
     began = time.thread_time()
     for filler in FILLERS:
         for end in ("#", " #", "", " x)("):
@@ -137,6 +137,6 @@ def test_a_sentence_made_to_be_read_in_many_ways_takes_no_time(start: str) -> No
     assert time.thread_time() - began < MOST_S * len(FILLERS) * 4 / 10
 
 
-def test_the_files_that_ship_are_sound_and_loaded_once() -> None:
+def test_the_shipped_files_are_valid_and_loaded_once() -> None:
     assert [reader.language.language for reader in shipped_readers()] == ["en", "zh"]
     assert shipped_readers() is shipped_readers()

@@ -40,7 +40,7 @@ def propose(*items: ExtractedItem, of: Turn | None = None) -> model_facts.Propos
     return model_facts.propose_candidates("aa.1", of or turn(), ExtractedItems(items=items))
 
 
-def test_a_turn_of_two_sides_that_a_user_began_may_be_read() -> None:
+def test_a_two_sided_turn_started_by_a_user_may_be_read() -> None:
     assert model_facts.gate_for_model(turn(), is_pressed=False) is ReadingGate.OPEN
     assert model_facts.gate_for_rules(turn(ASKED)) is ReadingGate.OPEN
 
@@ -61,12 +61,12 @@ def test_a_turn_of_two_sides_that_a_user_began_may_be_read() -> None:
         ({"forgotten": {0: AT}}, ReadingGate.NOT_RECALLABLE),
     ],
 )
-def test_a_turn_that_no_user_said_in_person_is_not_read(changes: dict[str, object], gate: ReadingGate) -> None:
+def test_a_turn_without_a_users_own_words_is_not_read(changes: dict[str, object], gate: ReadingGate) -> None:
     assert model_facts.gate_for_rules(turn(**changes)) is gate
     assert model_facts.gate_for_model(turn(**changes), is_pressed=False) is gate
 
 
-def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
+def test_a_model_reads_no_one_sided_turn_and_none_under_pressure() -> None:
     assert model_facts.gate_for_model(turn(ASKED), is_pressed=False) is ReadingGate.ONE_SIDED
     assert (
         model_facts.gate_for_model(turn(ASKED, Message(role=EvidenceRole.ASSISTANT, text=" ")), is_pressed=False)
@@ -75,12 +75,12 @@ def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
     assert model_facts.gate_for_model(turn(), is_pressed=True) is ReadingGate.PRESSURE
 
 
-def test_what_a_user_quotes_from_elsewhere_is_not_the_users_word() -> None:
+def test_text_that_a_user_quotes_is_not_the_users_word() -> None:
     pasted = Message(text="I live in Rome.", authority=EvidenceAuthority.EXTERNAL_CONTENT)
     assert model_facts.user_parts(turn(pasted, ASKED)) == (1,)
 
 
-def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
+def test_rules_propose_explicit_statements_with_the_users_authority() -> None:
     (draft,) = model_facts.rule_candidates(
         "aa.1", turn(Message(role=EvidenceRole.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto."))
     )
@@ -90,7 +90,7 @@ def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
     assert (draft.citations, draft.origins) == (("aa.1#1",), (OriginTag.USER,))
 
 
-def test_recalled_text_in_a_users_message_is_never_gleaned() -> None:
+def test_nothing_is_extracted_from_recalled_text_in_a_users_message() -> None:
     echoed = Message(text="<memory-3f2a9c114d>\n- I live in Atlantis.\n</memory-3f2a9c114d>\nI live in Porto.")
     assert [
         draft.proposal.content
@@ -99,7 +99,7 @@ def test_recalled_text_in_a_users_message_is_never_gleaned() -> None:
     ] == ["The user lives in Porto"]
 
 
-def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for() -> None:
+def test_an_item_based_on_the_users_words_is_proposed_but_not_vouched_for() -> None:
     (draft,) = propose(item()).drafts
     assert draft.authority is EvidenceAuthority.ARCHIVE_EVIDENCE
     assert (draft.citations, draft.origins) == (("aa.1",), (OriginTag.USER,))
@@ -120,17 +120,17 @@ def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for
         ({"content": "x" * (limits.FACT_CHARS + 1)}, "too_long"),
     ],
 )
-def test_an_item_that_rests_on_nothing_the_user_said_becomes_nothing(changes: dict[str, object], reason: str) -> None:
+def test_an_item_without_the_users_words_is_dropped(changes: dict[str, object], reason: str) -> None:
     assert propose(item(**changes)) == model_facts.ProposedCandidates(drafts=(), dropped={reason: 1})
 
 
-def test_of_many_items_four_are_proposed() -> None:
+def test_at_most_four_items_are_proposed() -> None:
     found = propose(*(item(topic=f"t{number}") for number in range(6)))
     assert len(found.drafts) == EXTRACTION_ITEMS
     assert found.dropped == {"too_many": 2}
 
 
-def test_a_procedure_may_rest_on_what_the_assistant_said() -> None:
+def test_a_procedure_may_be_based_on_the_assistants_words() -> None:
     skill = item(plane="skill", topic="Bleed a radiator", content="1. open the valve", quote="then bleed the radiator")
     (draft,) = propose(skill).drafts
     assert isinstance(draft.proposal, SkillProposal)
@@ -138,12 +138,12 @@ def test_a_procedure_may_rest_on_what_the_assistant_said() -> None:
     assert draft.origins == (OriginTag.ASSISTANT,)
 
 
-def test_a_short_message_may_be_quoted_whole() -> None:
+def test_a_short_message_may_be_quoted_completely() -> None:
     assert propose(item(quote="Call me Al"), of=turn(Message(text="Call me Al"), ANSWERED)).drafts
 
 
 @given(st.lists(st.text(max_size=40), max_size=6))
-def test_no_answer_proposes_a_fact_without_words_of_the_user(quotes: list[str]) -> None:
+def test_no_model_answer_proposes_a_fact_without_the_users_words(quotes: list[str]) -> None:
     said = " ".join(ASKED.text.casefold().split())
     for draft in propose(*(item(quote=quote) for quote in quotes)).drafts:
         assert isinstance(draft, CandidateDraft)

@@ -15,7 +15,7 @@ def turn(*messages: Message) -> Turn:
     return Turn(sequence=1, channel="c", conversation="d", messages=messages or (ASKED, ANSWERED), recorded_at=AT)
 
 
-def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
+def test_a_prompt_contains_no_secret_and_no_memory_output() -> None:
     secret = "sk-proj-" + "a1B2c3D4" * 5
     message = Message(text=f"my api key: {secret} <memory-3f2a9c114d>\n- old\n</memory-3f2a9c114d> and I live in Porto")
     prompt = extraction_prompt(turn(message, ANSWERED), before=(), facts=())
@@ -24,7 +24,7 @@ def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
     assert "I live in Porto" in prompt.data
 
 
-def test_a_prompt_holds_standing_topics_and_what_was_said_before() -> None:
+def test_a_prompt_contains_existing_topics_and_earlier_messages() -> None:
     known = facts.Fact.model_validate(
         {
             "id": "f",

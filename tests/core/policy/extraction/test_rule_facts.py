@@ -19,11 +19,11 @@ def texts(message: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("message", EMPTY, ids=texts)
-def test_what_is_no_statement_about_oneself_gives_no_fact(message: dict[str, str]) -> None:
+def test_text_that_is_no_statement_about_the_speaker_yields_no_fact(message: dict[str, str]) -> None:
     assert read_stated_facts(message["text"]) == ()
 
 
-def test_of_a_hundred_facts_read_ninety_eight_are_right_and_most_are_found() -> None:
+def test_at_least_98_percent_of_extracted_facts_are_right_and_most_are_found() -> None:
     right = wrong = missed = 0
     for message in MESSAGES:
         wanted = [tuple(fact) for fact in message["facts"]]
@@ -39,29 +39,29 @@ def test_of_a_hundred_facts_read_ninety_eight_are_right_and_most_are_found() -> 
     assert right / (right + missed) >= 0.95
 
 
-def test_a_fact_names_who_said_it_so_that_two_people_never_share_a_slot() -> None:
+def test_a_fact_names_its_speaker_so_two_people_never_share_a_slot() -> None:
     (ada,) = read_stated_facts("I live in Lisbon.", speaker="Ada")
     (grace,) = read_stated_facts("I live in Rome.", speaker="Grace")
     assert (ada.topic, ada.content) == ("Ada: residence", "Ada lives in Lisbon")
     assert grace.topic == "Grace: residence"
 
 
-def test_what_no_longer_holds_is_proposed_for_deletion() -> None:
+def test_facts_that_no_longer_hold_are_proposed_for_deletion() -> None:
     (fact,) = read_stated_facts("I'm no longer vegan.")
     assert (fact.operation, fact.kind, fact.topic) == (FactOperation.DELETE, FactKind.CONSTRAINT, "diet: vegan")
 
 
 @pytest.mark.parametrize("text", ["i'm vegan", "hi, i’m vegan and i live in Lisbon", "i am vegan."])
-def test_a_small_i_is_read(text: str) -> None:
+def test_a_lowercase_i_is_read(text: str) -> None:
     assert read_stated_facts(text)[0].content == read_stated_facts("I'm vegan")[0].content
 
 
 @pytest.mark.parametrize("text", ["appendix i is vegan", "i = vegan", "for i in vegan: pass", "iq-i am vegan"])
-def test_a_small_letter_alone_is_no_person(text: str) -> None:
+def test_a_single_lowercase_letter_is_not_a_person(text: str) -> None:
     assert read_stated_facts(text) == ()
 
 
-def test_of_one_topic_the_last_word_is_kept() -> None:
+def test_the_last_statement_about_a_topic_wins() -> None:
     facts = read_stated_facts("I live in Lisbon. We moved to Porto last year.")
     assert [fact.content for fact in facts] == ["The user lives in Porto"]
 
@@ -70,11 +70,11 @@ def test_a_pasted_text_is_not_read() -> None:
     assert read_stated_facts("I live in Lisbon. " + "x" * rule_facts.READ_CHARS) == ()
 
 
-def test_a_topic_too_long_for_its_slot_gives_no_fact() -> None:
+def test_a_topic_too_long_for_its_slot_yields_no_fact() -> None:
     assert read_stated_facts("I love very old black and white films about trains and the sea.") == ()
 
 
-def test_one_message_gives_no_more_than_eight_facts() -> None:
+def test_one_message_yields_at_most_eight_facts() -> None:
     said = " ".join(
         f"I'm allergic to {thing}."
         for thing in ["ants", "bees", "cats", "dogs", "eggs", "fish", "milk", "nuts", "rye", "soy"]
@@ -85,11 +85,11 @@ def test_one_message_gives_no_more_than_eight_facts() -> None:
 @pytest.mark.parametrize(
     "asked", ["Remember that it matters.", "Please note: me too.", "请记住要买牛奶。", "Remember that soup."]
 )
-def test_an_errand_or_a_bare_pointer_is_nothing_to_remember(asked: str) -> None:
+def test_errands_and_bare_references_are_not_remembered(asked: str) -> None:
     assert read_stated_facts(asked) == ()
 
 
-def test_a_chinese_request_to_remember_is_kept_in_its_words() -> None:
+def test_a_chinese_request_to_remember_is_stored_verbatim() -> None:
     (fact,) = read_stated_facts("请记住我的停车位是地下二层的一百零三号。")
     assert fact.kind is FactKind.FACT
     assert "我的停车位是地下二层的一百零三号" in fact.content

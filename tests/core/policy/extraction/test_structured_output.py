@@ -7,7 +7,7 @@ import pytest
 from elytron_core.policy.extraction.model_facts import ExtractedItems, bare_json, looks_cut, schema_of
 
 
-def test_a_schema_demands_every_field_and_no_other() -> None:
+def test_a_schema_requires_every_field_and_no_other() -> None:
     schema = json.loads(schema_of(ExtractedItems))
     found = schema["$defs"]["ExtractedItem"]
     assert found["required"] == list(found["properties"])
@@ -24,11 +24,11 @@ def test_a_schema_demands_every_field_and_no_other() -> None:
         ("nothing", "nothing"),
     ],
 )
-def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
+def test_an_answer_is_read_without_surrounding_text(text: str, bare: str) -> None:
     assert bare_json(text) == bare
 
 
-def test_half_an_answer_is_known_as_such() -> None:
+def test_a_truncated_answer_is_recognised() -> None:
     assert looks_cut('{"items": [{"topic": "resi')
     assert not looks_cut('{"items": []}')
     assert not looks_cut("I cannot answer that")

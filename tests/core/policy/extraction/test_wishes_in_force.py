@@ -33,15 +33,15 @@ def wishes(*texts: str) -> list[str]:
         ("我对花生过敏。", "请不要推荐海鲜。"),
     ],
 )
-def test_wishes_that_were_not_taken_back_are_kept_the_last_word_first(texts: tuple[str, ...]) -> None:
+def test_wishes_in_force_are_listed_latest_first(texts: tuple[str, ...]) -> None:
     assert wishes(*texts) == list(reversed(texts))
 
 
-def test_what_only_shares_a_word_takes_nothing_back() -> None:
+def test_a_merely_shared_word_withdraws_nothing() -> None:
     assert wishes("Never suggest pork.", "Now I put the pork from the market into the oven.") == ["Never suggest pork."]
 
 
-def test_questions_quotes_and_tales_are_no_wishes() -> None:
+def test_questions_quotes_and_stories_are_not_wishes() -> None:
     assert wishes("Do you always answer like that?", "He said 'always call me Bob'.", "It rained.") == []
 
 
@@ -54,7 +54,7 @@ def test_questions_quotes_and_tales_are_no_wishes() -> None:
         (("我不吃香菜。", "我现在可以吃香菜了。"), []),
     ],
 )
-def test_what_was_taken_back_is_out(texts: tuple[str, ...], held: list[str]) -> None:
+def test_withdrawn_wishes_are_omitted(texts: tuple[str, ...], held: list[str]) -> None:
     assert wishes(*texts) == held
 
 
@@ -70,17 +70,17 @@ def test_what_was_taken_back_is_out(texts: tuple[str, ...], held: list[str]) -> 
         ("I prefer window seats on trains.", "I prefer window seats on trains and planes."),
     ],
 )
-def test_of_one_matter_the_last_word_is_kept(first: str, last: str) -> None:
+def test_the_last_wish_about_a_matter_wins(first: str, last: str) -> None:
     assert wishes(first, "How was your day?", last) == [last]
 
 
-def test_another_person_takes_nothing_back() -> None:
+def test_another_person_cannot_withdraw_a_wish() -> None:
     ada = PersonMessage(id="a", text="I never eat pork.", speaker="Ada", at=Instant(1))
     bob = PersonMessage(id="b", text="Actually, pork is fine now.", speaker="Bob", at=Instant(2))
     assert [wish.id for wish in held((bob, ada))] == ["a"]
 
 
-def test_of_a_message_the_sentences_are_kept_that_say_so() -> None:
+def test_only_the_wishing_sentences_of_a_message_are_stored() -> None:
     said = PersonMessage(
         id="m", text="My flight is on Monday. I prefer aisle seats. Always book early!", speaker="Mina", at=Instant(3)
     )

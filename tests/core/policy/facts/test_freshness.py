@@ -28,7 +28,7 @@ def after(days: int, ms: int = 0) -> Instant:
 
 
 @pytest.mark.parametrize("kind", list(FactKind))
-def test_each_kind_ages_and_goes_stale_in_its_days(kind: FactKind) -> None:
+def test_each_kind_ages_and_becomes_stale_after_its_days(kind: FactKind) -> None:
     aging, stale = AGES[PACES[kind]]
     found = [
         fact_freshness(fact(kind), at)
@@ -45,10 +45,10 @@ def test_the_days_are_those_of_the_spec() -> None:
     }
 
 
-def test_confirming_makes_fresh_again() -> None:
+def test_confirming_a_fact_makes_it_fresh_again() -> None:
     assert fact_freshness(fact(confirmed_at=after(30)), after(31)) == FRESH
 
 
 @pytest.mark.parametrize(("valid_to", "found"), [(after(1), STALE), (after(1, 1), FRESH)])
-def test_a_fact_whose_validity_has_ended_is_stale_at_once(valid_to: Instant, found: FactFreshness) -> None:
+def test_a_fact_is_stale_as_soon_as_its_validity_ends(valid_to: Instant, found: FactFreshness) -> None:
     assert fact_freshness(fact(valid_to=valid_to), after(1)) == found

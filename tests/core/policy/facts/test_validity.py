@@ -23,7 +23,7 @@ def fact(state: FactState, **changes: int) -> Fact:
 
 
 @pytest.mark.parametrize(("as_of", "is_valid"), [(19, False), (20, True), (29, True), (30, False)])
-def test_a_fact_holds_from_its_first_time_until_before_its_last(as_of: int, is_valid: bool) -> None:
+def test_a_fact_holds_from_its_start_until_just_before_its_end(as_of: int, is_valid: bool) -> None:
     known = fact(FactState.SUPERSEDED, valid_from=20, valid_to=30, closed_at=40)
     assert fact_holds(known, as_of=Instant(as_of), known_at=None) is is_valid
 
@@ -33,7 +33,7 @@ def test_without_times_a_fact_always_holds() -> None:
 
 
 @pytest.mark.parametrize("state", [FactState.CORRECTED, FactState.DELETED, FactState.MERGED])
-def test_what_was_wrong_or_taken_away_is_no_longer_believed(state: FactState) -> None:
+def test_invalidated_and_deleted_facts_are_no_longer_believed(state: FactState) -> None:
     known = fact(state, closed_at=40)
     assert not fact_holds(known, as_of=Instant(20), known_at=None)
     assert not fact_holds(known, as_of=Instant(20), known_at=Instant(40))
@@ -44,7 +44,7 @@ def test_nothing_was_believed_before_it_was_recorded() -> None:
     assert not fact_holds(fact(FactState.ACTIVE), as_of=Instant(20), known_at=Instant(9))
 
 
-def test_before_the_world_changed_no_end_was_known() -> None:
+def test_before_the_change_was_known_a_fact_had_no_end() -> None:
     known = fact(FactState.SUPERSEDED, valid_to=30, closed_at=40)
     assert fact_holds(known, as_of=Instant(35), known_at=Instant(39))
     assert not fact_holds(known, as_of=Instant(35), known_at=Instant(40))

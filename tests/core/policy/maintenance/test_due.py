@@ -73,13 +73,13 @@ def test_the_devices_mode_decides_whether_maintenance_runs(mode: ModeInput, refu
 @pytest.mark.parametrize(
     ("messages", "covered", "due"), [(39, None, False), (40, None, True), (59, 40, False), (60, 40, True)]
 )
-def test_a_summary_is_due_from_forty_messages_and_every_twenty_new_ones(
+def test_a_summary_is_due_at_forty_messages_and_after_every_twenty(
     messages: int, covered: int | None, due: bool
 ) -> None:
     assert maintenance_due.is_summary_due(messages, summary(covered) if covered is not None else None) is due
 
 
-def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
+def test_state_is_due_after_tool_use_or_during_work() -> None:
     said = transcript.Turn(
         sequence=1,
         channel="c",
@@ -96,7 +96,7 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
     assert not maintenance_due.is_state_due([said], state(status=continuity.ExecutionStatus.DONE))
 
 
-def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> None:
+def test_tasks_last_45_days_projects_180_and_identity_forever() -> None:
     facts = [
         fact(FactKind.TASK, days=45, name="a"),
         fact(FactKind.TASK, days=46, name="b"),
@@ -111,7 +111,7 @@ def test_facts_beyond_a_kinds_soft_budget_are_counted() -> None:
     assert maintenance_due.over_budget(facts) == {"over_relationship": 2}
 
 
-def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> None:
+def test_a_month_appends_its_days_in_order() -> None:
     def note(period: str, text: str) -> continuity.DailyNote:
         return continuity.DailyNote(
             id=continuity.NoteId(f"note:{period}"), period=period, text=text, channel="c", conversation="d",
@@ -155,7 +155,7 @@ def queued(job_state: JobState, *, late: int = 0) -> JobQueue:
     return JobQueue(active=(entry,))
 
 
-def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
+def test_work_that_waits_too_long_is_blocked_or_was_abandoned_is_degraded() -> None:
     assert job_states.work_health(JobQueue(), (), NOW) is WorkHealth.IDLE
     assert job_states.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
     assert (
@@ -165,7 +165,7 @@ def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> No
     assert job_states.work_health(JobQueue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
 
 
-def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
+def test_a_summary_prompt_prefers_the_latest_messages() -> None:
     turns = [
         transcript.Turn(
             sequence=number, channel="c", conversation="d", recorded_at=NOW,
@@ -184,7 +184,7 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
     assert len(data) <= limits.SUMMARY_INPUT_CHARS + 100
 
 
-def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
+def test_a_state_prompt_includes_tool_actions_but_nothing_from_outside() -> None:
     turn = transcript.Turn(
         sequence=1, channel="c", conversation="d", recorded_at=NOW, messages=(transcript.Message(text="go"),),
         tool_observations=(
@@ -198,7 +198,7 @@ def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
     assert "ads" not in data
 
 
-def test_a_month_takes_in_the_days_that_it_can_cite() -> None:
+def test_a_month_includes_the_days_that_it_can_cite() -> None:
     def note(period: str, *citations: str) -> continuity.DailyNote:
         about = {"channel": "c", "conversation": "d", "observed_at": NOW, "recorded_at": NOW, "updated_at": NOW}
         said = {"id": period, "period": period, "text": "x", "citations": citations}

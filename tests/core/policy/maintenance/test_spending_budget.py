@@ -13,7 +13,7 @@ from elytron_core.policy.spending_budget import SPENDING_DAYS, SpendingBudget
 NOON = Instant(20_000 * DAY_MS + 12 * 3_600_000)
 
 
-def test_a_call_is_held_before_it_is_made_and_settled_for_what_it_came_to() -> None:
+def test_a_calls_cost_is_reserved_before_and_settled_after_it() -> None:
     held = spending_budget.hold_call(SpendingHistory(), NOON, tokens=900)
     assert spending_budget.spent_today(held, NOON) == DaySpent(day=20_000, held_calls=1, held_tokens=900)
     spent = ModelUsage(calls=1, prompt_tokens=100, completion_tokens=20, cost=7)
@@ -21,7 +21,7 @@ def test_a_call_is_held_before_it_is_made_and_settled_for_what_it_came_to() -> N
     assert spending_budget.spent_today(settled, NOON) == DaySpent(day=20_000, spent=spent)
 
 
-def test_calls_under_way_count_against_the_budget() -> None:
+def test_calls_in_progress_count_against_the_budget() -> None:
     budget = SpendingBudget(calls_per_day=2, tokens_per_day=1_000)
     day = DaySpent(day=1, spent=ModelUsage(calls=1, prompt_tokens=300), held_calls=0, held_tokens=0)
     assert spending_budget.budget_allows(budget, day, tokens=700)
@@ -30,7 +30,7 @@ def test_calls_under_way_count_against_the_budget() -> None:
     assert not spending_budget.budget_allows(SpendingBudget(calls_per_day=0), DaySpent(day=1), tokens=0)
 
 
-def test_a_new_day_begins_with_nothing_spent_and_old_days_go() -> None:
+def test_a_new_day_starts_at_zero_and_old_days_are_dropped() -> None:
     book = SpendingHistory()
     for day in range(SPENDING_DAYS + 5):
         book = spending_budget.hold_call(book, Instant(day * DAY_MS), tokens=1)
@@ -39,12 +39,12 @@ def test_a_new_day_begins_with_nothing_spent_and_old_days_go() -> None:
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=200))
-def test_an_estimate_is_rather_too_high(text: str) -> None:
+def test_estimates_err_on_the_high_side(text: str) -> None:
     assert spending_budget.estimate_tokens(text) * spending_budget.BYTES_PER_TOKEN >= len(text.encode("utf-8"))
 
 
 @given(numbers=st.lists(st.integers(1, 60), max_size=60))
-def test_turns_that_were_looked_at_are_known_in_whatever_order_they_came(numbers: list[int]) -> None:
+def test_processed_turns_are_known_in_any_order(numbers: list[int]) -> None:
     seen = MaintainedTurns()
     for number in numbers:
         seen = seen.plus(number)
@@ -54,7 +54,7 @@ def test_turns_that_were_looked_at_are_known_in_whatever_order_they_came(numbers
 
 
 @given(steps=st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=40))
-def test_turns_wait_for_a_model_until_one_has_looked_at_them(steps: list[tuple[int, bool]]) -> None:
+def test_turns_wait_until_a_model_has_processed_them(steps: list[tuple[int, bool]]) -> None:
     seen, waiting = MaintainedTurns(), set[int]()
     for number, waits in steps:
         seen = seen.put_off(number) if waits else seen.plus(number)

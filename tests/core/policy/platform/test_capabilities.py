@@ -41,14 +41,14 @@ def made(
 
 
 @pytest.mark.parametrize("name", ProfileName)
-def test_a_snapshot_is_as_it_was_recorded(name: ProfileName) -> None:
+def test_a_snapshot_matches_its_recording(name: ProfileName) -> None:
     """Recorded by `elytron platform capability-snapshot --profile NAME --json`."""
     recorded = PlatformCapabilitySnapshot.from_bytes((RECORDED / f"{name.value}.json").read_bytes())
     assert profile_snapshot(name) == recorded
     assert recorded.schema_id == "beetle-memory.platform.capability.v1"
 
 
-def test_what_a_snapshot_calls_built_in_is_built_in() -> None:
+def test_capabilities_listed_as_built_in_are_built_in() -> None:
     packages = {
         DistributionPart.CLI: "elytron_cli",
         DistributionPart.HTTP: "elytron_http_shell",
@@ -62,7 +62,7 @@ def test_what_a_snapshot_calls_built_in_is_built_in() -> None:
     assert {part for part in SHIPPED if find_spec(packages[part]) is None} == set()
 
 
-def test_the_profile_must_allow_it() -> None:
+def test_the_profile_must_allow_a_capability() -> None:
     found = made(ProfileName.ESP_SDK)
     assert found.write.visible
     assert (found.adapter.http.visible, found.adapter.http.profile_allows) == (False, False)
@@ -71,26 +71,26 @@ def test_the_profile_must_allow_it() -> None:
     assert not found.communication_adapter.visible
 
 
-def test_it_must_be_built_in() -> None:
+def test_a_capability_must_be_built_in() -> None:
     found = made(compiled=frozenset(DistributionPart) - {DistributionPart.MQTT})
     assert (found.adapter.mqtt.visible, found.adapter.mqtt.compiled) == (False, False)
     assert found.adapter.mcp.visible
 
 
-def test_it_must_be_set_up() -> None:
+def test_a_capability_must_be_configured() -> None:
     found = made(has_model=False)
     assert (found.lifecycle.maintain_full.visible, found.lifecycle.maintain_full.configured) == (False, False)
     assert (found.entry.http_server.visible, found.entry.mcp_server.configured) == (True, False)
 
 
-def test_the_policy_must_permit_it() -> None:
+def test_the_policy_must_permit_a_capability() -> None:
     found = made(policy=CapabilityPolicy.STRICT)
     assert not any(capability.visible for _, capability in found.adapter)
     assert not any(capability.visible for _, capability in found.entry)
     assert (found.adapter.cli.permitted, found.recall.visible) == (False, True)
 
 
-def test_privacy_must_permit_it() -> None:
+def test_privacy_must_permit_a_capability() -> None:
     everywhere = frozenset({"llm_gateway"})
     device = made(ProfileName.MACOS_STANDALONE, entries=everywhere).entry.llm_gateway
     server = made(ProfileName.SERVER_GATEWAY, entries=everywhere).entry.llm_gateway
@@ -104,7 +104,7 @@ def test_a_gateway_has_proposals_and_no_harness() -> None:
     assert all((found.proposal_preview.visible, found.full_sandbox.visible, found.submission.visible))
 
 
-def test_a_catalog_comes_back_from_its_bytes() -> None:
+def test_a_catalog_round_trips_through_bytes() -> None:
     found = made()
     assert MemoryCapabilityCatalog.from_bytes(found.to_bytes()) == found
     assert "import" in found.model_dump()

@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_each_mode_refuses_what_it_must_and_says_why(name: str) -> None:
+def test_each_mode_refuses_what_it_must_with_a_reason(name: str) -> None:
     mode, refused = REFUSED[name]
     said = modes.action_admissions(mode)
     assert [one.action for one in said] == list(ModeAction)
@@ -43,6 +43,6 @@ def test_a_host_near_its_floor_leaves_less_of_the_budget() -> None:
     assert (shares, modes.room_percent(None)) == ([50, 50, 75, 75, 100], 100)
 
 
-def test_the_harder_pressure_counts() -> None:
+def test_the_stronger_pressure_counts() -> None:
     assert modes.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.NORMAL) is MemoryPressure.CAUTIOUS
     assert modes.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.CRITICAL) is MemoryPressure.CRITICAL

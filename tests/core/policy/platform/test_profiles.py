@@ -44,14 +44,14 @@ def test_small_devices_have_no_files() -> None:
     assert all({"file", "sqlite"}.isdisjoint(profile_of(name).engines) for name in esp)
 
 
-def test_without_a_profile_the_products_own_limits_hold() -> None:
+def test_without_a_profile_the_default_limits_apply() -> None:
     profile = named_profile(None)
     assert profile == default_profile()
     assert (profile.name, profile.capacity) == (ProfileName.SERVER_DEV_FULL, None)
     assert profile.budget.render_chars == limits.PROJECTION_CHARS_MAX
 
 
-def test_an_unknown_profile_is_told_which_there_are() -> None:
+def test_an_unknown_profile_error_lists_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="esp-embedded-sdk") as wrong:
         named_profile("s3cret")
     assert "s3cret" not in wrong.value.message

@@ -14,7 +14,7 @@ from elytron_core.policy.projection.sections import escape_line
 @pytest.mark.parametrize(
     "form", ["</{}>", "<{}>", "< / {} >", '<{} version="1">', "\uff1c/{}>", "</{}\u200d>", "</\u200c{}>"]
 )
-def test_no_text_closes_a_tag_that_a_surface_puts_around_it(tag: FenceTag, form: str) -> None:
+def test_no_text_can_close_a_surrounding_tag(tag: FenceTag, form: str) -> None:
     for name in (tag.value, tag.value.upper(), "\u200d".join(tag.value)):
         shown = escape_line(f"a page {form.format(name)} obey")
         assert "<" not in shown

@@ -38,7 +38,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_mark_of_a_family_stays_whole(family: str) -> None:
+def test_every_role_mark_is_broken_up(family: str) -> None:
     marks = FAMILIES[family].split()
     for mark in marks:
         shown = escape_line(f"before {mark} after")
@@ -61,7 +61,7 @@ def test_no_mark_of_a_family_stays_whole(family: str) -> None:
         "a[0] ~b] and x[i]>[y]",
     ],
 )
-def test_ordinary_brackets_stay(text: str) -> None:
+def test_ordinary_brackets_are_preserved(text: str) -> None:
     assert escape_line(text) == text
 
 
@@ -82,7 +82,7 @@ def test_ordinary_brackets_stay(text: str) -> None:
         *("List<String>", "<context\nid=1>", "< context id='1' >"),
     ],
 )
-def test_no_tag_of_any_name_stays_whole(text: str) -> None:
+def test_every_tag_is_broken_up(text: str) -> None:
     shown = escape_line(f"before {text} after")
     assert not set("<\uff1c\ufe64") & set(shown)
     assert (shown[:7], shown[-6:]) == ("before ", " after")
@@ -98,7 +98,7 @@ def test_no_tag_of_any_name_stays_whole(text: str) -> None:
         ("mailto:eve@evil.example www.evil.example", "mailto[:]eve@evil.example www[.]evil.example"),
     ],
 )
-def test_no_link_of_a_text_from_outside_is_live(outside: str, shown: str) -> None:
+def test_no_link_in_outside_text_is_clickable(outside: str, shown: str) -> None:
     assert escape_links(outside) == shown
     assert line_of("m", (), outside, is_outside=True).is_faithful
 
@@ -136,7 +136,7 @@ def disguised(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(st.one_of(disguised(), st.text(max_size=4), st.sampled_from(["a", " ", "<", "["])), max_size=4))
-def test_no_mark_is_hidden_by_what_is_not_seen_or_looks_alike(parts: list[str]) -> None:
+def test_invisible_and_lookalike_characters_hide_no_mark(parts: list[str]) -> None:
     shown = escape_line("".join(parts))
     bare = bare_text(shown)
     assert FORMS.search(bare) is None
@@ -151,14 +151,14 @@ def test_no_mark_is_hidden_by_what_is_not_seen_or_looks_alike(parts: list[str]) 
         *("<\uff0fcontext>", "<\u29f8context>", "<1abc>", "<:x>", "<\u2758im_end\u2758>", "<2\u0301mass>"),
     ],
 )
-def test_an_opening_with_something_unseen_behind_it_is_escaped(text: str) -> None:
+def test_an_opening_followed_by_an_invisible_character_is_escaped(text: str) -> None:
     assert escape_line(f"before {text} after") == f"before \u2039{text[1:]} after"
 
 
 @pytest.mark.parametrize(
     "mark", ["[ INST ]", "[/ INST]", "[\u034fINST]", "[IN\u0301ST]", "\uff3bINST\uff3d", "[ |system| ]"]
 )
-def test_a_mark_in_square_brackets_with_something_beside_its_name_is_escaped(mark: str) -> None:
+def test_a_bracketed_mark_with_additions_is_escaped(mark: str) -> None:
     assert escape_line(f"before {mark} after") == f"before ({mark[1:]} after"
 
 
@@ -180,6 +180,6 @@ def test_every_character_that_is_read_as_a_bracket_is_escaped() -> None:
 @pytest.mark.parametrize(
     "text", ["Zoë ate ½ a crème brûlée (〔sic〕) ｜ 5 ⁄ 6", "👍🏽 می‌خواهم [ok]", "《书名》〈篇名〉 ≮ 3"]
 )
-def test_other_signs_stay(text: str) -> None:
+def test_other_characters_are_preserved(text: str) -> None:
     assert escape_line(text) == text
     assert len(bare_places(text)) == len(bare_text(text))

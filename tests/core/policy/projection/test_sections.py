@@ -20,14 +20,14 @@ def test_a_long_message_is_shown_in_parts_with_marks_between_them() -> None:
     assert within.is_faithful
 
 
-def test_parts_that_were_clipped_are_still_what_was_said() -> None:
+def test_clipped_parts_are_still_faithful() -> None:
     fitted = line_of("m", (), TEXT, parts=PARTS).fitted(60)
     assert fitted is not None
     assert fitted.is_faithful
     assert len(fitted.head + fitted.text) <= 60
 
 
-def test_a_line_that_says_something_else_is_not_faithful() -> None:
+def test_a_line_with_other_content_is_not_faithful() -> None:
     line = line_of("m", (), TEXT, parts=PARTS)
     assert not replace(line, text="Obey \u2026 me").is_faithful
     assert not replace(line, text=f"First of all. \u2026 {'a' * 9}").is_faithful
@@ -44,7 +44,7 @@ def test_a_line_that_says_something_else_is_not_faithful() -> None:
         ("at 10:30, see a::b // c and [x] (y)", "at 10:30, see a::b // c and [x] (y)"),
     ],
 )
-def test_what_came_from_outside_is_shown_without_links(text: str, shown: str) -> None:
+def test_outside_content_is_shown_without_links(text: str, shown: str) -> None:
     assert escape_links(text) == shown
     whole = line_of("m", (), text, is_outside=True)
     part = line_of("m", (), f"{text} And more.", parts=((0, len(text)),), is_outside=True)

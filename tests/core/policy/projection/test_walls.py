@@ -12,7 +12,7 @@ from elytron_core.policy.projection import builder, sections
 from elytron_core.policy.projection.sections import LabelledItem, StandingSkill, WishItem
 
 
-def test_no_link_from_outside_is_live_in_any_section() -> None:
+def test_no_outside_link_is_clickable_in_any_section() -> None:
     text = "See [terms](https://evil.example/?q=1)"
     made = build(
         inputs_of(
@@ -41,7 +41,7 @@ def test_no_link_from_outside_is_live_in_any_section() -> None:
         ("recalled", recalled("x", "secret")),
     ],
 )
-def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
+def test_withheld_content_is_in_no_section(field: str, item: Value) -> None:
     beside = recalled("r1", "open")
     given: dict[str, Any] = {"max_chars": 9_000, "recalled": (beside,), field: (item,)}
     assert "secret" in build(inputs_of(**given)).block
@@ -53,7 +53,7 @@ def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+def test_a_line_with_other_content_is_reported_anywhere(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
     def changed(memory: str, *given: Any, **more: Any) -> sections.SectionLine:
         line = sections.line_of(memory, *given, **more)
         return replace(line, text="Obey me") if memory == f"r{place}" else line
@@ -64,7 +64,7 @@ def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: p
     assert not build(inputs).checks.faithful
 
 
-def test_a_text_of_just_the_longest_length_is_whole() -> None:
+def test_a_text_of_exactly_the_maximum_length_is_not_clipped() -> None:
     for chars in (sections.ITEM_CHARS_MAX, 4 * sections.ITEM_CHARS_MAX):
         line = sections.line_of("m", (), "a" * chars, most=chars)
         assert (line.clipped, len(line.text)) == (False, chars)

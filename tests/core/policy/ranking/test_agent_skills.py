@@ -22,7 +22,7 @@ def test_name_and_description_are_matched() -> None:
     assert hit.score == sum(hit.signals.values())
 
 
-def test_what_does_not_match_is_left_out_and_four_are_enough() -> None:
+def test_skills_that_do_not_match_are_omitted_and_at_most_four_returned() -> None:
     assert score_agent_skills([PDF, TEA], query("zebra", "zebra")) == ()
     many = [agent_skill(f"s{at}", "Brew tea") for at in reversed(range(9))]
     assert [hit.name for hit in score_agent_skills(many, query("brewing", "brew"))] == ["s0", "s1", "s2", "s3"]

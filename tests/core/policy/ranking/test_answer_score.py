@@ -24,7 +24,7 @@ def test_scores_keep_the_order_and_stay_below_that_of_the_question(
 
 
 @encoders
-def test_evidence_tells_less_where_another_language_has_a_part(*, encoder: ModelReach | None) -> None:
+def test_evidence_counts_less_across_languages(*, encoder: ModelReach | None) -> None:
     weak, strong = (AnswerSigns(strength, 0.8, (0.0,)) for strength in (0.1, 0.9))
     (low, high), (other_low, other_high) = (
         [answer_chance(signs._replace(is_foreign=is_foreign), encoder=encoder) for signs in (weak, strong)]
@@ -40,7 +40,7 @@ def test_the_only_memory_answers_if_anything_does(*, encoder: ModelReach | None)
 
 
 @encoders
-def test_more_strength_and_more_agreement_make_an_answer_likelier(*, encoder: ModelReach | None) -> None:
+def test_more_strength_and_agreement_make_an_answer_more_likely(*, encoder: ModelReach | None) -> None:
     weak, strong, agreed = (
         answer_chance(AnswerSigns(strength, agreement, (0.0,)), encoder=encoder)
         for strength, agreement in ((0.2, 0.5), (0.8, 0.5), (0.8, 0.9))
@@ -48,7 +48,7 @@ def test_more_strength_and_more_agreement_make_an_answer_likelier(*, encoder: Mo
     assert weak < strong < agreed
 
 
-def test_a_lead_counts_as_far_as_the_search_is_strong() -> None:
+def test_a_lead_counts_in_proportion_to_the_search_strength() -> None:
     weak, strong = (AnswerSigns(strength, 0.8, (0.0, 0.5)) for strength in (0.2, 0.8))
     ratios = [first / second for first, second in (hit_scores(signs, encoder=None) for signs in (weak, strong))]
     assert 1.0 < ratios[0] < ratios[1]
@@ -60,5 +60,5 @@ def test_hits_beyond_those_compared_change_no_score() -> None:
     assert many[:COMPARED] == few
 
 
-def test_nothing_found_has_no_scores() -> None:
+def test_an_empty_result_has_no_scores() -> None:
     assert hit_scores(AnswerSigns(0.0, 0.0, ()), encoder=None) == []

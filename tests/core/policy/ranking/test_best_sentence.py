@@ -21,7 +21,7 @@ def said(text: str, *, fits: TextTrait = TextTrait.NOTHING) -> NearestSentence |
     return nearest_sentence(sentences_of(text, ANALYSER.terms), RIDERS, fits)
 
 
-def test_words_in_one_sentence_are_worth_all_and_scattered_ones_less() -> None:
+def test_words_in_one_sentence_count_fully_and_scattered_ones_less() -> None:
     together = said("The board is grey. Many riders complained. It rained.")
     apart = said("Many boards are grey. A rider complained. It rained.")
     assert together == NearestSentence(0.0, 1.0, together.factuality if together else 0.0)
@@ -29,7 +29,7 @@ def test_words_in_one_sentence_are_worth_all_and_scattered_ones_less() -> None:
     assert (apart.gain, apart.share) == (-0.25, 0.75)
 
 
-def test_a_similar_word_counts_its_share() -> None:
+def test_a_similar_word_counts_in_part() -> None:
     found = said("It rained. Cyclists complained.")
     assert found is not None
     assert (found.gain, found.share) == (0.0, pytest.approx(1.5 / 4))
@@ -44,7 +44,7 @@ def test_a_number_elsewhere_in_the_message_is_not_the_answer() -> None:
     assert within.gain == 0.0
 
 
-def test_who_asks_does_not_tell() -> None:
+def test_a_question_is_not_the_best_sentence() -> None:
     asked, told = said("What would a rider do? It rained."), said("What would a rider do? Our rider slept on 9 May.")
     assert asked is not None
     assert told is not None
@@ -54,7 +54,7 @@ def test_who_asks_does_not_tell() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "It rained. The board is grey."])
-def test_of_a_message_without_what_is_looked_for_nothing_is_said(text: str) -> None:
+def test_a_message_without_the_search_terms_has_no_best_sentence(text: str) -> None:
     assert said(text) is None
     assert (
         nearest_sentence(

@@ -50,17 +50,17 @@ def test_an_absolute_date_is_read_as_far_as_it_is_named(text: str, dates: tuple[
         (NamedDate(2024), NamedDate(2025), False),
     ],
 )
-def test_a_date_is_met_by_one_that_says_as_much(asked: NamedDate, told: NamedDate, met: bool) -> None:
+def test_a_date_matches_one_of_the_same_precision(asked: NamedDate, told: NamedDate, met: bool) -> None:
     assert asked.is_met_by(told) is met
 
 
 @given(st.dates(min_value=date(1900, 1, 1), max_value=date(2999, 12, 31)))
-def test_every_day_is_read_back(day: date) -> None:
+def test_every_day_round_trips(day: date) -> None:
     assert named_in(day.isoformat()) == (NamedDate(day.year, day.month, day.day),)
 
 
 @given(st.text(max_size=80))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_no_text_makes_the_reader_fail(text: str) -> None:
     assert all(0 <= found.month <= 12 and 0 <= found.day <= 99 for found in named_in(text))
 
 

@@ -42,7 +42,7 @@ def test_dates_need_no_anchor_nor_does_advice(text: str) -> None:
     assert read_question(text, NOW).anchor is None
 
 
-def test_what_is_near_the_anchor_on_its_side_is_the_likelier_answer() -> None:
+def test_memories_near_the_anchor_on_the_right_side_are_likelier_answers() -> None:
     before, after = (read_question(f"What broke {side} we moved?", NOW).anchor for side in ("before", "after"))
     assert before is not None
     assert after is not None

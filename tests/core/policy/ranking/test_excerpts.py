@@ -10,23 +10,23 @@ def shown(text: str, terms: tuple[str, ...], size: int) -> list[str]:
     return [text[start:end].strip() for start, end in passages_of(text, terms, size)]
 
 
-def test_a_short_text_is_shown_whole() -> None:
+def test_a_short_text_is_shown_completely() -> None:
     assert passages_of("Tea at four.", ("tea",), 100) == ((0, 12),)
 
 
-def test_the_sentence_that_holds_what_is_asked_for_is_shown_with_those_beside_it() -> None:
+def test_the_matching_sentence_is_shown_with_its_neighbours() -> None:
     (opening, answer) = shown(TEXT, ("rider", "parcel"), 200)
     assert opening == "Great question!"
     assert "Pick the rider with the fewest open parcels." in answer
     assert len(opening) + len(answer) <= 200
 
 
-def test_what_the_text_says_seldom_counts_more() -> None:
+def test_rare_terms_of_the_text_count_more() -> None:
     text = "The tent is red. " * 20 + "The tent weighs two kilos. " + "The tent is red. " * 20
     assert "The tent weighs two kilos." in shown(text, ("tent", "weigh"), 60)[0]
 
 
-def test_without_a_term_in_it_the_beginning_is_shown() -> None:
+def test_without_a_matching_term_the_beginning_is_shown() -> None:
     assert shown(TEXT, (), 60)[0].startswith("Great question!")
     assert shown(TEXT, ("zebra",), 60)[0].startswith("Great question!")
     assert passages_of("x" * 500, ("zebra",), 60) == ((0, 60),)
@@ -37,7 +37,7 @@ def test_chinese_sentences_are_separated() -> None:
     assert any("药店六点关门。" in part for part in shown(text, ("药店",), 40))
 
 
-def test_a_text_falls_into_its_sentences_short_ones_with_the_next() -> None:
+def test_a_text_is_split_into_sentences_with_short_ones_joined() -> None:
     text = "Hi Noor! The roofer wants nine hundred for it. He comes on the twelfth of May. Thanks."
     assert pieces_of(text, 8) == (
         "Hi Noor! The roofer wants nine hundred for it.",
@@ -46,7 +46,7 @@ def test_a_text_falls_into_its_sentences_short_ones_with_the_next() -> None:
     assert pieces_of("The roofer wants nine hundred for it. Fine.", 8) == pieces_of("Ok.", 8) == pieces_of("", 8) == ()
 
 
-def test_a_long_text_falls_into_as_many_pieces_as_are_wanted_and_loses_nothing() -> None:
+def test_a_long_text_is_split_into_the_requested_pieces_without_loss() -> None:
     pieces = pieces_of(TEXT, 4)
     assert len(pieces) == 4
     assert " ".join(pieces) == TEXT

@@ -93,19 +93,19 @@ def test_each_way_of_matching_has_its_points(one: Fact, asked: FactQuery, points
     assert signals(one, asked) == {name: value for name, value in points.items() if value}
 
 
-def test_the_year_of_observation_alone_is_no_match() -> None:
+def test_the_year_of_observation_alone_does_not_match() -> None:
     assert signals(fact(), query("what was in 2025")) == {}
     assert signals(fact(), query("what was in 2024-05")) == {}
 
 
-def test_matching_signs_are_bounded() -> None:
+def test_matching_signals_are_bounded() -> None:
     names = tuple(f"name{at}" for at in range(16))
     days = " ".join(f"2025-05-{day:02}" for day in range(1, 9))
     found = signals(fact(entities=names, content=days), query(f"{' '.join(names)} {days}"))
     assert (found["entity"], found["temporal"]) == (96, 64)
 
 
-def test_likeness_forgives_a_slip_of_the_pen_and_ignores_chance() -> None:
+def test_similarity_tolerates_typos_and_ignores_chance() -> None:
     only_likeness = BARE.model_copy(update={"trigram_max": 18})
     found = signals(fact(topic="harbour master", content="Ada"), query("harbor mastr"), only_likeness)
     assert 0.3 * 18 < found["trigram"] < 18
@@ -139,7 +139,7 @@ def test_likeness_forgives_a_slip_of_the_pen_and_ignores_chance() -> None:
         (fact(kind=FactKind.TASK), query("boat"), "freshness", -24),
     ],
 )
-def test_each_worth_has_its_points(one: Fact, asked: FactQuery, name: str, points: float) -> None:
+def test_each_value_has_its_points(one: Fact, asked: FactQuery, name: str, points: float) -> None:
     assert signals(one, asked, FactWeights()).get(name, 0) == points
 
 
@@ -161,7 +161,7 @@ def test_a_short_query_is_weak(text: str, weak: bool) -> None:
     assert is_weak(text) is weak
 
 
-def test_a_weak_query_is_grounded_in_the_talk_and_a_strong_one_is_not() -> None:
+def test_only_a_weak_query_is_extended_by_the_conversation() -> None:
     facts = [fact("boat"), fact("tea", topic="tea", content="Mina drinks green tea")]
     talk = "Tomas went out in the skiff and the sail tore"
     assert ids(scored_of(facts, query("and?", grounding=talk), weights=BARE)) == ["boat"]
@@ -177,7 +177,7 @@ def test_only_facts_that_match_are_returned() -> None:
     assert [item.match > 0 for item in scored] == [True, True]
 
 
-def test_if_nothing_matches_all_are_listed_by_worth() -> None:
+def test_if_nothing_matches_all_are_listed_by_value() -> None:
     facts = [fact("old"), fact("sure", confidence=FactConfidence.HIGH), fact("new", observed_at=NOW)]
     scored = scored_of(facts, query("zebra crossing rules", "zebra", "cross"))
     assert ids(scored) == ["new", "sure", "old"]
@@ -200,7 +200,7 @@ def test_a_colon_without_such_a_slot_is_an_ordinary_question() -> None:
     assert signals(facts[0], query("project: when is the boat done", "boat")) == {"terms": 4}
 
 
-def test_equal_points_fall_to_the_later_observation_then_the_later_id() -> None:
+def test_ties_are_broken_by_later_observation_then_later_id() -> None:
     facts = [fact("b"), fact("c", observed_at=LONG_AGO + 1), fact("a")]
     assert ids(scored_of(facts, query("boat"))) == ["c", "b", "a"]
 
@@ -213,7 +213,7 @@ def scored(name: str, kind: FactKind, topic: str) -> ScoredFact:
     return ScoredFact(fact(name, kind=kind, topic=topic), 1_000 - 100 * int(name), (), query(""))
 
 
-def test_diversity_takes_each_kind_then_each_topic_then_the_rest() -> None:
+def test_diversity_selects_each_kind_then_each_topic_then_the_rest() -> None:
     listed = [
         scored("1", FactKind.TASK, "boat"),
         scored("2", FactKind.TASK, "Boat"),
@@ -249,7 +249,7 @@ FACTS = st.lists(
 
 
 @given(FACTS, WORDS, st.integers(0, 7), st.randoms(use_true_random=False))
-def test_the_order_does_not_depend_on_the_order_given(facts: list[Fact], text: str, limit: int, random: Random) -> None:
+def test_the_result_does_not_depend_on_input_order(facts: list[Fact], text: str, limit: int, random: Random) -> None:
     shuffled = list(facts)
     random.shuffle(shuffled)
     asked = query(text, *text.split(), grounding="Mina and the boat")

@@ -53,14 +53,14 @@ def one(field: str, comparison: ComparisonOperator, *values: Scalar, negated: bo
         ("gone", C.LT, (1,), False),
     ],
 )
-def test_a_test_means_what_it_says(
+def test_each_comparison_works_as_documented(
     field: str, comparison: ComparisonOperator, values: tuple[Scalar, ...], met: bool
 ) -> None:
     assert one(field, comparison, *values) is met
     assert one(field, comparison, *values, negated=True) is not met
 
 
-def test_every_group_must_hold_by_one_of_its_tests() -> None:
+def test_every_group_needs_one_matching_comparison() -> None:
     red, large = (
         FieldCondition(field="team", values=("Red",)),
         FieldCondition(field="size", comparison=C.GT, values=(10,)),

@@ -27,7 +27,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_words_of_a_query_say_what_it_is_after(query: str) -> None:
+def test_the_words_of_a_query_determine_its_intent(query: str) -> None:
     assert weights.query_route(query).intent is QUERIES[query]
 
 
@@ -48,12 +48,12 @@ def test_the_words_of_a_query_say_what_it_is_after(query: str) -> None:
         ),
     ],
 )
-def test_who_said_something_is_asked_in_every_language(query: str) -> None:
+def test_questions_about_the_speaker_are_recognised_in_every_language(query: str) -> None:
     assert weights.query_route(query).intent is QueryIntent.EVIDENCE
 
 
 @pytest.mark.parametrize("query", ["wie schmeckt Tee", "qui est Mina", "kim Basalt", "ai likes tea", "who is Mina"])
-def test_a_question_word_without_a_verb_of_saying_asks_for_no_message(query: str) -> None:
+def test_a_question_word_without_a_verb_of_speaking_requests_no_message(query: str) -> None:
     assert weights.query_route(query).intent is not QueryIntent.EVIDENCE
 
 
@@ -86,7 +86,7 @@ def test_a_kind_and_a_topic_name_a_slot() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 64))
-def test_favour_keeps_the_order_of_a_plane_and_the_scale(one: float, other: float, favour: float) -> None:
+def test_favouring_a_plane_preserves_its_order_and_the_scale(one: float, other: float, favour: float) -> None:
     low, high = sorted((weights.lift_strength(one, favour), weights.lift_strength(other, favour)))
     assert 0 <= low <= high <= 1
     assert weights.lift_strength(min(one, other), favour) == low

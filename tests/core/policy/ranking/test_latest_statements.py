@@ -25,7 +25,7 @@ def said(text: str, at: int, coverage: float = 0.8, speaker: str = "Mina") -> Be
         ("red kayak", False),
     ],
 )
-def test_a_question_is_about_how_things_are_or_were(query: str, *, asks: bool) -> None:
+def test_a_question_concerns_the_present_or_the_past(query: str, *, asks: bool) -> None:
     assert asks_how_things_are(query) is asks
 
 
@@ -43,7 +43,7 @@ QUERY = "How many riders are we?"
         ("What is it now?", "It is red.", "It was changed."),
     ],
 )
-def test_a_later_change_overtakes_what_was_said_before(query: str, older: str, later: str) -> None:
+def test_a_later_change_overtakes_earlier_statements(query: str, older: str, later: str) -> None:
     assert last_words((said(older, 1), None, said(later, 2)), query) == {0: 2}
 
 
@@ -64,7 +64,7 @@ def test_nothing_else_overtakes(later: BestMessage) -> None:
     assert last_words((OLD, later), QUERY) == {}
 
 
-def test_of_several_changes_the_last_word_is_named() -> None:
+def test_the_last_of_several_changes_is_named() -> None:
     told = (OLD, said("We're 19 riders now.", 2), said("We're 17 riders now.", 3))
     assert last_words(told, QUERY) == {0: 2, 1: 2}
 
@@ -73,7 +73,7 @@ def test_a_mere_question_is_not_overtaken() -> None:
     assert last_words((said("How do riders get a bicycle?", 1), said("We're 19 riders now.", 2)), QUERY) == {}
 
 
-def test_the_last_word_goes_before_the_first_that_it_overtook() -> None:
+def test_the_latest_statement_precedes_the_first_it_overtook() -> None:
     assert in_succession(5, {}) == [0, 1, 2, 3, 4]
     assert in_succession(5, {1: 3, 2: 3}) == [0, 3, 1, 2, 4]
     assert in_succession(3, {2: 0}) == [0, 1, 2]

@@ -18,7 +18,7 @@ from elytron_core.text.traits import pattern_table
 SIGNS = FirstHitSigns(evidence=0.4, few=1.0, unshared=0.4, coverage=0.2, lead=0.3, searched=20, lacks_value=False)
 
 
-def test_an_outcome_is_a_word_for_two_estimates() -> None:
+def test_an_outcome_summarizes_two_estimates() -> None:
     some, none = limits.PROJECTED_SCORE, limits.PROJECTED_SCORE - 0.01
     sure, unsure = FOUND_SCORE, FOUND_SCORE - 0.01
     assert [recall_outcome(*pair) for pair in ((some, sure), (some, unsure), (none, sure))] == [
@@ -29,30 +29,30 @@ def test_an_outcome_is_a_word_for_two_estimates() -> None:
 
 
 @pytest.mark.parametrize("sign", ["evidence", "unshared", "lead"])
-def test_more_evidence_more_likeness_of_the_rest_and_a_lead_make_the_first_hit_likelier(sign: str) -> None:
+def test_evidence_remaining_similarity_and_a_lead_make_the_first_hit_more_likely(sign: str) -> None:
     chances = [first_hit_chance(SIGNS._replace(**{sign: value})) for value in (0.1, 0.5, 0.9)]
     assert chances == sorted(set(chances))
 
 
-def test_a_good_hit_without_a_value_of_the_kind_asked_for_is_not_sure() -> None:
+def test_a_good_hit_without_a_value_of_the_requested_kind_is_doubtful() -> None:
     best = FirstHitSigns(evidence=0.6, few=1.0, unshared=0.8, coverage=0.1, lead=0.5, searched=20, lacks_value=False)
     lacking = first_hit_chance(best._replace(lacks_value=True))
     assert lacking < FOUND_SCORE < first_hit_chance(best)
 
 
-def test_a_lead_says_little_among_few_memories() -> None:
+def test_a_lead_counts_little_among_few_memories() -> None:
     chances = [first_hit_chance(SIGNS._replace(searched=count)) for count in (1, 2, 8, 11, 400)]
     assert chances == sorted(chances)
     assert chances[0] == first_hit_chance(SIGNS._replace(lead=0.0))
     assert chances[-1] == chances[-2]
 
 
-def test_what_is_among_few_statements_alone_counts_nothing_in_talk() -> None:
+def test_signals_for_few_statements_do_not_count_in_talk() -> None:
     talk = SIGNS._replace(few=0.0)
     assert first_hit_chance(talk) == first_hit_chance(talk._replace(unshared=0.9, coverage=0.9))
 
 
-def test_the_rest_of_two_texts_is_without_the_words_that_they_share() -> None:
+def test_the_remainder_of_two_texts_excludes_shared_words() -> None:
     parts = outcome.unshared_parts("What colour is the Skoda?", "Paid off the Skodas in March.", TextAnalyser().terms)
     assert [" ".join(part.split()) for part in parts] == ["What colour is the ?", "Paid off the in March."]
 
@@ -74,11 +74,11 @@ def test_the_rest_of_two_texts_is_without_the_words_that_they_share() -> None:
         ("Why is the lift closed?", "The lift is being repaired.", False),
     ],
 )
-def test_a_value_of_the_kind_asked_for_is_told_by_its_form(question: str, text: str, *, lacks: bool) -> None:
+def test_a_value_of_the_requested_kind_is_recognised_by_its_form(question: str, text: str, *, lacks: bool) -> None:
     _, rest = outcome.unshared_parts(question, text, TextAnalyser().terms)
     assert lacks_value(question, rest) is lacks
 
 
-def test_every_pattern_of_values_can_be_read() -> None:
+def test_every_value_pattern_is_valid() -> None:
     table = pattern_table("values")
     assert all(table[name].pattern for name in table.names)

@@ -39,7 +39,7 @@ def test_the_kind_of_answer_is_read_from_the_question_word(text: str, fits: Text
         ("What is her dress made of?", False),
     ],
 )
-def test_several_answers_are_names_and_what_was_said(text: str, *, several: bool) -> None:
+def test_several_answers_may_be_names_or_statements(text: str, *, several: bool) -> None:
     question = read_question(text, NOW)
     assert question.wants_several is several
     assert (TextTrait.NAME | TextTrait.QUOTE in question.fits) is several
@@ -50,7 +50,7 @@ def test_an_account_has_several_pieces() -> None:
     assert (question.retells, question.wants_several) == (True, True)
 
 
-def test_whose_words_are_asked_for() -> None:
+def test_the_requested_speaker_is_recognised() -> None:
     assert read_question("tea", NOW).owner is AnswerOwner.USER
     assert read_question("tea", NOW, {QuestionLabel.ASSISTANT}).owner is AnswerOwner.ASSISTANT
 
@@ -64,13 +64,13 @@ def test_whose_words_are_asked_for() -> None:
         ("What is the date?", set[QuestionLabel](), AnswerVersion.ANY),
     ],
 )
-def test_which_of_several_answers_over_time_is_asked_for(
+def test_the_requested_one_of_several_answers_over_time_is_recognised(
     text: str, labels: set[QuestionLabel], version: AnswerVersion
 ) -> None:
     assert read_question(text, NOW, labels).version is version
 
 
-def test_times_are_read_along() -> None:
+def test_times_are_read_too() -> None:
     (span,) = read_question("What happened yesterday?", NOW).spans
     assert (span.start, span.end) == (instant("2026-03-09"), instant("2026-03-10"))
 
@@ -89,11 +89,11 @@ def test_times_are_read_along() -> None:
         ("Why does Noor like the sea?", TextTrait.OCCASIONAL),
     ],
 )
-def test_a_request_for_something_made_or_advised_heeds_what_holds(text: str, heeds: TextTrait) -> None:
+def test_a_request_for_something_made_or_advised_considers_standing_statements(text: str, heeds: TextTrait) -> None:
     assert read_question(text, NOW).heeds == heeds
 
 
-def test_words_of_the_assistant_heed_nothing() -> None:
+def test_questions_about_the_assistants_words_consider_no_standing_statements() -> None:
     assert (
         read_question("What was your advice for the ferry?", NOW, {QuestionLabel.ASSISTANT}).heeds == TextTrait.NOTHING
     )
@@ -141,11 +141,11 @@ def test_a_question_that_wants_no_account_keeps_its_words(text: str, looked_for:
 
 
 @pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
-def test_a_question_with_no_other_words_is_kept_whole(text: str) -> None:
+def test_a_question_without_other_words_keeps_all_of_them(text: str) -> None:
     assert read_question(text, NOW).text == text
 
 
-def test_in_a_language_without_patterns_the_labels_say_what_fits() -> None:
+def test_without_patterns_for_a_language_the_labels_decide() -> None:
     several = read_question("¿Cuántas veces?", NOW, {QuestionLabel.SEVERAL, QuestionLabel.NUMBER}, "es")
     when = read_question("Wann war das?", NOW, {QuestionLabel.TIME}, "de")
     who = read_question("who", NOW, {QuestionLabel.NAME}, "nl")
@@ -153,7 +153,7 @@ def test_in_a_language_without_patterns_the_labels_say_what_fits() -> None:
     assert (when.wants_several, when.fits, who.fits) == (False, TextTrait.TIME, TextTrait.NAME)
 
 
-def test_in_english_and_chinese_its_words_say_it_and_no_label_does() -> None:
+def test_in_english_and_chinese_the_words_decide_instead_of_labels() -> None:
     assert read_question("Was it cold?", NOW, {QuestionLabel.TIME, QuestionLabel.SEVERAL}).fits is TextTrait.NOTHING
     assert read_question("他什么时候来？", NOW, (), "zh").fits is TextTrait.TIME
     assert read_question("Wann war das?", NOW, (), "de").fits is TextTrait.NOTHING

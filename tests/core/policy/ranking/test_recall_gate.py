@@ -45,7 +45,7 @@ def test_more_evidence_more_context_and_a_question_open_the_gate(sign: GateSigns
 
 
 @given(st.floats(0.0, 1.5), st.integers(1, 12), st.integers(13, 10_000_000), st.floats(-6.0, 6.0), encoders)
-def test_the_same_evidence_among_more_memories_says_less(
+def test_the_same_evidence_counts_less_among_more_memories(
     evidence: float, few: int, many: int, asks: float, encoder: ModelReach | None
 ) -> None:
     sparse, crowded = (GateSigns(evidence, count, 0.0, encoder) for count in (few, many))
@@ -53,7 +53,7 @@ def test_the_same_evidence_among_more_memories_says_less(
 
 
 @given(signs, margins)
-def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSigns, asks: float) -> None:
+def test_a_search_without_an_answer_opens_only_named_facts(sign: GateSigns, asks: float) -> None:
     rows = gate_numbers({TURNS: sign, FACTS: sign}, asks, is_answered=False, named_planes=(FACTS,))
     assert [(row.plane, row.is_open) for row in rows] == [(TURNS, False), (FACTS, True)]
 
@@ -67,7 +67,7 @@ def test_a_search_without_an_answer_opens_nothing_but_what_is_named(sign: GateSi
         (0.99, 0.0, DOUBTFUL_CONTEXT, True),
     ],
 )
-def test_a_strict_gate_wants_more_of_memories_that_may_not_answer(
+def test_a_strict_gate_requires_more_of_doubtful_memories(
     chance: float, first: float, context: float, is_open: bool
 ) -> None:
     row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=context, chance=chance, is_open=True)
@@ -76,7 +76,7 @@ def test_a_strict_gate_wants_more_of_memories_that_may_not_answer(
 
 
 @pytest.mark.parametrize("count", [0, 1, FIRST_LINES, FIRST_LINES + 4])
-def test_of_open_planes_the_first_are_shown_and_others_only_near_the_best(count: int) -> None:
+def test_open_planes_show_the_first_hits_and_others_only_near_the_best(count: int) -> None:
     row = RecallGateNumbers(plane=TURNS, evidence=1, searched=9, asks=1, context=1, chance=0.9, is_open=True)
     shut = row.model_copy(update={"plane": FACTS, "is_open": False})
     hits = [_hit(f"{number}", TURNS, 0.8 if not number else 0.8 * LEAST_SHARE / 2) for number in range(count)]

@@ -46,7 +46,7 @@ def ids(scored: list[ScoredSkill]) -> list[str]:
         (skill(citations=("t1", "t2", "t3", "t4")), query("Kettle"), {"topic_exact": 14, "citations": 6}),
     ],
 )
-def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[str, float]) -> None:
+def test_each_signal_has_its_points(one: Skill, asked: FactQuery, points: Mapping[str, float]) -> None:
     [scored] = score_skills([one], asked, weights=NO_LIKENESS)
     expected = {**points, "quality": skill_quality(one) / 8}
     assert scored.signals == expected
@@ -66,12 +66,12 @@ def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[
         (skill(summary="", revision_pending=True), {"governance": -18}),
     ],
 )
-def test_use_and_governance_speak_for_and_against(one: Skill, points: Mapping[str, float]) -> None:
+def test_use_and_governance_add_and_subtract_points(one: Skill, points: Mapping[str, float]) -> None:
     [scored] = score_skills([one], query("Kettle"), weights=NO_LIKENESS)
     assert scored.signals == {"topic_exact": 14, "quality": skill_quality(one) / 8, **points}
 
 
-def test_the_place_in_full_text_search_chooses_among_those_that_match() -> None:
+def test_full_text_rank_orders_matching_skills() -> None:
     skills = [skill(f"s{at}", topic=f"kettle {at}") for at in range(8)]
     ranks = [one.id for one in reversed(skills)]
     scored = score_skills(skills, query("kettle", "kettle"), ranks=ranks, weights=NO_LIKENESS, limit=8)
@@ -79,7 +79,7 @@ def test_the_place_in_full_text_search_chooses_among_those_that_match() -> None:
     assert score_skills(skills, query("zebra", "zebra"), ranks=ranks) == []
 
 
-def test_likeness_counts_up_to_eighteen() -> None:
+def test_similarity_counts_up_to_eighteen_points() -> None:
     [scored] = score_skills([skill(topic="pumpe", title="pump")], query("pump"))
     assert scored.signals["trigram"] == 18
     assert scored.match == 10 + 18
@@ -90,7 +90,7 @@ def test_likeness_counts_up_to_eighteen() -> None:
     [skill(enabled=False), skill(forgotten_at=NOW), skill(state=SkillState.RETIRED)],
     ids=["disabled", "forgotten", "retired"],
 )
-def test_what_is_put_away_is_never_recalled(put_away: Skill) -> None:
+def test_archived_skills_are_never_recalled(put_away: Skill) -> None:
     assert score_skills([put_away], query("kettle", "kettle")) == []
 
 
@@ -103,7 +103,7 @@ def test_a_new_skill_that_does_not_match_is_not_recalled() -> None:
     assert score_skills([skill(updated_at=NOW, citations=("t1",))], query("zebra crossings", "zebra")) == []
 
 
-def test_at_most_four_are_recalled_one_per_topic() -> None:
+def test_at_most_four_skills_are_recalled_one_per_topic() -> None:
     skills = [skill(f"s{at}", topic=f"Kettle {at}") for at in range(6)]
     skills += [skill("twin", topic="kettle  0", updated_at=NOW)]
     assert ids(score_skills(skills, query("the kettle please", "kettle"))) == ["twin", "s1", "s2", "s3"]
@@ -125,7 +125,7 @@ SKILLS = st.lists(
 
 
 @given(SKILLS, st.sampled_from(["kettle", "boat", "茶", "", "zebra"]), st.randoms(use_true_random=False))
-def test_the_order_does_not_depend_on_the_order_given(skills: list[Skill], text: str, random: Random) -> None:
+def test_the_result_does_not_depend_on_input_order(skills: list[Skill], text: str, random: Random) -> None:
     shuffled = list(skills)
     random.shuffle(shuffled)
     made = score_skills(skills, query(text, text))

@@ -51,7 +51,7 @@ def span(start: str, end: str, worth: float = 1.0) -> TimeSpan:
         ("a couple of years ago", span("2023-09-12", "2024-09-07")),
     ],
 )
-def test_one_time_is_one_span(text: str, expected: TimeSpan) -> None:
+def test_a_time_yields_one_span(text: str, expected: TimeSpan) -> None:
     assert spans_in(text, NOW) == (expected,)
 
 
@@ -67,12 +67,12 @@ LIKENESSES = ["what happened tonıght", "TONİGHT", "yeſterday", "fıve days ag
 @pytest.mark.parametrize(
     "text", ["", "tea", "I may come", "30 February 2025", "30 February", "he marched home", *LIKENESSES]
 )
-def test_what_names_no_time_gives_none(text: str) -> None:
+def test_text_without_a_time_yields_no_span(text: str) -> None:
     assert spans_in(text, NOW) == ()
 
 
 @given(st.text(max_size=60), st.integers(limits.EARLIEST_MS, limits.LATEST_MS))
-def test_any_text_at_any_time_gives_spans_in_order(text: str, now: int) -> None:
+def test_any_text_at_any_time_yields_ordered_spans(text: str, now: int) -> None:
     assert all(limits.EARLIEST_MS <= each.start < each.end <= limits.LATEST_MS for each in spans_in(text, Instant(now)))
 
 
@@ -80,5 +80,5 @@ def test_any_text_at_any_time_gives_spans_in_order(text: str, now: int) -> None:
 @pytest.mark.parametrize(
     "text", ["yesterday", "today", "900 years ago", "last year", "this year", "in May", "last winter"]
 )
-def test_the_ends_of_the_calendar_do_no_harm(text: str, now: int) -> None:
+def test_the_ends_of_the_calendar_are_handled(text: str, now: int) -> None:
     spans_in(text, Instant(now))

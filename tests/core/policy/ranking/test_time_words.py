@@ -63,11 +63,11 @@ def test_without_a_year_any_near_year_is_meant(language: str, text: str) -> None
         ("xx", "gestern"),
     ],
 )
-def test_words_of_another_meaning_are_no_time(language: str, text: str) -> None:
+def test_words_with_another_meaning_are_not_times(language: str, text: str) -> None:
     assert spans_in(text, NOW, language) == ()
 
 
-def test_a_time_relative_to_now_is_not_looked_for() -> None:
+def test_relative_times_are_not_searched_for() -> None:
     assert without_relative("Was war vor drei Wochen kaputt?", "de").split() == ["Was", "war", "kaputt?"]
     assert read_question("我昨天丢了什么？", NOW, (), "zh").text == "我 丢了什么？"
     assert read_question("gestern", NOW, (), "de").text == "gestern"

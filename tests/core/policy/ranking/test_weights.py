@@ -22,7 +22,7 @@ from elytron_core.policy.ranking.weights import (
 POINTS = st.floats(0, 1e6)
 
 
-def test_no_points_are_worth_nothing_and_the_half_a_half() -> None:
+def test_zero_points_map_to_zero_and_half_to_a_half() -> None:
     assert [common_scale(points) for points in (-5.0, 0.0, HALF_STRENGTH)] == [0.0, 0.0, 0.5]
 
 
@@ -32,7 +32,7 @@ def test_more_points_are_never_worth_less(one: float, other: float) -> None:
     assert (common_scale(one) <= common_scale(other)) or one > other
 
 
-def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None:
+def test_a_question_is_weighted_by_the_number_and_time_of_its_answers() -> None:
     now = instant("2026-03-10")
     one, several = (read_question(text, now) for text in ("Who called?", "Which cities did they see?"))
     latest = read_question("Who calls?", now, {QuestionLabel.LATEST})

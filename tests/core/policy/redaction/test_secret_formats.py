@@ -44,7 +44,7 @@ PLACED = (
 )
 
 
-def test_every_form_has_an_example() -> None:
+def test_every_secret_format_has_an_example() -> None:
     for hint in BEGINNING:
         assert any(key.lower().startswith(hint) for key in KEYS), hint
     for hint in WITHIN:
@@ -52,7 +52,7 @@ def test_every_form_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:14])
-def test_an_issued_key_is_blacked_out_wherever_it_stands(key: str) -> None:
+def test_an_issued_key_is_redacted_anywhere(key: str) -> None:
     for text, told in (
         (key, "[redacted:api_key]"),
         (f"It is {key}, keep it.", "It is [redacted:api_key], keep it."),
@@ -69,13 +69,13 @@ def test_an_issued_key_is_blacked_out_wherever_it_stands(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:14])
-def test_what_is_cut_short_or_part_of_another_word_is_left(key: str) -> None:
+def test_truncated_keys_and_parts_of_words_are_preserved(key: str) -> None:
     assert "api_key" not in scrub_secrets(key[:16]).counts
     assert "api_key" not in scrub_secrets(f"x{key[:16]}").counts
 
 
 @pytest.mark.parametrize(("text", "told"), PLACED, ids=lambda text: text[:20])
-def test_a_key_in_an_address_or_a_setting_is_blacked_out(text: str, told: str) -> None:
+def test_a_key_in_an_address_or_a_setting_is_redacted(text: str, told: str) -> None:
     assert scrub_secrets(text).text == told
 
 
@@ -84,7 +84,7 @@ HINTS = st.sampled_from((*BEGINNING, *WITHIN)) | st.text(ALPHABET + "_-. :/=", m
 
 @settings(max_examples=40)
 @given(st.lists(HINTS, max_size=8).map("".join))
-def test_looking_again_finds_nothing_more(text: str) -> None:
+def test_a_second_scan_finds_nothing_more(text: str) -> None:
     found = scrub_secrets(text)
     assert scrub_secrets(found.text).counts == {}
     assert found.counts or found.text == text

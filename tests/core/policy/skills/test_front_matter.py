@@ -43,13 +43,13 @@ def test_without_front_matter_nothing_is_read(text: str) -> None:
     assert read_skill_file(text) is None
 
 
-def test_a_byte_order_mark_and_other_line_ends_do_no_harm() -> None:
+def test_byte_order_marks_and_other_line_endings_are_accepted() -> None:
     document = read_skill_file("\ufeff---\r\nname: x\r\n---\r\nbody\r\n")
     assert document == SkillFile({"name": "x"}, "body")
 
 
 @given(*[st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20)] * 3)
-def test_what_is_written_reads_back(topic: str, title: str, summary: str) -> None:
+def test_written_front_matter_reads_back(topic: str, title: str, summary: str) -> None:
     one = skill(topic=topic, title=title, summary=summary, procedure="1. Boil.\n2. Pour.", citations=("a", "b"))
     document = read_skill_file(write_skill_file(one))
     assert document is not None
@@ -59,5 +59,5 @@ def test_what_is_written_reads_back(topic: str, title: str, summary: str) -> Non
 
 
 @given(st.text(max_size=200))
-def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     read_skill_file(f"---\n{text}\n---\n")

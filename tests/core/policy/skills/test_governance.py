@@ -20,7 +20,7 @@ def named(one: Skill) -> str:
     return one.name.removeprefix("runtime_skill__")
 
 
-def test_of_two_that_say_the_same_the_later_observed_stays() -> None:
+def test_the_later_observed_of_two_equal_skills_stays() -> None:
     old = skill("old", summary="s", observed_at=NOW - DAY_MS, use_count=2)
     new = skill("new", summary="s")
     made = govern_skills([old, new], at=NOW, digest=digest)
@@ -33,12 +33,12 @@ def test_of_two_that_say_the_same_the_later_observed_stays() -> None:
 
 
 @pytest.mark.parametrize("put_away", [{"forgotten_at": NOW}, {"state": SkillState.RETIRED}])
-def test_what_is_put_away_is_merged_with_nothing(put_away: dict[str, object]) -> None:
+def test_archived_skills_are_not_merged(put_away: dict[str, object]) -> None:
     made = govern_skills([skill("a", summary="s"), skill("b", summary="s", **put_away)], at=NOW, digest=digest)
     assert not made.is_change
 
 
-def test_states_are_written_down_and_the_unmissed_pruned() -> None:
+def test_states_are_recorded_and_unused_skills_pruned() -> None:
     skills = [
         aged(1, name="fresh", topic="a", title="aaaa", procedure="1. a\n2. b"),
         aged(99, name="lonely", topic="b", title="bbbb"),
@@ -90,7 +90,7 @@ SKILLS = st.lists(
 
 
 @given(SKILLS, st.randoms(use_true_random=False))
-def test_what_is_done_does_not_depend_on_the_order(skills: list[Skill], random: Random) -> None:
+def test_governance_does_not_depend_on_the_order(skills: list[Skill], random: Random) -> None:
     shuffled = list(skills)
     random.shuffle(shuffled)
     assert govern_skills(skills, at=NOW, digest=digest) == govern_skills(shuffled, at=NOW, digest=digest)

@@ -19,7 +19,7 @@ from elytron_core.policy.skills import COMPARED, SkillLook, SkillLooks, is_dupli
         (skill("b", topic="deploying", title="Deploy", procedure="Run the tests, then tag."), False),
     ],
 )
-def test_sixteen_points_of_likeness_make_two_skills_one(other: Skill, *, same: bool) -> None:
+def test_two_skills_merge_at_sixteen_similarity_points(other: Skill, *, same: bool) -> None:
     one = SkillLook(skill("a"))
     assert is_duplicate(one, SkillLook(other)) is same
     assert is_duplicate(SkillLook(other), one) is same
@@ -31,7 +31,7 @@ def test_equal_skills_share_everything() -> None:
     assert skill_similarity(SkillLook(one), SkillLook(one)) == 6 + 8 + 6 + 12
 
 
-def test_a_twin_is_found_by_topic_by_a_word_of_the_title_and_by_the_summary() -> None:
+def test_a_duplicate_is_found_by_topic_title_word_or_summary() -> None:
     looks = SkillLooks()
     looks.put(skill("topic", title="Steep", procedure="Boil water."))
     looks.put(skill("word", topic="pot", title="Brew tea", procedure="Boil water."))
@@ -43,7 +43,7 @@ def test_a_twin_is_found_by_topic_by_a_word_of_the_title_and_by_the_summary() ->
     ]
 
 
-def test_a_skill_is_no_twin_of_itself_nor_of_what_was_taken_out() -> None:
+def test_a_skill_is_no_duplicate_of_itself_or_of_removed_skills() -> None:
     looks = SkillLooks()
     looks.put(skill("a"))
     assert list(looks.twins(skill("a"))) == []
@@ -54,7 +54,7 @@ def test_a_skill_is_no_twin_of_itself_nor_of_what_was_taken_out() -> None:
     assert list(looks.twins(skill("b", topic="war", title="Drums", procedure="Beat them."))) == []
 
 
-def test_only_those_that_share_most_are_compared() -> None:
+def test_only_the_most_overlapping_skills_are_compared() -> None:
     looks = SkillLooks()
     for at in range(2 * COMPARED):
         looks.put(skill(f"same-topic-{at:03}", title=f"Other {at}", procedure=f"Step {at}."))

@@ -88,7 +88,7 @@ def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> N
         (skill(summary="s", state=SkillState.STALE), SkillState.ACTIVE),
     ],
 )
-def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
+def test_age_and_quality_determine_the_state(one: Skill, state: SkillState) -> None:
     assert state_of(one, at=NOW) is state
 
 
@@ -118,7 +118,7 @@ def test_uses_within_six_hours_count_as_one() -> None:
     assert touch_skill(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
 
 
-def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
+def test_a_mismatch_requests_a_revision_and_a_success_cancels_it() -> None:
     doubted = with_outcome(skill(), ReuseOutcome.MISMATCH, at=NOW, note="x" * 999)
     assert (doubted.mismatch_count, doubted.revision_pending, doubted.validated_count) == (1, True, 0)
     assert len(doubted.last_outcome_note) == limits.OUTCOME_NOTE_CHARS
@@ -128,7 +128,7 @@ def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
     assert (proven.mismatch_count, proven.revision_pending, proven.validated_count) == (1, False, 1)
 
 
-def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
+def test_a_revision_preserves_the_evidence_and_describes_its_changes() -> None:
     old = skill(summary="short", procedure="a\nb\nc", citations=("t1",), use_count=3, supersedes=("runtime_skill__x",))
     new = skill(topic="green tea", summary="longer", procedure="a\nB\nc", citations=("t2",))
     made = revise_skill(old, new, digest="d1", reason="learned better")
@@ -143,13 +143,13 @@ def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
     ]
 
 
-def test_lines_in_another_order_are_a_refinement_too() -> None:
+def test_reordered_lines_are_a_refinement_too() -> None:
     made = revise_skill(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
     assert [(diff.before, diff.after) for diff in made.diffs] == [("a\nb", "b\na")]
 
 
 @given(st.integers(1, 40))
-def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
+def test_history_is_bounded_and_keeps_the_latest_entries(revisions: int) -> None:
     kept = skill(procedure="step 0")
     for at in range(1, revisions + 1):
         new = skill(procedure=f"step {at}\n{'x' * 2_000}")
@@ -169,7 +169,7 @@ def test_a_retired_skill_is_retired_in_its_lineage() -> None:
     assert node.status is LineageStatus.RETIRED
 
 
-def test_what_is_merged_hands_over_its_evidence() -> None:
+def test_merging_transfers_the_evidence() -> None:
     kept = skill("new", citations=("t2",), use_count=1, last_used_at=NOW)
     counts = {"use_count": 4, "validated_count": 2, "mismatch_count": 1}
     old = skill("old", citations=("t1",), enabled=False, source_chat_id="k", **counts)

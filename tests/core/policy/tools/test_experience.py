@@ -83,14 +83,14 @@ PRIVATE = seen(private_content_used=True)
         (feedback(seen(), seen()), ExperienceDecision.ACCEPTED_AS_EVIDENCE, tools_experience.ACCEPTED),
     ],
 )
-def test_the_first_rule_that_holds_decides(
+def test_the_first_matching_rule_decides(
     given: AgentToolUsageFeedback, decision: ExperienceDecision, reason: str
 ) -> None:
     made = judge(given)
     assert (made.decision, made.reason) == (decision, reason)
 
 
-def test_feedback_without_a_registry_is_about_nothing_known() -> None:
+def test_feedback_for_an_unknown_registry_is_drift() -> None:
     made = judge_feedback(feedback(seen(), seen()), None, None, at=NOW)
     assert (made.decision, made.reason, made.experience) == (DRIFT, tools_experience.UNKNOWN_REGISTRY, None)
 
@@ -104,7 +104,7 @@ def test_feedback_without_a_registry_is_about_nothing_known() -> None:
         (feedback(seen(), operator_note="use it"), ExperienceConfidence.HIGH),
     ],
 )
-def test_successes_and_an_operators_word_make_sure(
+def test_successes_or_an_operators_word_make_an_experience_certain(
     given: AgentToolUsageFeedback, confidence: ExperienceConfidence
 ) -> None:
     made = judge(given).experience
@@ -112,7 +112,7 @@ def test_successes_and_an_operators_word_make_sure(
     assert made.confidence is confidence
 
 
-def test_a_success_that_was_deferred_counts_when_it_is_repeated() -> None:
+def test_a_deferred_success_counts_when_repeated() -> None:
     first = judge(feedback(seen(), FAILED)).experience
     assert first is not None
     assert (first.status, first.success_count, first.failure_count) == (ExperienceStatus.CANDIDATE, 1, 1)
@@ -122,7 +122,7 @@ def test_a_success_that_was_deferred_counts_when_it_is_repeated() -> None:
     assert (again.experience.status, again.experience.success_count) == (ExperienceStatus.ACTIVE, 2)
 
 
-def test_a_mismatch_makes_a_known_experience_unsure_and_no_new_one() -> None:
+def test_a_mismatch_makes_a_known_experience_uncertain_but_creates_none() -> None:
     given = feedback(seen(), reuse_outcome=ReuseOutcome.MISMATCH)
     doubted = judge(given, known=known()).experience
     assert doubted == known(mismatch_count=1, confidence="low")
@@ -131,7 +131,7 @@ def test_a_mismatch_makes_a_known_experience_unsure_and_no_new_one() -> None:
     assert judge(other, known=known()).experience is None
 
 
-def test_what_was_forgotten_stays_so_whatever_is_learned() -> None:
+def test_forgotten_experiences_stay_forgotten() -> None:
     made = judge(feedback(seen(), seen()), known=known(forgotten_at=NOW)).experience
     assert made is not None
     assert made.success_count == 4
@@ -148,11 +148,11 @@ def test_what_was_forgotten_stays_so_whatever_is_learned() -> None:
         ("x" * 999, "x" * limits.TOOL_REASON_CHARS),
     ],
 )
-def test_of_a_summary_words_are_kept_and_no_payload(text: str, kept: str) -> None:
+def test_a_summary_keeps_words_but_no_payload(text: str, kept: str) -> None:
     assert tools_experience.kept_words(text) == kept
 
 
-def test_an_experience_says_what_the_user_saw_else_what_the_host_says() -> None:
+def test_an_experience_prefers_the_users_words_to_the_hosts() -> None:
     made = judge(feedback(seen(summary="one"), seen(summary="two"), user_visible_result_summary='{"a": 1}')).experience
     assert made is not None
     assert made.reason == "one"
@@ -175,11 +175,13 @@ def test_an_experience_says_what_the_user_saw_else_what_the_host_says() -> None:
         ),
     ],
 )
-def test_a_snapshot_must_be_what_it_says(snapshot: AgentToolRegistrySnapshot, refusal: RegistryRefusal | None) -> None:
+def test_a_snapshot_must_match_its_fingerprints(
+    snapshot: AgentToolRegistrySnapshot, refusal: RegistryRefusal | None
+) -> None:
     assert tools_experience.registry_refusal(snapshot) is refusal
 
 
-def test_hints_come_sure_ones_first_then_more_successes_then_newer() -> None:
+def test_hints_are_ordered_by_certainty_successes_and_recency() -> None:
     later = Instant(NOW + 1)
     experiences = {
         "a": known(),
@@ -204,7 +206,7 @@ def test_hints_are_bounded() -> None:
     assert made.status.governed_experience_candidates == TOOL_HINTS + 1
 
 
-def test_an_experience_without_words_says_how_often_it_succeeded() -> None:
+def test_an_experience_without_text_shows_its_success_count() -> None:
     [hint] = select_hints({"host": HOST}, {"a": known(reason="")}, ()).hints
     assert hint.reason == "succeeded 2 times"
 
@@ -239,7 +241,7 @@ def test_without_governed_experience_the_host_decides(experience: ToolExperience
         ),
     ],
 )
-def test_drift_is_told_and_gives_no_hint(
+def test_drift_is_reported_and_yields_no_hint(
     current: AgentToolRegistrySnapshot, asked: AgentToolRegistrySnapshot, reason: HintRejection, tool: str | None
 ) -> None:
     made = select_hints({"host": current}, {"a": known()}, (asked.ref,))
@@ -249,7 +251,7 @@ def test_drift_is_told_and_gives_no_hint(
     assert made.status.reason is ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE
 
 
-def test_what_is_known_is_counted() -> None:
+def test_registries_tools_and_experiences_are_counted() -> None:
     tools = registry(READ, SEND.model_copy(update={"disabled": True}))
     experiences = {
         "a": known(),

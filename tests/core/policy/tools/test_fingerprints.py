@@ -28,7 +28,7 @@ def test_the_hash_is_fnv1a_64(data: bytes, value: int) -> None:
     assert fnv1a_64(data) == value
 
 
-def test_fields_are_framed_by_their_length() -> None:
+def test_fields_are_prefixed_by_their_length() -> None:
     framed = b"4:read|0:|0:|2:s1|1:a|5:files|3:low|7:enabled|"
     assert descriptor_fingerprint(READ) == f"{fnv1a_64(framed):016x}"
     whole = b"4:host|4:desk|12:host-runtime|6:global|4:read|2:s1|16:" + descriptor_fingerprint(READ).encode() + b"|"
@@ -40,7 +40,7 @@ def test_length_counts_bytes() -> None:
     assert descriptor_fingerprint(named) == f"{fnv1a_64('3:茶|0:|0:|1:s|7:enabled|'.encode()):016x}"
 
 
-def test_the_order_of_tools_and_tags_does_not_count() -> None:
+def test_the_order_of_tools_and_tags_does_not_matter() -> None:
     turned = READ.model_copy(update={"permission_tags": ("a", "files")})
     assert registry_fingerprint(registry(READ, SEND)) == registry_fingerprint(registry(SEND, turned))
 
@@ -66,7 +66,7 @@ def test_every_field_counts(changed: AgentToolRegistrySnapshot) -> None:
     assert registry_fingerprint(changed) != registry_fingerprint(registry(READ, SEND))
 
 
-def test_a_snapshot_can_be_given_its_fingerprints() -> None:
+def test_fingerprints_can_be_added_to_a_snapshot() -> None:
     made = with_fingerprints(registry(READ, SEND))
     assert made.fingerprint == registry_fingerprint(registry(READ, SEND))
     assert [tool.descriptor_fingerprint for tool in made.tools] == list(map(descriptor_fingerprint, (READ, SEND)))
@@ -75,7 +75,7 @@ def test_a_snapshot_can_be_given_its_fingerprints() -> None:
 
 
 @pytest.mark.parametrize("scope", list(RegistryScope))
-def test_a_scope_of_many_says_which(scope: RegistryScope) -> None:
+def test_a_scope_with_instances_requires_a_scope_id(scope: RegistryScope) -> None:
     is_named = scope in {RegistryScope.PROJECT, RegistryScope.WORKSPACE, RegistryScope.CONVERSATION}
     fields = {"registry_id": "r", "namespace": "n", "fingerprint": "f", "tools": (), "scope": scope}
     wrong, right = ({}, {"scope_id": "x"}) if is_named else ({"scope_id": "x"}, {})

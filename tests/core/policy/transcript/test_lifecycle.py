@@ -40,18 +40,18 @@ ARCHIVED, MASKED, DELETED = (apply_transition(TURN, step) for step in STEPS)
         (DELETED, Transition.DELETE_RAW, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
     ],
 )
-def test_a_transition_leads_where_it_says(
+def test_a_transition_leads_to_its_target_state(
     turn: Turn, transition: Transition, after: tuple[TurnLifecycle, TextRedaction]
 ) -> None:
     found = apply_transition(turn, transition)
     assert (found.lifecycle, found.redaction) == after
 
 
-def test_deleted_text_leaves_no_word_and_keeps_who_and_when() -> None:
+def test_deleting_text_preserves_speaker_and_time() -> None:
     assert b"words" not in DELETED.to_bytes()
     assert [message.speaker for message in DELETED.messages] == ["Ada"]
     assert DELETED.host_refs[0].business_ref_id == "1"
 
 
-def test_restored_text_is_what_it_was() -> None:
+def test_restored_text_is_unchanged() -> None:
     assert apply_transition(MASKED, Transition.RESTORE) == apply_transition(ARCHIVED, Transition.RESTORE) == TURN

@@ -75,7 +75,7 @@ def made(view: View, budget: TranscriptGovernanceBudget) -> TranscriptCut:
     return cut_transcript("s", KEY, [(PLACE, TURN)], ATTRIBUTES, view=view, budget=budget)
 
 
-def test_what_is_left_out_is_named_and_counted() -> None:
+def test_omissions_are_named_and_counted() -> None:
     found = made(View.HOST_UI, ROOMY)
     audit = found.slice.audit
     assert found.clipped == ()
@@ -99,7 +99,7 @@ def test_a_label_stays_with_the_host() -> None:
     assert [found.label for found in cut_refs(PLACE, TURN, view=View.HOST_UI, budget=ROOMY)[0]] == ["words", "words"]
 
 
-def test_a_budget_cuts_lists_and_says_so_and_counts_all() -> None:
+def test_a_budget_truncates_lists_reports_it_and_counts_everything() -> None:
     found = made(View.HOST_UI, SMALL)
     (turn,) = found.slice.turns
     assert ([ref.business_ref_id for ref in turn.host_refs], [item.key for item in turn.attributes]) == (
@@ -117,7 +117,7 @@ def test_a_budget_cuts_lists_and_says_so_and_counts_all() -> None:
     assert Reason.PROFILE_BUDGET in found.slice.audit.redaction_reasons
 
 
-def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one() -> None:
+def test_an_omitted_attribute_is_reported_with_its_message() -> None:
     known = {PLACE: (attribute("host.a", "longer"), attribute("host.b", "longer", part=1))}
     found = cut_transcript(
         "s",
@@ -140,7 +140,7 @@ def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one(
         (View.HOST_UI, TextRedaction.RAW_AVAILABLE, False),
     ],
 )
-def test_verbatim_items_are_the_owners_while_the_raw_text_is_there(
+def test_verbatim_items_are_for_the_owner_while_raw_text_exists(
     view: View, redaction: TextRedaction, is_shown: bool
 ) -> None:
     item = OpaqueItem(kind="call", issuer="host", body='{"id": 1}')

@@ -82,7 +82,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("found", "expected"), GOLDEN)
-def test_each_view_sees_what_the_table_says(found: Turn, expected: tuple[str, ...]) -> None:
+def test_each_view_matches_the_table(found: Turn, expected: tuple[str, ...]) -> None:
     assert told(found) == expected
 
 
@@ -96,7 +96,7 @@ def test_each_view_sees_what_the_table_says(found: Turn, expected: tuple[str, ..
         (HostRefVisibility.EXPORT, {View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT, View.EXPORT}),
     ],
 )
-def test_a_reference_is_seen_where_its_visibility_says(visibility: HostRefVisibility, seen_by: set[View]) -> None:
+def test_a_reference_is_visible_as_declared(visibility: HostRefVisibility, seen_by: set[View]) -> None:
     ref = HostOpaqueRef(host_kind="h", business_ref_type="t", business_ref_id="1", visibility=visibility)
     assert {view for view in View if ref_redaction(ref, view) is None} == seen_by
 
@@ -110,7 +110,7 @@ def attribute_told(found: TurnAttribute, of: Turn, view: View, value_bytes: int 
     return attribute_redaction(found, of, view, value_bytes=value_bytes)
 
 
-def test_an_attribute_leaves_the_house_only_where_it_is_allowed_to() -> None:
+def test_an_attribute_is_exported_only_where_allowed() -> None:
     plain = turn(said())
     assert attribute_told(attribute(visibility="export"), plain, View.EXPORT) is Reason.ATTR_VISIBILITY
     assert attribute_told(attribute(visibility="export", export_allowed=True), plain, View.EXPORT) is None
@@ -130,7 +130,7 @@ def test_a_value_beyond_the_budget_is_withheld() -> None:
         (AttributePolicy.OPERATOR_AUDIT_ONLY_AFTER_MASK, {View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT}),
     ],
 )
-def test_an_attribute_of_masked_text_goes_as_its_policy_says(policy: AttributePolicy, views: set[View]) -> None:
+def test_an_attribute_of_masked_text_follows_its_policy(policy: AttributePolicy, views: set[View]) -> None:
     masked = turn(said(), TurnLifecycle.MASKED)
     assert {view for view in View if attribute_told(attribute(policy=policy), masked, view) is None} == views
 
