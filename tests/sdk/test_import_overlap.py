@@ -16,7 +16,7 @@ from elytron import MemoryRuntime, import_transcript
 from elytron.flows.transcript_import import TranscriptImportReport
 from elytron.state import stored_messages
 from elytron.state.stored_messages import align_keys
-from elytron.writes import imports
+from elytron.writes import imported_messages
 from elytron_core import limits
 from elytron_core.clock import format_instant, instant
 from elytron_core.errors import TurnConflict
@@ -319,7 +319,7 @@ async def test_a_long_conversation_is_read_once_to_find_it_and_once_for_all_its_
         reads.append(tag)
         return await read(store, space, tag)
 
-    for module in (stored_messages, imports):  # each of which has the name
+    for module in (stored_messages, imported_messages):  # each of which has the name
         monkeypatch.setattr(module, "read_messages", counted)
     async with elytron.open("memory:", space="ada") as memory:
         assert (await taken(memory, tmp_path, "chat.txt", exported(lines))).stored == 3_000
