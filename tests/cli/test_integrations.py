@@ -9,6 +9,7 @@ from elytron_integrations.integration_table import INTEGRATIONS
 def test_every_adapter_is_listed(elytron: CommandLine) -> None:
     listed = elytron.json("integrations")["integrations"]
     assert [status["module"] for status in listed] == [row.module for row in INTEGRATIONS]
+    assert [status["name"] for status in listed if status.get("by_contract")] == ["CrewAI"]
 
 
 def test_a_check_fails_where_a_framework_is_not_installed(elytron: CommandLine) -> None:

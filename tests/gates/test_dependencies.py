@@ -21,7 +21,7 @@ MODULES = {
 """Distributions whose module has another name."""
 OF_A_LIBRARY = {"uvloop", "httptools", "python-multipart"}
 """Imported by uvicorn and starlette themselves."""
-APART = {"google-adk", "strands", "claude-agent"}
+APART = {"google-adk", "strands", "claude-agent", "crewai"}
 """Extras of frameworks that need older libraries than the other extras have, or bring hundreds of megabytes."""
 
 

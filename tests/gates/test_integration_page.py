@@ -33,7 +33,7 @@ def table_row(row: FrameworkIntegration, tests: int) -> str:
         f"[{row.name}]({page.as_posix()})",
         f"`{row.module}`",
         f"`{row.extra}`",
-        f"`{row.distribution}{row.tested_range}`",
+        f"`{row.distribution}{row.tested_range}`{', contract' if row.by_contract else ''}",
         row.provides,
         str(tests),
     )
@@ -48,7 +48,7 @@ def integrations_page(tests: Mapping[str, int]) -> str:
 Each adapter is installed with the extra of its row, such as `pip install "elytron[langgraph]"`. With a version of the
 framework outside the tested range, importing it warns once. `elytron integrations` prints this table with the installed
 versions. In a checkout, `elytron integrations --check` runs the conformance tests: the framework's own suite where it
-has one, else the cases of its stores.
+has one, else the cases of its stores. "Contract" means that they load the framework's interface and not the framework.
 
 | adapter | module | extra | tested with | what it provides | tests |
 |---|---|---|---|---|---|

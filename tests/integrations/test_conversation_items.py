@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import elytron
+from elytron import intake
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
 from elytron_core.errors import (
@@ -118,13 +119,13 @@ async def test_credentials_in_an_item_are_redacted_and_it_stays_json(items: Conv
 async def test_an_item_whose_redaction_breaks_its_json_is_redacted_text_by_text(
     items: ConversationItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scrub = conversation_items.scrub_secrets
+    scrub = intake.scrub_secrets
 
     def scrub_over_ends(text: str) -> Any:
         scrubbed = scrub(text)
         return scrubbed.model_copy(update={"text": "{"}) if text.startswith("{") and scrubbed.counts else scrubbed
 
-    monkeypatch.setattr(conversation_items, "scrub_secrets", scrub_over_ends)
+    monkeypatch.setattr(intake, "scrub_secrets", scrub_over_ends)
     await items.append([item_of({"all": ["ghp_" + "a1B2" * 9, 7], "n": None})])
     assert await values_of(items) == [{"all": ["[redacted:github_token]", 7], "n": None}]
 

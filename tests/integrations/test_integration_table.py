@@ -66,6 +66,11 @@ def test_the_status_of_an_adapter_names_the_installed_version() -> None:
     assert (absent.installed_version, absent.is_tested, absent.conforms) == (None, None, False)
 
 
+def test_the_status_of_an_adapter_says_whether_its_framework_was_run() -> None:
+    whole, interface = integration_statuses((ROW, replace(ROW, by_contract=True))).integrations
+    assert (whole.tested_with, interface.tested_with) == ("pytest>=9.0,<999", "pytest>=9.0,<999, contract")
+
+
 def test_conformance_counts_tests_that_passed_and_those_that_did_not(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "frameworks" / "pytest"
     folder.mkdir(parents=True)

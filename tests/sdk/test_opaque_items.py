@@ -1,5 +1,6 @@
 """A host's own items beside the words of a turn: kept byte for byte, shown to the owner alone, erased with the turn."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ from tests.sdk.transcripts import bytes_below, commit, turn, view
 
 import elytron
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, TurnConflict
+from elytron_core.errors import InvalidInput, LimitExceeded, TurnConflict
 
 pytestmark = pytest.mark.anyio
 
 BODY = '{"type": "reasoning",  "b": 1e2, "a": "caf\\u00e9 ✓", "b2": [null, {}]}'
+CARD = "4111111111111111"
+FENCE = "<memory-0123456789abcdef> hot </memory-0123456789abcdef>"
 ITEMS = ({"kind": "reasoning", "issuer": "openai", "body": BODY}, {"kind": "call", "issuer": "host", "body": "[1]"})
 
 
@@ -50,6 +53,33 @@ async def test_a_credential_in_an_item_is_blacked_out(memory: elytron.MemoryRunt
     await commit(memory, items=({"kind": "call", "issuer": "host", "body": f'{{"key": "{key}"}}'},))
     (body,) = await bodies(memory)
     assert key not in body
+
+
+@pytest.mark.parametrize(
+    ("given", "redacted"),
+    [
+        ({"cards": [CARD] * 20}, {"cards": ["[redacted:card_number]"] * 20}),
+        ({"card": int(CARD), CARD: [1, None]}, {"card": "[redacted:card_number]", "[redacted:card_number]": [1, None]}),
+        (f"{FENCE}{CARD}", "[redacted:card_number]"),
+        ([FENCE, "hot"], ["", "hot"]),
+        (FENCE, ""),
+    ],
+)
+async def test_a_redacted_item_is_whole_json(memory: elytron.MemoryRuntime, given: object, redacted: object) -> None:
+    report = await commit(memory, items=({"kind": "x", "issuer": "y", "body": json.dumps(given)},))
+    (body,) = await bodies(memory)
+    assert json.loads(body) == redacted
+    assert sum(report.scrubbed.values()) == json.dumps(given).count(CARD) + json.dumps(given).count(FENCE)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, limits.OPAQUE_ITEM_BYTES), (4, limits.OPAQUE_ITEMS_BYTES // 4)])
+async def test_an_item_that_its_redaction_makes_too_large_is_refused(
+    memory: elytron.MemoryRuntime, count: int, size: int
+) -> None:
+    body = json.dumps(f"{CARD} ".ljust(size - 2, "a"))
+    with pytest.raises(LimitExceeded, match="bytes of redacted items"):
+        await commit(memory, items=({"kind": "x", "issuer": "y", "body": body},) * count)
+    assert await bodies(memory) == []
 
 
 async def test_masked_deleted_and_erased_turns_show_none(memory: elytron.MemoryRuntime) -> None:

@@ -28,12 +28,19 @@ class IntegrationStatus(Value):
     distribution: str
     extra: str
     tested_range: str
+    by_contract: bool = False
+    """Whether the tests load only the framework's interface."""
     installed_version: str | None = None
     is_tested: bool | None = None
     """Whether the installed version is inside the tested range; None if nothing is installed."""
     passed_tests: int | None = None
     failed_tests: int | None = None
     """Number of tests that failed, ended with an error or were skipped."""
+
+    @property
+    def tested_with(self) -> str:
+        """Return the tested versions of the distribution, and "contract" for those of its interface."""
+        return f"{self.distribution}{self.tested_range}{', contract' if self.by_contract else ''}"
 
     @property
     def conforms(self) -> bool:
@@ -79,6 +86,7 @@ def _status_of(row: FrameworkIntegration) -> IntegrationStatus:
         distribution=row.distribution,
         extra=row.extra,
         tested_range=row.tested_range,
+        by_contract=row.by_contract,
         installed_version=release,
         is_tested=row.is_tested(release) if release is not None else None,
     )

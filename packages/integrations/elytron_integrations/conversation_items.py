@@ -11,6 +11,7 @@ from uuid import uuid4
 from pydantic import JsonValue, ValidationError
 
 from elytron.api import MemoryFace
+from elytron.intake import json_text, scrub_json
 from elytron.runtime_records import RecordDraft, records_of
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -28,8 +29,6 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import is_name
 from elytron_core.planes.records import copies_of_turn
 from elytron_core.planes.transcript import Message, OpaqueItem
-from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
 
@@ -190,15 +189,7 @@ class ConversationItems:
 
 def clean_json(value: JsonValue, /) -> str:
     """Return a value as JSON without credentials and blocks of recalled memory. It may be cut into pieces."""
-    body = _json_text(value)
-    clean_body = _clean_text(body)
-    if clean_body == body:
-        return body
-    try:
-        json.loads(clean_body)
-    except ValueError:  # what was taken out went over the end of a text
-        return _json_text(_clean_texts(value))
-    return clean_body
+    return scrub_json(json_text(value))[0]
 
 
 def text_pieces(text: str, /) -> list[str]:
@@ -206,31 +197,6 @@ def text_pieces(text: str, /) -> list[str]:
     if (size := len(text.encode())) > ITEM_BYTES:
         raise LimitExceeded(what="bytes of an item", limit=ITEM_BYTES, found=size)
     return [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
-
-
-def _clean_text(text: str) -> str:
-    return scrub_secrets(strip_own_output(text).text).text
-
-
-def _json_text(value: JsonValue) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a pair, which JSON can only write as an escape
-        return json.dumps(value, separators=(",", ":"))
-    return text
-
-
-def _clean_texts(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return _clean_text(value)
-        case list():
-            return [_clean_texts(each) for each in value]
-        case dict():
-            return {name: _clean_texts(each) for name, each in value.items()}
-        case _:
-            return value
 
 
 def joined_text(parts: Iterable[object], /) -> str:

@@ -82,7 +82,7 @@ class ElytronStorage:
 
         Raises InvalidInput, and CrewAI's EmbeddingDimensionMismatchError for a vector of another size.
         """
-        criteria = _Criteria(scope_prefix, categories, metadata_filter)
+        criteria = _RecordCriteria(scope_prefix, categories, metadata_filter)
         return self._loop.wait(self._search(query_embedding, criteria, limit, min_score))
 
     async def asearch(  # noqa: PLR0917
@@ -95,7 +95,7 @@ class ElytronStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """Do what `search` does."""
-        criteria = _Criteria(scope_prefix, categories, metadata_filter)
+        criteria = _RecordCriteria(scope_prefix, categories, metadata_filter)
         return await self._loop.run(self._search(query_embedding, criteria, limit, min_score))
 
     def delete(
@@ -121,26 +121,26 @@ class ElytronStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """Do what `delete` does."""
-        criteria = _Criteria(scope_prefix, categories, metadata_filter, record_ids, older_than)
-        if criteria == _Criteria():
+        criteria = _RecordCriteria(scope_prefix, categories, metadata_filter, record_ids, older_than)
+        if criteria == _RecordCriteria():
             raise InvalidInput(field="delete", problem="names no criterion: call reset() to erase every record")
         return await self._loop.run(self._erase(criteria))
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Erase the records at and below a scope, or all of them."""
-        self._loop.wait(self._erase(_Criteria(scope_prefix)))
+        self._loop.wait(self._erase(_RecordCriteria(scope_prefix)))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record; None if there is none. Raises InvalidInput for an empty id."""
-        return next(iter(self._records(_Criteria(record_ids=[record_id]))), None)
+        return next(iter(self._records(_RecordCriteria(record_ids=[record_id]))), None)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records at and below a scope, newest first."""
-        return self._records(_Criteria(scope_prefix))[max(offset, 0) :][: max(limit, 0)]
+        return self._records(_RecordCriteria(scope_prefix))[max(offset, 0) :][: max(limit, 0)]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return how many records are at and below a scope, with their categories, times and the scopes below."""
-        records = self._records(_Criteria(scope))
+        records = self._records(_RecordCriteria(scope))
         return ScopeInfo(
             path=_scope_path(scope),
             record_count=len(records),
@@ -152,18 +152,18 @@ class ElytronStorage:
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the scopes one level below another that have records."""
-        return _child_scopes(self._records(_Criteria(parent)), parent)
+        return _child_scopes(self._records(_RecordCriteria(parent)), parent)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the categories of the records at and below a scope with the number of their records."""
-        records = self._records(_Criteria(scope_prefix))
+        records = self._records(_RecordCriteria(scope_prefix))
         return dict(Counter(category for record in records for category in record.categories))
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records at and below a scope."""
-        return len(self._records(_Criteria(scope_prefix)))
+        return len(self._records(_RecordCriteria(scope_prefix)))
 
-    def _records(self, criteria: "_Criteria") -> list[MemoryRecord]:
+    def _records(self, criteria: "_RecordCriteria") -> list[MemoryRecord]:
         """Return the records that meet the criteria, newest first."""
         records = self._loop.wait(self._stored(criteria)).values()
         return sorted(records, key=lambda record: _utc_time(record.created_at), reverse=True)
@@ -172,7 +172,7 @@ class ElytronStorage:
         values = [_record_value(record) for record in records]
         for size in [len(record.embedding) for record in records if record.embedding]:
             if self._vector_size is None:
-                stored = (await self._stored(_Criteria())).values()
+                stored = (await self._stored(_RecordCriteria())).values()
                 self._vector_size = next((len(each.embedding) for each in stored if each.embedding), size)
             if size != self._vector_size:
                 raise EmbeddingDimensionMismatchError(self._vector_size, size)
@@ -184,7 +184,7 @@ class ElytronStorage:
         await self._face.put_record(_NAMESPACE, key, value, text=text, privacy=privacy, user_id=self._space)
 
     async def _search(
-        self, query_embedding: list[float], criteria: "_Criteria", limit: int, min_score: float
+        self, query_embedding: list[float], criteria: "_RecordCriteria", limit: int, min_score: float
     ) -> list[tuple[MemoryRecord, float]]:
         query = _checked_vector(query_embedding)
         records = [record for record in (await self._stored(criteria)).values() if record.embedding]
@@ -196,7 +196,7 @@ class ElytronStorage:
         best = sorted((hit for hit in hits if hit[1] >= min_score), key=lambda hit: hit[1], reverse=True)
         return best[: max(limit, 0)]
 
-    async def _erase(self, criteria: "_Criteria") -> int:
+    async def _erase(self, criteria: "_RecordCriteria") -> int:
         ids = list(await self._stored(criteria))
         self._vector_size = None
         erased = 0
@@ -205,7 +205,7 @@ class ElytronStorage:
             erased += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
         return erased
 
-    async def _stored(self, criteria: "_Criteria") -> dict[str, MemoryRecord]:
+    async def _stored(self, criteria: "_RecordCriteria") -> dict[str, MemoryRecord]:
         """Return the records that meet the criteria by their memory ids."""
         ids = criteria.record_ids
         items = await self._all_items() if ids is None else await self._named_items(ids)
@@ -235,7 +235,7 @@ class ElytronStorage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Criteria:
+class _RecordCriteria:
     """What a call asks of records; one that is None holds for all."""
 
     scope_prefix: str | None = None

@@ -151,7 +151,7 @@ INTEGRATIONS: Final[tuple[FrameworkIntegration, ...]] = (
         extra="crewai",
         distribution="crewai",
         import_name="crewai",
-        tested_range=">=1.15.30,<1.16",
+        tested_range=">=1.15,<1.16",
         module="elytron_integrations.crewai",
         page="how-to/frameworks/crewai.md",
         provides="a storage backend of its memory",

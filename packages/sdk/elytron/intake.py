@@ -1,9 +1,10 @@
 """Intake of a request's texts: the one path for every operation that brings text in."""
 
 import asyncio
+import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from functools import cache, wraps
 from typing import Final, NamedTuple, TypeVar, cast
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.journal.upkeep import compact_space
+from elytron_core import limits, strict_json
 from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
@@ -19,11 +21,11 @@ from elytron_core.contracts.transcript import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import InvalidInput, LimitExceeded, Unsupported
+from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge, Unsupported
 from elytron_core.model import Value
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.planes.transcript import Message
+from elytron_core.planes.transcript import Message, OpaqueItem
 from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.platform.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
@@ -150,9 +152,12 @@ def _scrub_value(value: ValueT, findings: _FoundSecrets, own: OwnOutput) -> Valu
         part: object = getattr(value, name)
         if part is None or isinstance(part, _NUMBERS):
             continue
-        clean = _scrub_part(part, findings, own, name)
+        is_json = name == "body" and isinstance(value, OpaqueItem)
+        clean = _scrub_body(cast("str", part), findings) if is_json else _scrub_part(part, findings, own, name)
         if clean is not part:
             changed[name] = clean
+    if isinstance(value, TurnDraft | CanonicalTurnDelta) and "items" in changed:
+        _require_room(cast("Sequence[OpaqueItem]", changed["items"]))
     return value.model_copy(update=changed) if changed else value
 
 
@@ -176,6 +181,65 @@ def _scrub_message(message: Message, findings: _FoundSecrets) -> Message:
     if text is message.text and speaker is message.speaker:
         return message
     return message.model_copy(update={"text": text, "speaker": speaker})
+
+
+def _scrub_body(body: str, findings: _FoundSecrets) -> str:
+    """Return JSON text without own output and secrets, which is JSON again."""
+    clean, kinds = scrub_json(body)
+    findings.kinds.update(kinds)
+    findings.longest = max(findings.longest, len(body))
+    return clean
+
+
+def scrub_json(body: str, /) -> tuple[str, dict[str, int]]:
+    """Return JSON text without own output and secrets, and what was found by kind. The rest stays byte for byte.
+
+    If what was removed went over the end of a value, each value is cleaned, and the JSON is written anew.
+    """
+    findings = _FoundSecrets()
+    clean = _black_out(findings.strip(body), findings)
+    if clean == body:
+        return body, {}
+    try:
+        strict_json.parse_json(clean.encode())
+    except (InvalidJson, PayloadTooLarge):
+        findings = _FoundSecrets()
+        clean = json_text(_scrub_json_value(json.loads(body), findings))
+    return clean, dict(findings.kinds)
+
+
+def json_text(value: object, /) -> str:
+    """Return a value as short JSON."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair, which JSON can only write as an escape
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _scrub_json_value(value: object, findings: _FoundSecrets) -> object:
+    match value:
+        case str():
+            return _black_out(findings.strip(value), findings)
+        case int() | float():
+            text = json.dumps(value)
+            return value if (clean := _black_out(text, findings)) is text else clean
+        case list():
+            return [_scrub_json_value(each, findings) for each in cast("list[object]", value)]
+        case dict():
+            fields = cast("dict[str, object]", value).items()
+            return {_black_out(name, findings): _scrub_json_value(each, findings) for name, each in fields}
+        case _:
+            return value
+
+
+def _require_room(items: Sequence[OpaqueItem]) -> None:
+    """Raise LimitExceeded for items that their marks have made larger than a turn may hold."""
+    sizes = [len(item.body.encode()) for item in items]
+    for size, limit in ((max(sizes), limits.OPAQUE_ITEM_BYTES), (sum(sizes), limits.OPAQUE_ITEMS_BYTES)):
+        if size > limit:
+            raise LimitExceeded(what="bytes of redacted items", limit=limit, found=size)
 
 
 def _scrub_part(part: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:

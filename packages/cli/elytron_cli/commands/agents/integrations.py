@@ -34,10 +34,7 @@ def integrations_command(*, check: bool) -> int | None:
 
 def _show_versions(console: "Console", report: IntegrationsReport) -> None:
     columns = ("module", "tested with", "installed")
-    rows = (
-        (status.module, f"{status.distribution}{status.tested_range}", _installed_text(status))
-        for status in report.integrations
-    )
+    rows = ((status.module, status.tested_with, _installed_text(status)) for status in report.integrations)
     tables_common.show_table(console, columns, rows, whole="module")
 
 
@@ -46,7 +43,7 @@ def _show_checks(console: "Console", report: IntegrationsReport) -> None:
     rows = (
         (
             status.module,
-            f"{status.distribution}{status.tested_range}",
+            status.tested_with,
             _installed_text(status),
             status.passed_tests if status.passed_tests is not None else "not run",
             status.failed_tests if status.failed_tests is not None else "",
