@@ -164,8 +164,7 @@ class AgentRun:
     async def ended(self, reason: StopReason, problem: str = "") -> RunEnded:
         """Store the turn and the end of the run and release the thread, all in one commit.
 
-        With a strategy, the thread is released by a second commit, so that its report is repeated after a crash in
-        between.
+        With a strategy, a second commit releases the thread, so that a crash in between repeats the report to it.
         """
         self.end = self.record.end
         if self.end is None:

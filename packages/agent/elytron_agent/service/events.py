@@ -299,7 +299,7 @@ class LogEntry(Value):
 
 
 class LoggedTurn(Value):
-    """A turn that started `at` a time and whose end is not in the log yet."""
+    """A turn that started at `at` and whose end is not in the log yet."""
 
     thread: str
     run_id: str
