@@ -33,7 +33,7 @@ async def test_an_asyncio_memory_serves_its_loop_and_other_threads() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_memory_off_its_loop_serves_no_blocking_function() -> None:
+async def test_a_memory_outside_its_loop_serves_no_blocking_function() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         loop = await asyncio.to_thread(MemoryLoop, memory)
         with pytest.raises(Unsupported, match="would stop the loop"):
@@ -45,7 +45,7 @@ def test_a_memory_that_is_not_open_is_refused() -> None:
         MemoryLoop(elytron.open("memory:"))
 
 
-def test_a_scope_has_the_space_and_the_conversation_that_are_named() -> None:
+def test_a_scope_has_the_named_space_and_conversation() -> None:
     with elytron.open("memory:", space="ada") as ada, elytron.open("memory:", space=None) as shared:
         assert MemoryLoop(ada).scope_of("a call", None).space == "ada"
         scope = MemoryLoop(shared).scope_of("a call", "noor", conversation="one")
