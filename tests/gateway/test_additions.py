@@ -24,7 +24,9 @@ MISSING = "resource:ada:r_doesnotexist"
 
 
 @pytest.mark.parametrize("size", [1, 100, 175, 176, 200])
-async def test_what_can_be_added_to_can_be_searched(gateway: MemoryGateway, ada: dict[str, str], size: int) -> None:
+async def test_every_writable_conversation_can_be_searched(
+    gateway: MemoryGateway, ada: dict[str, str], size: int
+) -> None:
     conversation = "c" * size
     asked: dict[str, Any] = {**ada, "query": "tea", "conversation_id": conversation, "scope": ["current_chat"]}
     if size > 175:
@@ -41,7 +43,7 @@ async def test_what_can_be_added_to_can_be_searched(gateway: MemoryGateway, ada:
 
 
 @pytest.mark.parametrize("conversation", [" c", "c ", "c\u00a0", "\u200bc"])
-async def test_a_name_that_no_search_takes_is_not_added_to(
+async def test_a_conversation_name_that_search_rejects_cannot_be_added_to(
     gateway: MemoryGateway, ada: dict[str, str], conversation: str
 ) -> None:
     with pytest.raises(InvalidInput):
@@ -50,7 +52,7 @@ async def test_a_name_that_no_search_takes_is_not_added_to(
         wire.GatewaySearchRequest(query="tea", conversation_id=conversation)
 
 
-async def test_a_resource_that_is_not_there_takes_no_messages(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_a_missing_resource_accepts_no_messages(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     with pytest.raises(NotFound):
         await gateway.add(add(ada, "Tea.", session=MISSING))
     with pytest.raises(PermissionRefused):
@@ -58,7 +60,7 @@ async def test_a_resource_that_is_not_there_takes_no_messages(gateway: MemoryGat
     assert (await gateway.usage("ada")).messages == 0
 
 
-async def test_what_is_added_to_a_resource_is_found_in_it(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_messages_added_to_a_resource_are_found_in_it(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     taken = await gateway.upload(
         wire.PlacedRequest(**ada), UploadedFile(b"Payment is due in thirty days.", file_name="t.txt")
     )
@@ -69,7 +71,7 @@ async def test_what_is_added_to_a_resource_is_found_in_it(gateway: MemoryGateway
         await gateway.add(add(ada, "Tea.", session=failed.session_id))
 
 
-async def test_a_tools_answer_needs_the_four_fields_of_the_reference_alone(
+async def test_a_tool_answer_needs_only_the_four_reference_fields(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     message = said("It rains in Lisbon.", role="tool")
@@ -80,7 +82,7 @@ async def test_a_tools_answer_needs_the_four_fields_of_the_reference_alone(
         await behind.add(add(ada, messages=[message]))
 
 
-async def test_an_answer_that_rests_on_a_page_is_marked_as_from_outside(
+async def test_an_answer_based_on_a_page_is_marked_as_from_outside(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     answers = [said(text, role="assistant") for text in ("The lighthouse opens at nine.", "The lighthouse is red.")]
@@ -93,7 +95,9 @@ async def test_an_answer_that_rests_on_a_page_is_marked_as_from_outside(
     }
 
 
-async def test_raw_under_an_override_tells_of_the_memory_itself(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_raw_data_under_an_override_describes_the_memory_itself(
+    gateway: MemoryGateway, ada: dict[str, str]
+) -> None:
     await gateway.add(add(ada, "The boiler code is 4417."))
     asked = {**ada, "scope": ["all_user_memory"]}
     (first,) = (
@@ -107,7 +111,7 @@ async def test_raw_under_an_override_tells_of_the_memory_itself(gateway: MemoryG
         assert found.raw["text"] == "The boiler code is 4417."
 
 
-async def test_a_server_takes_the_kinds_and_sizes_of_files_that_its_operator_says(
+async def test_a_server_accepts_the_file_kinds_and_sizes_its_operator_allows(
     memory: elytron.MemoryRuntime, ada: dict[str, str]
 ) -> None:
     async with open_surfaces(memory, SurfaceOptions(types=("text/markdown",), upload_bytes=20)) as told:

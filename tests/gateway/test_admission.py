@@ -70,15 +70,13 @@ def text_fields(form: type[Value]) -> Iterator[tuple[str, bool]]:
             yield name, any(isinstance(mark, OpaqueId) for mark in field.metadata)
 
 
-def test_only_the_ids_listed_here_are_stored_as_they_are_given() -> None:
+def test_only_the_listed_ids_are_stored_unchanged() -> None:
     exempt = {(form.__name__, name) for form in STORED for name, is_id in text_fields(form) if is_id}
     assert exempt == set(IDS)
 
 
 @pytest.mark.parametrize("form", STORED, ids=lambda form: form.__name__)
-async def test_a_credential_in_any_text_of_a_stored_form_is_blacked_out(
-    memory: elytron.MemoryRuntime, form: type[Value]
-) -> None:
+async def test_a_credential_in_any_stored_text_is_redacted(memory: elytron.MemoryRuntime, form: type[Value]) -> None:
     for name, is_id in text_fields(form):
         if is_id or get_origin(form.model_fields[name].annotation) is dict:
             continue
@@ -116,7 +114,7 @@ async def test_every_text_that_a_caller_sends_is_admitted(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["  ", "\u200b", "\u00ad \n"])
-async def test_a_blank_override_is_refused_before_anything_is_done(
+async def test_a_blank_override_is_rejected_before_anything_is_done(
     gateway: MemoryGateway, ada: dict[str, str], text: str
 ) -> None:
     await gateway.add(add(ada, "The boiler code is 4417."))

@@ -65,7 +65,7 @@ async def blobs(memory: elytron.MemoryRuntime) -> set[bytes]:
 
 
 @pytest.mark.parametrize("engine", ["memory:", "file://{}/files", "sqlite:///{}/m.db"])
-async def test_a_round_trip_brings_every_byte_back(archive: Path, tmp_path: Path, engine: str) -> None:
+async def test_a_round_trip_restores_every_byte(archive: Path, tmp_path: Path, engine: str) -> None:
     async with elytron.open(engine.format(tmp_path), space=None) as other:
         report = await other.import_archive(imports(archive))
         assert report.blobs == 2
@@ -80,7 +80,7 @@ async def test_a_round_trip_brings_every_byte_back(archive: Path, tmp_path: Path
         assert (await other.context.store.check()).ok
 
 
-async def test_an_export_of_what_was_imported_is_the_same_archive(archive: Path, tmp_path: Path) -> None:
+async def test_exporting_an_import_yields_the_same_archive(archive: Path, tmp_path: Path) -> None:
     async with elytron.open("memory:", space=None) as other:
         await other.import_archive(imports(archive))
         again = tmp_path / "again.elytron"
@@ -92,7 +92,7 @@ async def test_an_export_of_what_was_imported_is_the_same_archive(archive: Path,
         assert json.loads(first.read("manifest.json"))["version"] == 2
 
 
-async def test_a_space_without_files_is_an_archive_that_older_versions_read(tmp_path: Path) -> None:
+async def test_an_archive_without_files_is_readable_by_older_versions(tmp_path: Path) -> None:
     path = tmp_path / "plain.elytron"
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The ferry leaves at six.")
@@ -102,9 +102,7 @@ async def test_a_space_without_files_is_an_archive_that_older_versions_read(tmp_
     assert (manifest["version"], "blobs" in manifest) == (1, False)
 
 
-async def test_what_may_leave_its_owners_hands_holds_no_files(
-    archive: Path, memory: elytron.MemoryRuntime, tmp_path: Path
-) -> None:
+async def test_a_public_archive_contains_no_files(archive: Path, memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     path = tmp_path / "public.elytron"
     request = elytron.MemorySpaceExportRequest(scope=ADA, path=str(path))
     assert (await memory.export(request)).blobs == 0
@@ -112,7 +110,7 @@ async def test_what_may_leave_its_owners_hands_holds_no_files(
         assert not [name for name in public.namelist() if name.startswith("blobs/")]
 
 
-async def test_bootstrap_brings_turns_and_no_files(archive: Path) -> None:
+async def test_bootstrap_imports_turns_but_no_files(archive: Path) -> None:
     async with elytron.open("memory:", space=None) as other:
         report = await other.import_archive(imports(archive, mode=ImportMode.BOOTSTRAP))
         assert (report.blobs, report.imported["turns"]) == (0, 2)
@@ -140,7 +138,7 @@ def nobodys(members: dict[str, bytes], manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [altered, missing, unnamed, nobodys])
-async def test_files_that_are_not_what_the_manifest_says_change_nothing(archive: Path, change: Change) -> None:
+async def test_files_that_contradict_the_manifest_change_nothing(archive: Path, change: Change) -> None:
     with zipfile.ZipFile(archive) as source:
         members = {name: source.read(name) for name in source.namelist()}
     manifest = json.loads(members["manifest.json"])

@@ -49,7 +49,7 @@ async def process(store: Path, server: EverOs) -> asyncio.subprocess.Process:
     )
 
 
-async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_order(
+async def test_two_draining_servers_send_each_message_once_and_in_order(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, tmp_path: Path
 ) -> None:
     server.refusing = DOWN
@@ -64,7 +64,7 @@ async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_
     assert (await gateway.health()).backlog == 0
 
 
-async def test_what_a_killed_server_was_telling_is_left_to_it_for_a_while_and_then_told_under_the_same_key(
+async def test_a_killed_servers_messages_are_resent_under_the_same_key_after_its_lease(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock, tmp_path: Path
 ) -> None:
     server.refusing = DOWN
@@ -86,7 +86,7 @@ async def test_what_a_killed_server_was_telling_is_left_to_it_for_a_while_and_th
     assert server.keys[0] == server.keys[1]
 
 
-async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_an_operator_says_so(
+async def test_a_permanently_refused_message_blocks_nothing_and_can_be_resent_by_an_operator(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = DOWN
@@ -100,7 +100,7 @@ async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_
     assert told(server) == ["two", "one"]
 
 
-async def test_of_many_messages_only_those_that_were_not_told_wait(
+async def test_only_unsent_messages_wait(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_gateway.upstream.backlog.TELL_MESSAGES", 2)
@@ -113,7 +113,9 @@ async def test_of_many_messages_only_those_that_were_not_told_wait(
     assert told(server) == ["one", "two", "three", "a long message", "five"]
 
 
-async def test_an_answer_of_something_else_is_none(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
+async def test_an_answer_of_another_server_is_invalid(
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
+) -> None:
     search = wire.GatewaySearchRequest.model_validate({**ada, "query": "one", "scope": ["all_user_memory"]})
     for rubbish in (b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"):
         server.rubbish = rubbish
@@ -127,7 +129,7 @@ async def test_an_answer_of_something_else_is_none(gateway: MemoryGateway, ada: 
     assert (await gateway.drain()).told == 4
 
 
-async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
+async def test_partly_invalid_upstream_results_are_tolerated(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     place = {"session_id": f"ada~{CHAT}", "user_id": "ada"}
@@ -143,7 +145,7 @@ async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
     assert [one.text for one in (await gateway.search(search)).results] == ["boiler two", "boiler one"]
 
 
-async def test_a_server_tells_what_waits_by_itself_when_the_upstream_is_back(
+async def test_a_server_sends_its_backlog_when_the_upstream_returns(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = DOWN
@@ -159,7 +161,7 @@ async def test_a_server_tells_what_waits_by_itself_when_the_upstream_is_back(
     assert told(server) == ["one"]
 
 
-async def test_of_an_erased_user_no_byte_is_left_whatever_waited(
+async def test_an_erased_user_leaves_no_byte_in_the_backlog(
     gateway: MemoryGateway, server: EverOs, tmp_path: Path
 ) -> None:
     name = "erased-user-4417"

@@ -41,7 +41,7 @@ async def mine(client: Iterator[str]) -> MemoryGatewayClient:
     return MemoryGatewayClient(url, user_id=made.user_id, user_key=made.user_key)
 
 
-async def test_every_call_gives_its_answer(mine: MemoryGatewayClient, tmp_path: Path) -> None:
+async def test_every_call_returns_its_answer(mine: MemoryGatewayClient, tmp_path: Path) -> None:
     async with mine as client:
         assert (await client.health()).status == "ok"
         assert (await client.add("chat:c", SAID, idempotency_key="once")).message_count == 1
@@ -67,14 +67,14 @@ async def test_every_call_gives_its_answer(mine: MemoryGatewayClient, tmp_path: 
         assert refused.value.details() == {"status": 403}
 
 
-async def test_a_refusal_says_the_status_and_no_key(client: Iterator[str]) -> None:
+async def test_a_refusal_shows_the_status_without_the_key(client: Iterator[str]) -> None:
     stranger = MemoryGatewayClient(next(client), user_id="ada", user_key="uk_secret")
     with pytest.raises(GatewayRefused, match="Memory Gateway returned HTTP 401: invalid user credentials") as refused:
         await stranger.search("x")
     assert "uk_secret" not in repr(refused.value) + repr(stranger.account)
 
 
-def test_a_server_that_is_not_there_is_unreachable() -> None:
+def test_a_missing_server_is_unreachable() -> None:
     with SyncMemoryGatewayClient("http://127.0.0.1:9", timeout_s=2) as client, pytest.raises(Unreachable) as failed:
         client.health()
     assert failed.value.retryable
@@ -90,7 +90,7 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
         (200, '{"results": 1}', Unreachable),
     ],
 )
-def test_strange_answers_are_typed_and_hold_no_key(status: int, text: str, error: type[Exception]) -> None:
+def test_strange_answers_are_typed_errors_without_the_key(status: int, text: str, error: type[Exception]) -> None:
     client = SyncMemoryGatewayClient("http://127.0.0.1:9", user_id="ada", user_key="uk_secret")
     client._http = httpx.Client(transport=httpx.MockTransport(lambda _request: httpx.Response(status, text=text)))  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(error) as failed:
@@ -98,7 +98,7 @@ def test_strange_answers_are_typed_and_hold_no_key(status: int, text: str, error
     assert "uk_secret" not in str(failed.value)
 
 
-def test_what_is_missing_or_wrong_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+def test_missing_or_invalid_arguments_are_reported_before_sending(tmp_path: Path) -> None:
     client = SyncMemoryGatewayClient()
     with pytest.raises(InvalidInput, match="user_id and user_key"):
         client.list_resources()
@@ -117,7 +117,7 @@ def test_what_is_missing_or_wrong_is_said_before_anything_is_sent(tmp_path: Path
         known.upload_resource(large)
 
 
-async def test_only_a_proxy_that_is_named_is_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_a_named_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = b'{"status": "ok", "upstream": "none"}'
 
     async def stand_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -28,7 +28,7 @@ async def opens(memory: elytron.MemoryRuntime, key: str) -> bool:
     return True
 
 
-async def test_what_ended_since_ends_again_and_nothing_else(tmp_path: Path) -> None:
+async def test_only_keys_and_users_that_ended_since_the_backup_end_again(tmp_path: Path) -> None:
     place, older, clock = tmp_path / "store.db", tmp_path / "older.db", FrozenClock(step_ms=1)
     held: dict[str, str] = {}
     ids: dict[str, str] = {}

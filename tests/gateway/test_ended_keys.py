@@ -46,7 +46,7 @@ async def refused(gateway: MemoryGateway, key: str) -> bool:
     return False
 
 
-async def test_no_key_that_ended_opens_anything_again(opened: Opening) -> None:
+async def test_an_ended_key_never_works_again(opened: Opening) -> None:
     ended: list[str] = []
     for _ in range(2):
         async with opened() as memory:
@@ -66,7 +66,7 @@ async def test_no_key_that_ended_opens_anything_again(opened: Opening) -> None:
         assert await gateway.users.create("ada") == (await gateway.users.find("ada"), key)
 
 
-async def test_behind_an_older_copy_no_key_is_made_that_ended_since(tmp_path: Path, clock: FrozenClock) -> None:
+async def test_an_older_copy_issues_no_key_that_ended_since(tmp_path: Path, clock: FrozenClock) -> None:
     place, older = tmp_path / "store.db", tmp_path / "older.db"
     async with elytron.open(str(place), space=None, clock=clock) as memory:
         await MemoryGateway(memory).users.create("ada")
@@ -95,7 +95,7 @@ async def test_an_erasure_ends_access_keys_for_the_users_spaces_and_spares_other
     assert [key.space for key in (await access.list()).items] == ["adam"]
 
 
-async def test_what_a_key_wrote_past_the_gateway_is_erased_with_its_user(
+async def test_data_written_outside_the_gateway_is_erased_with_its_user(
     gateway: MemoryGateway, memory: elytron.MemoryRuntime
 ) -> None:
     (_, key) = await gateway.users.create("ada")
@@ -125,7 +125,7 @@ async def earlier_user(memory: elytron.MemoryRuntime, user_id: str) -> tuple[str
 
 
 @pytest.mark.parametrize("place", ["m.db", "m/"])
-async def test_a_key_of_an_earlier_build_works_until_it_is_rotated_and_nothing_makes_it_any_more(
+async def test_an_older_key_works_until_it_is_rotated_and_cannot_be_derived_again(
     place: str, tmp_path: Path, clock: FrozenClock
 ) -> None:
     url = f"{tmp_path}/{place}"
@@ -146,9 +146,7 @@ async def test_a_key_of_an_earlier_build_works_until_it_is_rotated_and_nothing_m
     assert [name for name, (_, salt) in earlier.items() if salt.encode() in stored] == []
 
 
-async def test_a_sealed_store_that_is_copied_to_a_plain_one_gives_no_key_away(
-    tmp_path: Path, clock: FrozenClock
-) -> None:
+async def test_copying_a_sealed_store_to_a_plain_one_reveals_no_key(tmp_path: Path, clock: FrozenClock) -> None:
     keys = FileKeys.create(tmp_path / "keys.json")
     async with elytron.open(str(tmp_path / "sealed.db"), space=None, clock=clock, keys=keys) as memory:
         (user, key) = await MemoryGateway(memory).users.create("ada")

@@ -65,7 +65,7 @@ def asked(who: dict[str, str], query: str, *scope: str) -> wire.GatewaySearchReq
     return wire.GatewaySearchRequest.model_validate({**who, "query": query, "scope": scope, "conversation_id": "c"})
 
 
-async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
+async def test_flushed_messages_are_found_upstream_with_their_raw_answer(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     await gateway.add(add(ada, "the boiler code"))
@@ -80,7 +80,9 @@ async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
     assert server.episodes[0]["session_id"] == f"ada~{CHAT}"
 
 
-async def test_it_is_asked_for_all_scopes_at_once(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
+async def test_the_upstream_is_queried_for_all_scopes_at_once(
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
+) -> None:
     await gateway.add(add(ada, "the boiler code"))
     await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
     server.together = 2
@@ -89,7 +91,7 @@ async def test_it_is_asked_for_all_scopes_at_once(gateway: MemoryGateway, ada: d
     assert [one.source_scope for one in found.results] == ["all_user_memory"]
 
 
-async def test_edits_stand_over_what_it_finds(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_edits_override_upstream_results(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     await gateway.add(add(ada, "the boiler code"))
     await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
     (hit,) = (await gateway.search(asked(ada, "boiler", "current_chat"))).results
@@ -104,7 +106,9 @@ async def test_edits_stand_over_what_it_finds(gateway: MemoryGateway, ada: dict[
         await gateway.delete(wire.DeleteRequest.model_validate({**edit, "purge": True}))
 
 
-async def test_a_resource_is_told_and_found_there(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
+async def test_a_resource_is_sent_upstream_and_found_there(
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
+) -> None:
     made = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"payment in thirty days", file_name="t.txt"))
     (hit,) = (await gateway.search(asked(ada, "payment", "resources"))).results
     assert (made.status, hit.resource_id) == ("extracted", made.resource_id)
@@ -139,7 +143,7 @@ IN_ITEMS = [
 IN_WORDS = "Our boiler:\n[image: boiler.png]\n[audio]\n[image: https://inside.example/x.png]"
 
 
-async def test_files_are_told_as_they_came_and_no_address_of_one(
+async def test_files_are_sent_as_received_without_their_address(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     answer = await gateway.add(with_picture(ada), uploads=UPLOADS)
@@ -148,7 +152,7 @@ async def test_files_are_told_as_they_came_and_no_address_of_one(
 
 
 @pytest.mark.parametrize("status", [415, 422])
-async def test_one_that_reads_no_files_is_told_in_words(
+async def test_an_upstream_without_file_support_gets_text(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, status: int
 ) -> None:
     server.reads_no_files = status
@@ -156,7 +160,7 @@ async def test_one_that_reads_no_files_is_told_in_words(
     assert [one["content"] for one in server.buffered] == [IN_WORDS]
 
 
-async def test_files_wait_with_their_message_for_one_that_is_down(
+async def test_files_wait_with_their_message_while_the_upstream_is_down(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -166,7 +170,7 @@ async def test_files_wait_with_their_message_for_one_that_is_down(
     assert [one["content"] for one in server.buffered] == [IN_ITEMS]
 
 
-async def test_of_files_that_are_gone_when_they_are_told_the_words_are(
+async def test_a_message_whose_files_are_gone_is_sent_as_text(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -179,7 +183,7 @@ async def test_of_files_that_are_gone_when_they_are_told_the_words_are(
     assert [one["content"] for one in server.buffered] == [IN_WORDS]
 
 
-async def test_of_messages_that_it_refuses_no_file_stays(
+async def test_a_refused_message_leaves_no_file(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
 ) -> None:
     server.refusing = (400, "BAD_REQUEST")
@@ -189,7 +193,7 @@ async def test_of_messages_that_it_refuses_no_file_stays(
     assert (await gateway.usage("ada")).messages == 0
 
 
-async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
+async def test_messages_the_upstream_cannot_accept_are_stored_and_sent_in_order(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -206,7 +210,7 @@ async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
     assert await gateway.drain() == wire.DrainAnswer(told=0, backlog=0)
 
 
-async def test_an_operator_drains_what_waits_without_another_message(
+async def test_an_operator_drains_the_backlog_without_another_message(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -219,7 +223,7 @@ async def test_an_operator_drains_what_waits_without_another_message(
     assert [one["content"] for one in server.buffered] == ["one"]
 
 
-async def test_an_operator_need_not_wait_until_it_is_left_alone_no_longer(
+async def test_an_operator_can_drain_during_the_pause(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -234,7 +238,7 @@ async def test_an_operator_need_not_wait_until_it_is_left_alone_no_longer(
     assert (await gateway.health()).status == "ok"
 
 
-async def test_it_is_unhealthy_for_as_long_as_it_is_left_alone(
+async def test_the_upstream_is_unhealthy_while_it_is_paused(
     upstream: EverOsUpstream, gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -247,7 +251,7 @@ async def test_it_is_unhealthy_for_as_long_as_it_is_left_alone(
     assert await upstream.healthy()
 
 
-async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
+async def test_a_failed_upstream_flush_is_done_by_the_next_one(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     await gateway.add(add(ada, "the boiler code"))
@@ -259,7 +263,7 @@ async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
     assert (await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))).status == "extracted"
 
 
-async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refusal_once(
+async def test_transient_failures_are_retried_a_few_times_and_refusals_never(
     upstream: EverOsUpstream, server: EverOs, waits: Waits, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -275,7 +279,7 @@ async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refu
     assert server.calls == ["search"] * 2
 
 
-async def test_after_failures_in_a_row_it_is_left_alone_for_a_while(
+async def test_after_repeated_failures_the_upstream_is_not_called_for_a_while(
     server: EverOs, clock: FrozenClock, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     server.refusing = (502, "")
@@ -288,7 +292,7 @@ async def test_after_failures_in_a_row_it_is_left_alone_for_a_while(
     assert (await gateway.search(asked(ada, "x", "all_user_memory"))).results == ()
 
 
-async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refused(clock: FrozenClock) -> None:
+async def test_a_missing_upstream_is_unhealthy_and_invalid_addresses_are_rejected(clock: FrozenClock) -> None:
     gone = EverOsUpstream("http://127.0.0.1:9", clock=clock, wait=Waits())
     assert not await gone.healthy()
     await gone.close()
@@ -297,7 +301,7 @@ async def test_one_that_is_not_there_is_unhealthy_and_wrong_addresses_are_refuse
             EverOsUpstream(url, clock=clock)
 
 
-async def test_one_that_does_not_say_how_it_is_is_not_waited_for(
+async def test_an_upstream_without_a_health_answer_is_not_awaited(
     clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_gateway.upstream.everos.HEALTH_S", 0.01)
@@ -318,7 +322,7 @@ MEDIA = {
 
 
 @pytest.mark.parametrize("name", MEDIA)
-async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
+async def test_with_a_capable_upstream_pictures_and_sounds_are_resources(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs, name: str
 ) -> None:
     data, kind, ending = MEDIA[name]
@@ -332,7 +336,7 @@ async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
     assert str([{"type": "text", "text": "Our boiler at home"}, sent]) in server.episodes[0]["episode"]
 
 
-async def test_a_picture_that_the_upstream_refuses_is_a_failed_resource(
+async def test_a_picture_refused_by_the_upstream_is_a_failed_resource(
     gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.reads_no_files = 415
@@ -342,7 +346,7 @@ async def test_a_picture_that_the_upstream_refuses_is_a_failed_resource(
     assert (await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0]))).status == "extracted"
 
 
-async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
+async def test_without_a_capable_upstream_a_picture_is_no_resource(
     memory: elytron.MemoryRuntime, ada: dict[str, str]
 ) -> None:
     wanted = GatewayOptions(resource_types=frozenset({"image/png", "text/plain"}))
@@ -352,7 +356,7 @@ async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
             await alone.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
 
 
-async def test_a_server_takes_the_pictures_that_its_operator_names(
+async def test_a_server_accepts_the_picture_types_its_operator_names(
     memory: elytron.MemoryRuntime, ada: dict[str, str], server: EverOs
 ) -> None:
     async with open_surfaces(memory, SurfaceOptions(upstream=server.url, types=("image/png",))) as told:

@@ -84,7 +84,7 @@ def pdf(*pages: str) -> bytes:
         (docx("x"), "a.docx", "", DOCX),
     ],
 )
-def test_the_bytes_say_what_a_file_is_and_its_name_only_which_text(
+def test_the_bytes_determine_the_type_and_the_name_only_the_kind_of_text(
     data: bytes, name: str, declared: str, found: str
 ) -> None:
     assert media_type(data, name=name, declared=declared) == found
@@ -93,13 +93,13 @@ def test_the_bytes_say_what_a_file_is_and_its_name_only_which_text(
 @pytest.mark.parametrize(
     "data", [b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"PK\x03\x04" + b"\0" * 40, b"\x7fELF" + b"\0" * 40, b"\0\xff\0\xff"]
 )
-def test_other_kinds_are_refused_whatever_their_name(data: bytes) -> None:
+def test_other_file_kinds_are_rejected_under_any_name(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(data, name="a.md", declared="text/markdown")
 
 
 @pytest.mark.parametrize("declared", ["image/svg+xml", "Audio/wav; x=y", "video/mp4", "font/ttf"])
-def test_a_text_that_is_said_to_be_a_picture_or_a_sound_is_refused(declared: str) -> None:
+def test_a_text_declared_as_a_picture_or_sound_is_rejected(declared: str) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(b"<svg><script>x()</script></svg>", name="a.svg", declared=declared)
 
@@ -113,7 +113,7 @@ def test_a_text_that_is_said_to_be_a_picture_or_a_sound_is_refused(declared: str
     ],
 )
 @pytest.mark.parametrize("name", ["", "a.svg", "a.txt", "a.html"])
-def test_a_picture_in_text_is_none_whatever_it_is_called(data: bytes, name: str) -> None:
+def test_an_svg_is_rejected_under_any_name(data: bytes, name: str) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(data, name=name, declared="text/plain")
 
@@ -129,7 +129,7 @@ def test_a_picture_in_text_is_none_whatever_it_is_called(data: bytes, name: str)
         b"<!DOCTYPE [" * 6_000,
     ],
 )
-def test_a_text_with_a_picture_in_it_is_a_text(data: bytes) -> None:
+def test_a_text_that_contains_an_svg_is_a_text(data: bytes) -> None:
     assert media_type(data) == "text/plain"
 
 
@@ -139,7 +139,7 @@ WESTERN = "Der Müller heißt Jörg Größe, naïve café."
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gb18030", "gbk"])
 @pytest.mark.parametrize("kind", ["text/plain", "text/csv", "text/html"])
-def test_a_chinese_text_is_read_in_the_encodings_it_comes_in(
+def test_a_chinese_text_is_read_in_its_common_encodings(
     encoding: str, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = CHINESE.encode(encoding)
@@ -149,7 +149,7 @@ def test_a_chinese_text_is_read_in_the_encodings_it_comes_in(
     assert "\ufeff" not in chunk.text
 
 
-def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_read_in_its_declared_encoding(capsys: pytest.CaptureFixture[str]) -> None:
     for encoding, text in (("iso-8859-1", WESTERN), ("big5", "燈塔管理員"), ("shift_jis", "灯台の管理人")):
         page = f'<html><head><meta charset="{encoding}"></head><body><p>{text}</p></body></html>'.encode(encoding)
         assert media_type(page, name="a.html") == "text/html"
@@ -175,7 +175,7 @@ def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixtu
         b"\xef\xbb\xbf\xff",
     ],
 )
-def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ambiguous_encodings_are_not_guessed(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(data, name="a.txt")
     assert file_text.print_chunks(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
@@ -194,14 +194,14 @@ def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytes
         "L’été, le garçon naît",
     ],
 )
-def test_a_western_text_of_one_byte_a_character_is_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_western_single_byte_text_is_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     data = text.encode("cp1252")
     assert media_type(data, name="a.txt") == "text/plain"
     assert file_text.print_chunks(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
     assert json.loads(capsys.readouterr().out)["text"] == text
 
 
-def test_a_text_whose_encoding_is_unknown_is_refused_with_that_reason() -> None:
+def test_a_text_with_an_unknown_encoding_is_rejected_with_that_reason() -> None:
     with pytest.raises(UnsupportedMedia, match="send it as UTF-8"):
         media_type("Смотритель маяка живёт на севере.".encode("cp1251"), name="a.txt", declared="text/plain")
 
@@ -216,7 +216,7 @@ async def test_texts_need_no_extra(media: str, monkeypatch: pytest.MonkeyPatch) 
         await read_chunks(b"<p>Thirty days.</p>", "text/html")
 
 
-def test_a_text_is_split_without_the_library_too(
+def test_a_text_is_split_without_the_optional_library(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "semantic_text_splitter", None)
@@ -228,18 +228,18 @@ def test_a_text_is_split_without_the_library_too(
     assert max(len(line["text"]) for line in lines) <= 100
 
 
-def test_an_archive_is_no_text_whatever_its_bytes() -> None:
+def test_an_archive_is_never_read_as_text() -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(b"PK\x03\x04 all letters", name="a.txt")
 
 
-def test_a_picture_in_a_text_of_another_encoding_is_none_too() -> None:
+def test_an_svg_in_another_encoding_is_rejected_too() -> None:
     with pytest.raises(UnsupportedMedia):
         media_type("<svg><script/></svg>".encode("utf-16"), name="a.txt")
 
 
 @pytest.mark.parametrize("between", ["\n\n", "\n", " ", ""])
-def test_a_long_text_is_split_part_by_part_and_whole(
+def test_a_long_text_is_split_incrementally_and_completely(
     between: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(file_text, "SPLIT_CHARS", 100)
@@ -261,7 +261,7 @@ def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: i
     return [FileChunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_chunks_state_their_location(capsys: pytest.CaptureFixture[str]) -> None:
     markdown = b"# Contract\n\nPayment in thirty days.\n\n## Delivery\n\nOn Fridays, from the harbour."
     chunks = told(markdown, "text/markdown", capsys, chunk_chars=50)
     assert [(one.heading, one.text.splitlines()[0]) for one in chunks] == [
@@ -281,7 +281,7 @@ def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None
     assert told(b"", "text/plain", capsys) == []
 
 
-def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_and_oversized_files_are_reported_by_code(capsys: pytest.CaptureFixture[str]) -> None:
     bounds = {"chunk_chars": 10, "max_chunks": 3, "max_chars": 100}
     assert file_text.print_chunks(b"%PDF-1.4", "application/pdf", **bounds) == 3
     assert file_text.print_chunks(b"{", "application/json", **bounds) == 3
@@ -289,7 +289,7 @@ def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pyte
     assert file_text.print_chunks(b"word " * 18, "text/plain", **bounds) == 4
 
 
-async def test_a_file_is_read_in_a_process_of_its_own() -> None:
+async def test_a_file_is_read_in_a_separate_process() -> None:
     assert await read_chunks(b"Payment in thirty days.", "text/plain") == (FileChunk("Payment in thirty days."),)
     for data, kind, problem in (
         (b"", "text/plain", "contains no text"),
@@ -301,19 +301,19 @@ async def test_a_file_is_read_in_a_process_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("encoding", sorted(set(CHARSETS.values())))
-def test_each_charset_that_a_page_may_say_is_known_and_linear(encoding: str) -> None:
+def test_every_declarable_charset_is_known_and_decodes_in_linear_time(encoding: str) -> None:
     assert codecs.lookup(encoding).name not in {"punycode", "idna", "unicode_escape", "utf-7"}
     name = next(name for name, known in CHARSETS.items() if known == encoding)
     assert media_type(f'<meta charset="{name}">'.encode() + b"a" * 100, name="a.html") == "text/html"
 
 
-def test_a_long_file_is_told_by_its_beginning_even_where_that_ends_within_a_character() -> None:
+def test_a_long_file_is_recognised_by_a_beginning_that_splits_a_character() -> None:
     assert media_type(b"a" + "灯".encode() * 100_000, name="a.txt") == "text/plain"
     with pytest.raises(UnsupportedMedia):
         media_type(b"\xff" * 100_000, name="a.txt")
 
 
-async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limited_number_of_files_is_read_at_once_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     extraction = FileExtraction(most=1)
     first, second = await asyncio.gather(
         extraction.chunks(b"Thirty days.", "text/plain"), extraction.chunks(b"Forty days.", "text/plain")
@@ -324,7 +324,7 @@ async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: p
         await FileExtraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 
-async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_archive_bomb_stops_at_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_MEMORY_BYTES", 300 * 1024 * 1024)
     monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_CPU_S", 2)
     packed = io.BytesIO()
@@ -335,13 +335,13 @@ async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> Non
         await read_chunks(packed.getvalue(), DOCX)
 
 
-async def test_a_reader_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_gateway.extraction.child_process.EXTRACTION_WAIT_S", 0.001)
     with pytest.raises(UnreadableUpload, match="longer"):
         await read_chunks(b"x", "text/plain")
 
 
-def test_the_child_takes_its_limits_from_its_arguments(
+def test_the_child_process_gets_its_limits_as_arguments(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Stdin:

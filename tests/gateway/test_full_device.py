@@ -48,7 +48,7 @@ async def test_a_full_store_still_forgets_erases_ends_keys_and_exports(url: str,
         assert {"one", "two"}.isdisjoint(item.text for item in (await memory.list(limit=1_000)).items)
 
 
-async def test_a_device_that_erases_what_it_reads_runs_on() -> None:
+async def test_a_device_that_erases_what_it_reads_keeps_running() -> None:
     clock = FrozenClock(step_ms=1)
     async with elytron.open("embedded:", space="ada", clock=clock, profile=ESP) as memory:
         for number in range(400):

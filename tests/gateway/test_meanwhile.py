@@ -39,7 +39,7 @@ async def ada(other: MemoryGateway) -> wire.PlacedRequest:
     return wire.PlacedRequest(**(await other.create_user(wire.UserRequest(user_id="ada"))).model_dump())
 
 
-async def test_a_repeat_with_files_that_was_quicker_is_answered_alike(
+async def test_a_faster_repeat_with_files_gets_the_same_answer(
     gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
     content = [{"type": "image", "upload_id": "i", "ext": "png"}]
@@ -56,7 +56,7 @@ async def test_a_repeat_with_files_that_was_quicker_is_answered_alike(
     assert (await gateway.usage("ada")).messages == 1
 
 
-async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
+async def test_a_resource_reprocessed_during_its_deletion_is_gone(
     gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
     made = await other.upload(ada, UploadedFile(b"Thirty days.", file_name="t.txt"))
@@ -67,7 +67,7 @@ async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
     assert (await other.usage("ada")).resources == 0
 
 
-async def test_a_resource_that_another_deletes_first_is_missed(
+async def test_a_resource_deleted_by_another_server_is_not_found(
     gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
     made = await other.upload(ada, UploadedFile(b"Thirty days.", file_name="t.txt"))

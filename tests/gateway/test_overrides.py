@@ -22,7 +22,7 @@ class TestEdits:
         )
         return answer.results[0]
 
-    async def test_an_override_is_shown_and_found_by_its_own_words_and_those_beneath_until_it_is_undone(
+    async def test_an_override_is_shown_and_found_by_both_texts_until_it_is_undone(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))
@@ -56,7 +56,7 @@ class TestEdits:
         for name, found in (("c_456", ["It is vq9911x."]), ("C_456", ["Of the boiler nothing is known."])):
             assert await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id=name) == found
 
-    async def test_what_is_overridden_shows_nowhere_else(
+    async def test_an_overridden_text_appears_nowhere(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))
@@ -70,7 +70,7 @@ class TestEdits:
         assert await texts(gateway, ada, "boiler code", **there) == ["Another chat altogether."]
         assert await texts(gateway, ada, "boiler code", scope=["resources"]) == []
 
-    async def test_what_is_erased_under_an_override_is_looked_for_no_more(
+    async def test_a_memory_erased_under_an_override_is_no_longer_searched(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))
@@ -82,9 +82,7 @@ class TestEdits:
         assert not any(b"vq4417x" in data for data in live_bytes(memory.context.folds))
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is vq9911x."]
 
-    async def test_a_second_override_takes_the_place_of_the_first(
-        self, gateway: MemoryGateway, ada: dict[str, str]
-    ) -> None:
+    async def test_a_second_override_replaces_the_first(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
@@ -107,7 +105,7 @@ class TestEdits:
         with pytest.raises(NotFound):
             await gateway.undo(wire.EditRequest(**edit))
 
-    async def test_another_text_does_not_bring_a_hidden_memory_back(
+    async def test_another_text_does_not_restore_a_hidden_memory(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))
@@ -136,7 +134,7 @@ class TestEdits:
         by_the_old = (await gateway.search(every.model_copy(update={"query": "hazelnuts"}))).results
         assert (belief.id, "allergic to walnuts") in [(one.id, one.text) for one in by_the_old]
 
-    async def test_a_purge_erases_the_memory_and_what_stood_over_it(
+    async def test_a_purge_erases_the_memory_and_its_override(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is vq4417x."))

@@ -75,7 +75,7 @@ async def messages(server: Server) -> int:
     return (await server.gateway.usage("ada")).messages
 
 
-async def test_two_servers_that_add_to_two_apps_at_once_fill_a_quota_and_no_more(
+async def test_two_servers_adding_to_two_apps_never_exceed_a_quota(
     servers: tuple[Server, Server], ada: dict[str, str]
 ) -> None:
     added = await asyncio.gather(
@@ -87,7 +87,7 @@ async def test_two_servers_that_add_to_two_apps_at_once_fill_a_quota_and_no_more
     assert (await messages(servers[0]), len(refused)) == (16, 8)
 
 
-async def test_what_is_about_to_be_added_under_a_part_that_was_taken_back_is_refused(
+async def test_an_addition_under_a_withdrawn_allotment_is_refused(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "SHARES", 1)
@@ -105,7 +105,7 @@ async def test_what_is_about_to_be_added_under_a_part_that_was_taken_back_is_ref
     assert await messages(other) == 16
 
 
-async def test_what_was_added_just_before_a_part_is_taken_back_counts(
+async def test_an_addition_just_before_an_allotment_is_withdrawn_counts(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "SHARES", 1)
@@ -122,7 +122,7 @@ async def test_what_was_added_just_before_a_part_is_taken_back_counts(
     assert await messages(one) == 9
 
 
-async def test_a_server_that_stopped_in_the_middle_leaves_nothing_set_aside(
+async def test_an_interrupted_server_leaves_no_reservation(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "SHARES", 1)
@@ -137,7 +137,7 @@ async def test_a_server_that_stopped_in_the_middle_leaves_nothing_set_aside(
     assert await messages(one) == 16
 
 
-async def test_a_refusal_writes_nothing_and_a_space_with_room_looks_at_no_other(
+async def test_a_refusal_writes_nothing_and_a_space_with_room_checks_no_other(
     servers: tuple[Server, Server], ada: dict[str, str]
 ) -> None:
     one, _ = servers
@@ -154,7 +154,7 @@ async def test_a_refusal_writes_nothing_and_a_space_with_room_looks_at_no_other(
     assert one.store.written == []
 
 
-async def test_a_smaller_quota_holds_for_what_was_allotted_under_a_larger_one(memory: elytron.MemoryRuntime) -> None:
+async def test_a_smaller_quota_applies_to_earlier_allotments(memory: elytron.MemoryRuntime) -> None:
     large, small = (
         MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=most))) for most in (64, 8)
     )
@@ -169,7 +169,7 @@ async def test_a_smaller_quota_holds_for_what_was_allotted_under_a_larger_one(me
     await large.add(add(ada, "five", app_id="tea"))
 
 
-async def test_bytes_are_allotted_beside_messages(memory: elytron.MemoryRuntime) -> None:
+async def test_bytes_are_allotted_in_addition_to_messages(memory: elytron.MemoryRuntime) -> None:
     gateway = MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=2, resource_bytes=20)))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     for project in ("tea", "milk"):

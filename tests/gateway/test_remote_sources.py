@@ -68,7 +68,7 @@ def url() -> Iterator[str]:
     listening.close()
 
 
-async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(url: str) -> None:
+async def test_compressed_content_is_counted_unpacked_and_nested_compression_is_refused(url: str) -> None:
     assert (await read_source(f"{url}/packed", HERE, max_bytes=1_000)).data == b"Payment in thirty days."
     tracemalloc.start()
     try:
@@ -82,7 +82,7 @@ async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(
         tracemalloc.stop()
 
 
-async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: str) -> None:
+async def test_an_allowed_host_is_fetched_and_its_redirects_followed_within_the_rules(url: str) -> None:
     for name in ("terms.txt", "on"):
         given = await read_source(f"{url}/{name}", HERE, max_bytes=1_000)
         assert (given.data, given.file_name, given.source) == (b"Payment in thirty days.", name, f"{url}/{name}")
@@ -99,22 +99,22 @@ async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: 
 @pytest.mark.parametrize(
     "odd", ["http://[", "http://127.0.0.1:99999/x", "http://127.0.0.1:x/", "https://[::1/x", "file://["]
 )
-async def test_an_address_that_is_none_is_refused(odd: str) -> None:
+async def test_an_invalid_address_is_rejected(odd: str) -> None:
     with pytest.raises((InvalidInput, PermissionRefused)):
         await read_source(odd, HERE, max_bytes=10)
 
 
-async def test_a_server_that_leads_on_to_an_odd_address_is_followed_no_further(url: str) -> None:
+async def test_a_redirect_to_an_odd_address_is_not_followed(url: str) -> None:
     with pytest.raises(PermissionRefused):
         await read_source(f"{url}/odd", HERE, max_bytes=10)
 
 
-async def test_a_name_that_leads_into_a_private_network_is_refused() -> None:
+async def test_a_name_that_resolves_to_a_private_network_is_refused() -> None:
     with pytest.raises(PermissionRefused, match="private"):
         await read_source("http://localhost:9/x", AllowedSources(hosts=frozenset({"localhost"})), max_bytes=10)
 
 
-async def test_others_are_refused_before_anything_is_sent(url: str) -> None:
+async def test_other_hosts_are_refused_before_anything_is_sent(url: str) -> None:
     for address in (f"{url}/terms.txt", "http://me@127.0.0.1/x", "https://example.com/x"):
         allowed = HERE if "@" in address else AllowedSources()
         with pytest.raises(PermissionRefused):
@@ -128,7 +128,7 @@ async def test_others_are_refused_before_anything_is_sent(url: str) -> None:
         await read_source("http://nobody.invalid/x", AllowedSources(hosts=frozenset({"nobody.invalid"})), max_bytes=10)
 
 
-async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> None:
+async def test_a_folder_is_read_and_no_symlink_leads_out_of_it(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
@@ -158,7 +158,7 @@ async def shared(tmp_path: Path) -> AsyncIterator[MemoryGateway]:
         yield MemoryGateway(memory, options=GatewayOptions(allowed=AllowedSources(folders=(tmp_path / "shared",))))
 
 
-async def test_a_message_may_name_a_file_in_a_folder_that_is_shared_and_in_no_other(
+async def test_a_message_may_name_files_only_in_shared_folders(
     shared: MemoryGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shared").mkdir()

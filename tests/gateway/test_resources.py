@@ -56,7 +56,7 @@ class Dying(PassingStore):
 TERMS = b"# Contract\n\nPayment terms are thirty days net.\n\n## Delivery\n\nGoods leave the harbour on Fridays."
 
 
-async def test_a_file_is_taken_in_and_its_text_found_with_where_it_stands(
+async def test_a_file_is_imported_and_its_text_found_with_its_location(
     gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     given = UploadedFile(TERMS, file_name="terms.md", title="Terms")
@@ -74,7 +74,7 @@ async def test_a_file_is_taken_in_and_its_text_found_with_where_it_stands(
     )
 
 
-async def test_what_a_file_says_is_not_taken_for_its_users_own_word(
+async def test_a_files_statements_do_not_count_as_the_users(
     gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
 ) -> None:
     await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(b"I'm allergic to hazelnuts.", file_name="diary.txt"))
@@ -83,7 +83,7 @@ async def test_what_a_file_says_is_not_taken_for_its_users_own_word(
     assert Turn.from_bytes(turn.body).external_content_used
 
 
-async def test_a_search_reads_the_resources_that_it_found_and_no_others(
+async def test_a_search_reads_only_the_resources_that_it_found(
     gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(TERMS, file_name="terms.md"))
@@ -97,7 +97,7 @@ async def test_a_search_reads_the_resources_that_it_found_and_no_others(
         assert len(await texts(gateway, ada, "payment terms", scope=scope)) == 1
 
 
-async def test_what_search_leaves_out_makes_no_hole(
+async def test_resources_omitted_by_search_leave_no_gap(
     gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
 ) -> None:
     half = await gateway.upload(
@@ -116,7 +116,7 @@ async def test_what_search_leaves_out_makes_no_hole(
     assert found == ["Of payment and of much besides, and days."]
 
 
-async def test_equal_content_is_kept_once_per_app_and_may_come_again_after_its_end(
+async def test_equal_content_is_stored_once_per_app_and_again_after_deletion(
     gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     first = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(TERMS, file_name="terms.md"))
@@ -149,7 +149,7 @@ async def test_a_deleted_resource_is_gone_from_list_search_and_store(
         await gateway.delete_resource(wire.PlacedRequest(**ada), made.resource_id)
 
 
-async def test_another_users_resource_looks_like_none(
+async def test_another_users_resource_looks_missing(
     gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
 ) -> None:
     made = await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(TERMS, file_name="terms.md"))
@@ -159,7 +159,7 @@ async def test_another_users_resource_looks_like_none(
             await gateway.delete_resource(wire.PlacedRequest(**bob), resource_id)
 
 
-async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
+async def test_an_unreadable_file_is_listed_as_failed_and_can_be_retried(
     gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     broken = UploadedFile(b"%PDF-1.4 this is not one", file_name="x.pdf")
@@ -174,7 +174,7 @@ async def test_what_cannot_be_read_stands_as_failed_and_may_be_tried_again(
     assert await texts(gateway, ada, "this is not one") == []
 
 
-async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_unsupported_and_oversized_files_leave_nothing(memory: elytron.MemoryRuntime) -> None:
     gateway = MemoryGateway(memory, options=GatewayOptions(resource_bytes=100))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     with pytest.raises(UnsupportedMedia):
@@ -186,7 +186,7 @@ async def test_a_kind_that_is_not_taken_in_and_one_too_large_leave_nothing(memor
     assert (await gateway.resources(wire.PlacedRequest(**ada))).resources == ()
 
 
-async def test_a_user_holds_no_more_than_his_quota(memory: elytron.MemoryRuntime) -> None:
+async def test_a_user_cannot_exceed_the_quota(memory: elytron.MemoryRuntime) -> None:
     gateway = MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=1, resource_bytes=120)))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     await gateway.add(add(ada, "One."))
@@ -200,7 +200,7 @@ async def test_a_user_holds_no_more_than_his_quota(memory: elytron.MemoryRuntime
 
 
 @pytest.mark.parametrize("at", range(1, 11))
-async def test_what_a_deletion_that_was_cut_off_left_is_taken_in_anew(at: int) -> None:
+async def test_content_left_by_an_interrupted_deletion_is_imported_again(at: int) -> None:
     clock = FrozenClock(Instant(1_781_172_177_000))
     store = Dying(MemoryStore())
     given = UploadedFile(TERMS, file_name="terms.md")
@@ -220,7 +220,7 @@ async def test_what_a_deletion_that_was_cut_off_left_is_taken_in_anew(at: int) -
             assert (usage.resources, usage.resource_bytes) == (1, len(TERMS))
 
 
-async def test_a_files_words_are_not_its_users_own(
+async def test_a_files_text_is_not_its_users_own(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     await gateway.add(add(ada, "I prefer the harbour shop."))

@@ -69,7 +69,7 @@ async def test_the_calls_of_the_reference_work_as_written(client: httpx.AsyncCli
     assert (await client.post("/memories/search", json=asked)).json()["results"] == []
 
 
-async def test_files_come_in_a_form(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_files_are_sent_in_a_form(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     image = [{**MESSAGES[0], "content": [{"type": "image", "upload_id": "image_1", "name": "image.png", "ext": "png"}]}]
     place = {"session_id": "chat:c_456", "app_id": "default", "project_id": "default"}
     form = {**me, **place, "messages": json.dumps(image)}
@@ -80,7 +80,7 @@ async def test_files_come_in_a_form(client: httpx.AsyncClient, me: dict[str, str
     assert [(one["upload_id"], one["size"]) for one in added.json()["attachments"]] == [("image_1", 4)]
 
 
-async def test_a_resource_goes_its_whole_way(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_a_resource_passes_through_its_whole_lifecycle(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     files = {"file": ("terms.md", b"# Terms\n\nPayment is due in thirty days.", "text/markdown")}
     made = (await client.post("/resources", data={**me, "title": "Terms"}, files=files)).json()
     assert made["status"] == "extracted"
@@ -98,7 +98,7 @@ async def test_a_resource_goes_its_whole_way(client: httpx.AsyncClient, me: dict
     assert (await client.post("/memories/search", json=search)).json()["results"] == []
 
 
-async def test_what_cannot_be_read_is_recorded_as_failed(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_unreadable_files_are_recorded_as_failed(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     made = await client.post("/resources", data=me, files={"file": ("x.pdf", PDF, "application/pdf")})
     assert (made.status_code, made.json()["status"]) == (200, "failed")
 
@@ -120,7 +120,7 @@ async def test_what_cannot_be_read_is_recorded_as_failed(client: httpx.AsyncClie
         ("/resources/external", {"uri": "http://localhost/x"}, 403),
     ],
 )
-async def test_wrong_requests_get_the_statuses_of_the_reference(
+async def test_invalid_requests_get_the_reference_statuses(
     client: httpx.AsyncClient, me: dict[str, str], path: str, body: dict[str, Any], status: int
 ) -> None:
     given = body if status == 401 else me | body
@@ -138,7 +138,7 @@ async def test_wrong_requests_get_the_statuses_of_the_reference(
         (7, "content is not valid: input should be a valid array"),
     ],
 )
-async def test_what_is_wrong_with_an_item_is_said_of_it(
+async def test_errors_name_the_item_that_they_concern(
     client: httpx.AsyncClient, me: dict[str, str], content: object, detail: str
 ) -> None:
     said = me | {"session_id": "chat:c", "messages": [{**MESSAGES[0], "content": content}]}
@@ -147,14 +147,16 @@ async def test_what_is_wrong_with_an_item_is_said_of_it(
     assert f"messages.0.{detail}" in answer.json()["detail"]
 
 
-async def test_uploads_of_wrong_kinds_and_sizes_are_refused(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_uploads_of_unsupported_kinds_and_sizes_are_rejected(
+    client: httpx.AsyncClient, me: dict[str, str]
+) -> None:
     png = await client.post("/resources", data=me, files={"file": ("x.png", b"\x89PNG\r\n\x1a\n\0\0", "image/png")})
     large = await client.post("/resources", data=me, files={"file": ("x.txt", b"x" * (52 * 1024 * 1024), "text/plain")})
     none = await client.post("/resources", data=me)
     assert (png.status_code, large.status_code, none.status_code) == (415, 413, 422)
 
 
-async def test_fields_that_are_missing_or_invalid_get_the_one_status_of_the_reference(
+async def test_missing_and_invalid_fields_get_the_reference_status(
     client: httpx.AsyncClient, me: dict[str, str]
 ) -> None:
     form = me | {"session_id": "chat:c_456"}
@@ -175,14 +177,14 @@ async def test_fields_that_are_missing_or_invalid_get_the_one_status_of_the_refe
     assert (no_form.status_code, no_form.headers["accept"]) == (415, "multipart/form-data")
 
 
-async def test_a_form_without_files_may_be_sent_as_one(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_a_form_may_be_sent_without_files(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     form = me | {"session_id": "chat:c_456", "messages": json.dumps(MESSAGES)}
     added = await client.post("/memories/add/multipart", data=form)
     assert (added.status_code, added.json()["message_count"]) == (200, 1)
 
 
 @pytest.mark.parametrize("unsaid", [{"scope": None, "conversation_id": None}, {"scope": [], "conversation_id": ""}])
-async def test_a_client_may_say_that_it_has_no_scope_and_no_chat(
+async def test_a_client_may_send_null_for_scope_and_chat(
     client: httpx.AsyncClient, me: dict[str, str], unsaid: dict[str, Any]
 ) -> None:
     files = {"file": ("terms.md", b"# Terms\n\nPayment is due in thirty days.", "text/markdown")}
@@ -193,7 +195,7 @@ async def test_a_client_may_say_that_it_has_no_scope_and_no_chat(
     assert unnamed.status_code == 422
 
 
-async def test_what_a_client_leaves_empty_by_null_is_not_there(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_null_fields_count_as_absent(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     said: dict[str, Any] = MESSAGES[0] | {"sender_name": None, "tool_calls": None, "tool_call_id": None}
     said["content"] = [{"type": "text", "text": "The boiler code is 4417.", "uri": None, "base64": None, "ext": None}]
     place = me | {"session_id": "chat:c_456"}
@@ -205,14 +207,14 @@ async def test_what_a_client_leaves_empty_by_null_is_not_there(client: httpx.Asy
     assert (deleted_answer.status_code, deleted_answer.json()["kind"]) == (200, "tombstone")
 
 
-async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_credentials_may_be_in_the_body_of_a_deletion_too(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     made = (await client.post("/resources", data=me, files={"file": ("t.txt", b"Thirty days.", "text/plain")})).json()
     path = f"/resources/{made['resource_id']}"
     assert (await client.request("DELETE", path, json={**me, "user_key": "uk_wrong"})).status_code == 401
     assert (await client.request("DELETE", path, json=me)).json()["deleted"] is True
 
 
-async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
+async def test_a_user_over_the_rate_is_limited_and_others_are_served(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway
 ) -> None:
     admission = CallerAdmission(
@@ -232,7 +234,7 @@ async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
         assert listed.status_code == 200
 
 
-async def test_an_upload_that_does_not_end_is_given_up(
+async def test_an_endless_upload_is_aborted(
     client: httpx.AsyncClient, me: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_gateway.routes.forms.HTTP_UPLOAD_WAIT_S", 0.02)
@@ -249,14 +251,12 @@ async def test_an_upload_that_does_not_end_is_given_up(
 
 
 @pytest.mark.parametrize("name", ["../../etc/cron.d/x.txt", "..\\..\\x.txt", "/etc/x.txt", "C:\\x.txt"])
-async def test_a_name_that_leads_elsewhere_is_a_name_and_no_more(
-    client: httpx.AsyncClient, me: dict[str, str], name: str
-) -> None:
+async def test_a_file_name_with_a_path_is_only_a_name(client: httpx.AsyncClient, me: dict[str, str], name: str) -> None:
     made = await client.post("/resources", data=me, files={"file": (name, b"Thirty days.", "text/plain")})
     assert made.json()["file_name"] == "x.txt"
 
 
-async def test_making_users_needs_the_provisioning_credential(
+async def test_creating_users_needs_the_provisioning_credential(
     memory: elytron.MemoryRuntime, gateway: MemoryGateway
 ) -> None:
     app = create_app(memory, further=(gateway_surfaces(gateway),))
@@ -266,7 +266,7 @@ async def test_making_users_needs_the_provisioning_credential(
         assert (await stranger.get("/users")).status_code == 401
 
 
-async def test_an_operator_sees_and_ends_users(client: httpx.AsyncClient, me: dict[str, str]) -> None:
+async def test_an_operator_lists_and_erases_users(client: httpx.AsyncClient, me: dict[str, str]) -> None:
     await client.post("/memories/add", json={**me, "session_id": "chat:c", "messages": MESSAGES})
     assert (await client.get("/users")).json() == {"users": ["u_123"]}
     assert (await client.get("/users/u_123")).json()["messages"] == 1

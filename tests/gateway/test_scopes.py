@@ -26,7 +26,7 @@ async def kept(gateway: MemoryGateway, ada: dict[str, str]) -> MemoryGateway:
     return gateway
 
 
-async def test_the_answer_of_the_chat_goes_before_a_stray_word_of_a_file(
+async def test_an_answer_in_the_chat_ranks_above_a_stray_word_in_a_file(
     kept: MemoryGateway, ada: dict[str, str]
 ) -> None:
     results = await found(kept, ada, "payment terms Heron", "current_chat", "resources")
@@ -34,19 +34,19 @@ async def test_the_answer_of_the_chat_goes_before_a_stray_word_of_a_file(
     assert {result.source_scope for result in results} == {"current_chat", "resources"}
 
 
-async def test_scores_of_several_scopes_are_those_of_the_whole(kept: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_scores_of_several_scopes_match_a_search_of_everything(kept: MemoryGateway, ada: dict[str, str]) -> None:
     whole = {one.id: one.score for one in await found(kept, ada, "payment terms Heron", "all_user_memory")}
     parts = await found(kept, ada, "payment terms Heron", "current_chat", "resources")
     assert {one.id: one.score for one in parts} == {one.id: whole[one.id] for one in parts}
 
 
-async def test_without_a_scope_what_was_just_added_is_found(gateway: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_without_a_scope_new_messages_are_found(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     await gateway.add(add(ada, SAID))
     assert await texts(gateway, ada, "payment terms Heron") == [SAID]
     assert await texts(gateway, ada, "payment terms Heron", conversation_id="c_456") == [SAID]
 
 
-async def test_one_scope_alone_keeps_its_own_scores(kept: MemoryGateway, ada: dict[str, str]) -> None:
+async def test_a_single_scope_keeps_its_scores(kept: MemoryGateway, ada: dict[str, str]) -> None:
     alone = await found(kept, ada, "payment terms Heron", "current_chat")
     assert alone[0].text == SAID
     assert alone[0].session_id == CHAT

@@ -42,7 +42,7 @@ class TestUsers:
         assert first.user_key.startswith("uk_")
         assert other.user_key != first.user_key
 
-    async def test_no_key_lies_in_the_store(self, gateway: MemoryGateway, memory: elytron.MemoryRuntime) -> None:
+    async def test_no_key_is_in_the_store(self, gateway: MemoryGateway, memory: elytron.MemoryRuntime) -> None:
         made = await gateway.create_user(wire.UserRequest(user_id="u_1"))
         store = memory.context.store
         documents = [
@@ -57,13 +57,13 @@ class TestUsers:
     @pytest.mark.parametrize(
         "user_id", ["", "a/b", "../x", ".x", "elytron:system", "elytron.keyring", "Elytron.x", "a b", "a\n", "x" * 129]
     )
-    async def test_what_could_be_a_path_or_the_servers_space_is_no_user(
+    async def test_paths_and_system_space_names_are_invalid_user_ids(
         self, gateway: MemoryGateway, user_id: str
     ) -> None:
         with pytest.raises(InvalidInput):
             await gateway.create_user(wire.UserRequest(user_id=user_id))
 
-    async def test_a_wrong_key_an_unknown_user_and_no_key_are_refused_alike(
+    async def test_a_wrong_key_an_unknown_user_and_no_key_are_refused_identically(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         told: set[str] = set()
@@ -73,7 +73,7 @@ class TestUsers:
             told.add(refused.value.message)
         assert len(told) == 1
 
-    async def test_who_has_proven_himself_is_asked_no_more_and_others_still_are(
+    async def test_an_authenticated_user_needs_no_further_key_but_others_do(
         self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         served = gateway.of(await gateway.users.authenticate(ada["user_id"], ada["user_key"]))
@@ -84,7 +84,7 @@ class TestUsers:
         with pytest.raises(Unauthorized):
             await gateway.edits(wire.PlacedRequest(user_id="ada"))
 
-    async def test_a_rotated_key_ends_the_old_one_and_keeps_the_memory(
+    async def test_rotating_a_key_ends_the_old_one_and_keeps_the_memory(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
@@ -93,7 +93,7 @@ class TestUsers:
             await texts(gateway, ada, "boiler")
         assert await texts(gateway, {**ada, "user_key": key}, "boiler code", scope=["all_user_memory"])
 
-    async def test_a_key_alone_opens_its_users_space_until_it_ends(self, gateway: MemoryGateway) -> None:
+    async def test_only_a_users_valid_key_opens_their_space(self, gateway: MemoryGateway) -> None:
         keys = UserKeys(gateway.users)
         key = (await gateway.create_user(wire.UserRequest(user_id="ada"))).user_key
         assert await keys.authenticate(f"Bearer {key}") == Principal("gateway:ada", PrincipalKind.USER, SpaceId("ada"))
@@ -106,7 +106,7 @@ class TestUsers:
         with pytest.raises(Unauthorized):
             await keys.authenticate(f"Bearer {renewed}")
 
-    async def test_a_revoked_user_is_refused_until_he_is_made_anew_with_another_key(
+    async def test_a_revoked_user_is_refused_until_recreated_with_another_key(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.users.revoke("ada")
@@ -131,7 +131,7 @@ class TestUsers:
         with pytest.raises(NotFound):
             await gateway.usage("ada")
 
-    async def test_one_space_of_a_user_is_exported_or_erased_naming_the_others(
+    async def test_exporting_or_erasing_one_space_of_a_user_names_the_others(
         self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
@@ -149,7 +149,7 @@ class TestUsers:
 
 
 class TestMemories:
-    async def test_what_was_added_is_found_at_once_in_its_chat(
+    async def test_added_messages_are_found_immediately_in_their_chat(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         answer = await gateway.add(add(ada, "The boiler code is on the fridge.", "Trains leave at nine."))
@@ -165,9 +165,7 @@ class TestMemories:
         )
         assert best.raw["text"] == best.text
 
-    async def test_a_chat_is_searched_alone_and_all_memory_without_bounds(
-        self, gateway: MemoryGateway, ada: dict[str, str]
-    ) -> None:
+    async def test_a_search_covers_one_chat_or_all_memory(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         await gateway.add(add(ada, "The boiler man comes on Monday.", session="chat:other"))
         one = await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id="c_456")
@@ -207,7 +205,7 @@ class TestMemories:
         with pytest.raises(PermissionRefused):
             await gateway.delete(wire.DeleteRequest.model_validate(edit))
 
-    async def test_of_a_chat_that_the_user_has_not_written_to_is_said_that_it_is_not_his_whoever_else_has(
+    async def test_a_chat_the_user_never_used_is_refused_identically_whether_it_exists_or_not(
         self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         await gateway.add(add(bob, "Bob likes coffee.", session="chat:bobs"))
@@ -230,7 +228,7 @@ class TestMemories:
         assert (await gateway.search(found_in(bob, "chat:bobs"))).results == (his,)
 
     @pytest.mark.parametrize("session", ["talk:c", "chat:", "resource:ada:x", "memory_edit:", "memory_edit:a/b", "c_4"])
-    async def test_a_session_of_no_format_is_refused(
+    async def test_a_malformed_session_id_is_rejected(
         self, gateway: MemoryGateway, ada: dict[str, str], session: str
     ) -> None:
         with pytest.raises(InvalidInput):
@@ -241,7 +239,7 @@ class TestMemories:
         await gateway.add(add(ada, "Hello."))
         assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
 
-    async def test_flushes_at_once_never_count_facts_that_they_say_were_not_drawn(
+    async def test_concurrent_flushes_never_count_facts_that_were_not_extracted(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         for number in range(4):
@@ -252,7 +250,7 @@ class TestMemories:
             assert all(answer.status == "extracted" or answer.memories == 0 for answer in answers)
             assert any(answer.status == "extracted" for answer in answers)
 
-    async def test_a_flush_draws_what_the_user_says_of_himself_and_counts_it(
+    async def test_a_flush_extracts_and_counts_facts_about_the_user(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "I'm allergic to hazelnuts."))
@@ -261,7 +259,7 @@ class TestMemories:
         found = await texts(gateway, ada, "allergic hazelnuts", scope=["all_user_memory"])
         assert "ada is allergic to hazelnuts" in found
 
-    async def test_under_one_key_messages_are_added_once(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
+    async def test_messages_are_added_once_per_key(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
         for _ in range(2):
             await gateway.add(add(ada, "Only once.", "And this."), idempotency_key="k")
         assert len(await texts(gateway, ada, "only once and this", scope=["all_user_memory"])) == 2
@@ -282,11 +280,11 @@ class TestMemories:
             {"surprise": 1},
         ],
     )
-    async def test_a_message_that_is_none_is_refused(self, ada: dict[str, str], wrong: dict[str, Any]) -> None:
+    async def test_an_invalid_message_is_rejected(self, ada: dict[str, str], wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="messages"):
             wire.GatewayAddRequest.model_validate({**ada, "session_id": CHAT, "messages": [said("x") | wrong]})
 
-    async def test_files_come_along_and_what_can_be_read_of_them_is_found(
+    async def test_attached_files_are_stored_and_their_readable_text_found(
         self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         page = base64.b64encode(b"<h1>Terms</h1><p>Payment is due in thirty days.</p>").decode()
@@ -325,7 +323,7 @@ class TestMemories:
             ({"type": "pdf", "uri": "file:///etc/passwd"}, "file: address"),
         ],
     )
-    async def test_an_item_that_cannot_be_read_is_refused(
+    async def test_an_unreadable_item_is_rejected(
         self, gateway: MemoryGateway, ada: dict[str, str], item: dict[str, str], problem: str
     ) -> None:
         message = said("") | {"content": [item]}

@@ -90,7 +90,7 @@ class TestWhoMay:
         with Live(further=(store_surfaces,), authenticator=Letting()) as live:
             yield live, "ada", "device"
 
-    async def test_a_user_reaches_his_space_and_nothing_else(self, keyed: tuple[Live, str, str]) -> None:
+    async def test_a_user_reaches_only_their_own_space(self, keyed: tuple[Live, str, str]) -> None:
         live, mine, device = keyed
         store = GatewayStore(live.url, api_key=mine)
         assert list(await store.spaces(limit=10)) == []
@@ -114,7 +114,7 @@ class TestWhoMay:
             await thing.get(SpaceId("ada"), (DocumentRef("facts", "0"),))
         await thing.close()
 
-    async def test_no_caller_changes_the_runtimes_own_records_and_an_erasure_takes_all_copies(
+    async def test_no_caller_writes_runtime_records_and_an_erasure_removes_all_copies(
         self, keyed: tuple[Live, str, str]
     ) -> None:
         live, mine, _ = keyed
@@ -152,7 +152,7 @@ class TestWhoMay:
         assert live.run(left()) == {("elytron:agent", "main")}
         await store.close()
 
-    async def test_a_wrong_key_and_none_are_refused_alike(self, keyed: tuple[Live, str, str]) -> None:
+    async def test_a_wrong_key_and_a_missing_key_are_refused_identically(self, keyed: tuple[Live, str, str]) -> None:
         for key in (None, "nonsense"):
             store = GatewayStore(keyed[0].url, api_key=key)
             with pytest.raises(Unauthorized):
@@ -177,7 +177,7 @@ async def pieces() -> AsyncIterator[bytes]:
     yield b"x"
 
 
-async def test_a_server_that_is_gone_is_said_honestly() -> None:
+async def test_a_missing_server_is_reported_as_such() -> None:
     store = GatewayStore("http://127.0.0.1:9", timeout_s=2)
     with pytest.raises(Unreachable, match="does not respond"):
         await store.commit(one("ada"))
@@ -186,14 +186,14 @@ async def test_a_server_that_is_gone_is_said_honestly() -> None:
     await store.close()
 
 
-async def test_what_is_no_elytron_server_is_said_so(server: Live) -> None:
+async def test_another_kind_of_server_is_reported_as_such(server: Live) -> None:
     store = GatewayStore(f"{server.url}/nothing/here")
     with pytest.raises(ElytronError):
         await store.spaces(limit=1)
     await store.close()
 
 
-async def test_through_a_network_that_fails_each_call_is_done_or_says_so_and_a_key_makes_it_once(
+async def test_over_a_failing_network_calls_succeed_or_report_and_keys_prevent_repeats(
     server: Live,
 ) -> None:
     await (await empty(server)).close()
@@ -227,13 +227,13 @@ async def test_through_a_network_that_fails_each_call_is_done_or_says_so_and_a_k
 
 
 @pytest.mark.parametrize("url", ["gateway+http://", "gateway+http://me:pass@host", "gateway+http://host/?x=1"])
-async def test_an_address_that_is_none_is_refused(url: str) -> None:
+async def test_an_invalid_address_is_rejected(url: str) -> None:
     with pytest.raises(StoreUrlInvalid) as refused:
         await open_store(url, clock=FrozenClock())
     assert "pass" not in refused.value.message
 
 
-async def test_a_runtime_here_keeps_its_memory_there(server: Live) -> None:
+async def test_a_local_runtime_stores_its_memory_on_the_server(server: Live) -> None:
     address = server.url.replace("http://", "gateway+http://")
     async with elytron.open(address, space="here") as memory:
         await memory.add("The boiler code is 4417.", speaker="Ada")
@@ -241,7 +241,7 @@ async def test_a_runtime_here_keeps_its_memory_there(server: Live) -> None:
         assert (await again.recall("boiler code")).hits[0].text == "The boiler code is 4417."
 
 
-async def test_sealed_the_server_sees_no_word_of_it(server: Live) -> None:
+async def test_a_sealed_store_shows_its_server_no_content(server: Live) -> None:
     store = await seal(await empty(server))
     async with elytron.open(store, space="here") as memory:
         await memory.add("The boiler code is 4417.", speaker="Ada")

@@ -76,7 +76,7 @@ def app(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> Starlette:
 
 
 @pytest.mark.parametrize(("path", "kind", "begins"), ROUTES)
-async def test_of_a_strangers_body_no_more_is_read_than_its_first_bytes(
+async def test_only_the_first_bytes_of_a_strangers_body_are_read(
     app: Starlette, monkeypatch: pytest.MonkeyPatch, path: str, kind: str, begins: bytes
 ) -> None:
     def spools(*_: object, **__: object) -> None:
@@ -102,7 +102,7 @@ async def test_of_a_strangers_body_no_more_is_read_than_its_first_bytes(
     assert held < 2 * PIECE
 
 
-async def test_what_a_known_user_sends_counts_against_him_before_it_is_read(
+async def test_a_known_users_body_counts_against_the_rate_before_it_is_read(
     app: Starlette, ada: dict[str, str]
 ) -> None:
     begins = json.dumps(ada).encode()[:-1] + b',"messages":['
@@ -113,7 +113,7 @@ async def test_what_a_known_user_sends_counts_against_him_before_it_is_read(
 
 
 @pytest.mark.parametrize("content", [lambda: "x" * CREDENTIAL_BYTES, lambda: [{"type": "text", "text": "Tea."}]])
-async def test_credentials_behind_a_long_body_are_asked_for_before_it(
+async def test_credentials_after_a_long_body_are_not_waited_for(
     app: Starlette, ada: dict[str, str], content: Callable[[], object]
 ) -> None:
     said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": content()}
@@ -138,7 +138,7 @@ async def test_a_key_in_the_headers_lets_no_other_user_in(
 
 
 @pytest.mark.parametrize("wrong", [b"[1],", b"{},", b'"x",'])
-def test_problems_with_many_items_are_few(wrong: bytes) -> None:
+def test_many_invalid_items_yield_few_problems(wrong: bytes) -> None:
     items = (wrong * 150_000)[:-1]
     with pytest.raises(InvalidInput) as refused:
         envelope.decode_as(wire.GatewayAddRequest, b'{"session_id":"chat:c","messages":[' + items + b"]}")
@@ -148,12 +148,12 @@ def test_problems_with_many_items_are_few(wrong: bytes) -> None:
 @pytest.mark.parametrize(
     "many", [b"[" + b"1," * 600_000 + b"1]", b"{" + b",".join(b'"k%d":1' % number for number in range(10_001)) + b"}"]
 )
-def test_more_values_than_any_request_has_are_refused(many: bytes) -> None:
+def test_bodies_with_too_many_values_are_rejected(many: bytes) -> None:
     with pytest.raises(InvalidJson, match="more than"):
         envelope.decode_as(wire.GatewayAddRequest, many)
 
 
-def test_commas_in_a_text_are_no_values() -> None:
+def test_commas_in_a_text_separate_no_values() -> None:
     told = json.dumps({"note": ',"[{' * 1_000_000}).encode()
     with pytest.raises(InvalidInput, match="unknown field"):
         envelope.decode_as(wire.GatewaySearchRequest, told)

@@ -51,7 +51,7 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[elytron.MemoryRuntime, elyt
         yield first, second
 
 
-async def test_counts_are_exact_whatever_two_servers_do_at_once(
+async def test_counts_stay_exact_with_two_concurrent_servers(
     two: tuple[elytron.MemoryRuntime, elytron.MemoryRuntime],
 ) -> None:
     gateways = [MemoryGateway(memory) for memory in two]
@@ -80,7 +80,7 @@ async def test_counts_are_exact_whatever_two_servers_do_at_once(
     assert (await counts(two[1])).edits == len((await gateways[1].edits(wire.PlacedRequest(**ada))).edits) == len(edits)
 
 
-async def test_a_quota_holds_for_all_that_is_added_at_once(memory: elytron.MemoryRuntime) -> None:
+async def test_a_quota_applies_to_concurrent_additions(memory: elytron.MemoryRuntime) -> None:
     gateway = MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=5, resource_bytes=20)))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     added = await asyncio.gather(
@@ -98,7 +98,7 @@ async def test_a_quota_holds_for_all_that_is_added_at_once(memory: elytron.Memor
     assert (usage.messages, usage.resource_bytes) == (5, 18)
 
 
-async def test_the_bounds_of_a_space_hold_without_going_through_it(
+async def test_the_limits_of_a_space_apply_without_scanning_it(
     gateway: MemoryGateway, ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_gateway.resources.MAX_RESOURCES", 1)
@@ -126,7 +126,7 @@ async def test_the_bounds_of_a_space_hold_without_going_through_it(
         await gateway.add(add(ada, "x", app_id="another"))
 
 
-async def test_what_is_sent_again_under_its_key_counts_once_and_keeps_its_files_once(
+async def test_a_repeat_under_its_key_is_counted_and_stored_once(
     gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
 ) -> None:
     content = [{"type": "text", "text": "Keep."}, {"type": "image", "upload_id": "i", "ext": "png"}]
@@ -139,7 +139,7 @@ async def test_what_is_sent_again_under_its_key_counts_once_and_keeps_its_files_
     assert len(await memory.context.store.scan(SpaceId("ada"), "gateway_attachments", limit=10)) == 1
 
 
-async def test_what_an_upstream_refuses_takes_no_room(memory: elytron.MemoryRuntime, server: EverOs) -> None:
+async def test_messages_refused_upstream_use_no_quota(memory: elytron.MemoryRuntime, server: EverOs) -> None:
     clock = FrozenClock(Instant(1))
     server.refusing = (422, "INVALID_INPUT")
     upstream = EverOsUpstream(server.url, clock=clock)
@@ -170,7 +170,7 @@ async def test_a_space_without_counts_is_counted_once(
     assert await counts(memory) == before
 
 
-async def test_a_quota_over_spaces_that_were_never_counted_is_looked_at(memory: elytron.MemoryRuntime) -> None:
+async def test_a_quota_over_uncounted_spaces_counts_them(memory: elytron.MemoryRuntime) -> None:
     gateway = MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=3)))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     await gateway.add(add(ada, "one", "two"))

@@ -30,7 +30,7 @@ EVERY = ("current_chat", "resources", "all_user_memory")
 
 
 @given(user=NAMES, rest=NAMES)
-def test_what_is_no_plain_id_is_refused_everywhere(user: str, rest: str) -> None:
+def test_unusual_ids_are_rejected_everywhere(user: str, rest: str) -> None:
     for text in (user, f"{user}/{rest}", f"{user}:{rest}"):
         try:
             names.require_user_id(text)
@@ -57,7 +57,7 @@ def test_a_session_id_is_refused_or_means_itself(text: str) -> None:
 
 
 @given(user=IDS, other=IDS, key=st.from_regex(r"r_[A-Za-z0-9_-]{1,64}", fullmatch=True))
-def test_a_session_that_names_a_user_is_his_alone(user: str, other: str, key: str) -> None:
+def test_a_session_that_names_a_user_belongs_only_to_that_user(user: str, other: str, key: str) -> None:
     for session in (names.resource_session(user, key), names.memory_edit(user)):
         assert names.owned_session(session, MemoryOwner(user)).user == user
         if other != user:
@@ -160,7 +160,7 @@ def wrong(who: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.mark.anyio
-async def test_no_failure_tells_a_key_or_content_in_its_body_or_in_the_log(
+async def test_no_failure_reveals_a_key_or_content_in_body_or_log(
     caller: httpx.AsyncClient, memory: elytron.MemoryRuntime, ada: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -181,7 +181,7 @@ async def test_no_failure_tells_a_key_or_content_in_its_body_or_in_the_log(
 
 
 @pytest.mark.anyio
-async def test_no_failure_of_the_client_tells_a_key_or_content(
+async def test_no_client_error_reveals_a_key_or_content(
     memory: elytron.MemoryRuntime,
     gateway: MemoryGateway,
     monkeypatch: pytest.MonkeyPatch,

@@ -13,7 +13,7 @@ from elytron_http_shell.server import take_up, waiting_connections
 pytestmark = pytest.mark.anyio
 
 
-async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_are_delayed_until_connections_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_http_shell.server.BACKLOG_HELD", 2)
     monkeypatch.setattr("elytron_http_shell.server.BACKLOG_LOOK_S", 0)
     held = asyncio.Event()
@@ -38,7 +38,7 @@ async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: p
         await asyncio.gather(looking, return_exceptions=True)
 
 
-async def test_where_the_system_does_not_tell_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_system_support_nothing_is_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
         monkeypatch.delattr(socket, "TCP_INFO", raising=False)
         assert waiting_connections(listening) == 0

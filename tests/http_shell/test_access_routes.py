@@ -13,7 +13,7 @@ from elytron_http_shell import create_app
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_key_is_made_shown_once_used_turned_and_ended(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_key_is_created_shown_once_used_rotated_and_revoked(server: httpx.AsyncClient, keys: Keys) -> None:
     operator = bearer(keys.operator)
     asked = {"kind": "user", "space": "eve", "label": "phone"}
     made = (await server.post("/v1/access", json=asked, headers=operator)).json()
@@ -34,7 +34,7 @@ async def test_a_key_is_made_shown_once_used_turned_and_ended(server: httpx.Asyn
     assert (await server.post("/v1/list", json={}, headers=bearer(turned["key"]))).status_code == 401
 
 
-async def test_keys_are_an_operators_business(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_only_operators_manage_keys(server: httpx.AsyncClient, keys: Keys) -> None:
     asked = {"kind": "operator", "label": "me"}
     for key in (keys.user, keys.device):
         assert (await server.post("/v1/access", json=asked, headers=bearer(key))).status_code == 403
@@ -46,13 +46,13 @@ async def test_keys_are_an_operators_business(server: httpx.AsyncClient, keys: K
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/access/zz/rotate"), ("DELETE", "/v1/access/zz")])
-async def test_what_is_no_id_is_refused(server: httpx.AsyncClient, keys: Keys, method: str, path: str) -> None:
+async def test_invalid_ids_are_rejected(server: httpx.AsyncClient, keys: Keys, method: str, path: str) -> None:
     assert (await server.request(method, path, headers=bearer(keys.operator))).status_code == 422
     absent = path.replace("zz", "0" * 16)
     assert (await server.request(method, absent, headers=bearer(keys.operator))).status_code == 404
 
 
-async def test_keys_are_listed_a_page_at_a_time(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_keys_are_listed_in_pages(server: httpx.AsyncClient, keys: Keys) -> None:
     page = (await server.get("/v1/access?limit=3", headers=bearer(keys.operator))).json()
     rest = (await server.get(f"/v1/access?limit=3&cursor={page['next_cursor']}", headers=bearer(keys.operator))).json()
     assert (len(page["items"]), len(rest["items"])) == (3, 1)
@@ -60,14 +60,14 @@ async def test_keys_are_listed_a_page_at_a_time(server: httpx.AsyncClient, keys:
         assert (await server.get(f"/v1/access?{wrong}", headers=bearer(keys.operator))).status_code == 422
 
 
-async def test_a_key_for_nothing_sensible_is_refused(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_key_for_invalid_spaces_is_rejected(server: httpx.AsyncClient, keys: Keys) -> None:
     for asked in ({"kind": "user", "label": "x"}, {"kind": "operator", "space": "a", "label": "x"}, {"kind": "root"}):
         response = await server.post("/v1/access", json=asked, headers=bearer(keys.operator))
         assert response.status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/v1/list", "/v1/access", "/webhook/report", "/memories/search"])
-async def test_who_guesses_keys_is_told_when_to_come_again_and_nobody_is_locked_out(
+async def test_a_caller_guessing_keys_is_throttled_and_nobody_is_locked_out(
     runtime: MemoryRuntime, keys: Keys, path: str
 ) -> None:
     async with open_surfaces(runtime, SurfaceOptions()) as more:
@@ -91,17 +91,17 @@ async def test_who_guesses_keys_is_told_when_to_come_again_and_nobody_is_locked_
             assert (await guessing.post("/v1/list", json={}, headers=bearer(keys.user))).status_code == 200
 
 
-async def test_who_shows_nothing_is_asked_for_a_key_however_often(server: httpx.AsyncClient) -> None:
+async def test_callers_without_a_key_are_never_throttled(server: httpx.AsyncClient) -> None:
     for _ in range(limits.WRONG_CREDENTIALS_PER_MINUTE + 1):
         assert (await server.post("/v1/list", json={})).status_code == 401
 
 
-async def test_headers_have_a_bound(server: httpx.AsyncClient) -> None:
+async def test_headers_are_bounded(server: httpx.AsyncClient) -> None:
     response = await server.get("/livez", headers={"X-Long": "x" * limits.HTTP_HEADER_BYTES})
     assert (response.status_code, response.json()["code"]) == (431, "headers_too_large")
 
 
-async def test_a_quota_holds_over_every_route_and_is_set_and_ended_by_operators(
+async def test_a_quota_applies_to_every_route_and_operators_set_and_remove_it(
     server: httpx.AsyncClient, keys: Keys
 ) -> None:
     skip_over_nodes("a quota is added up every few seconds")

@@ -93,7 +93,7 @@ def asking() -> Iterator[Asking]:
     path=st.sampled_from(["/v1/write", "/v1/recall", "/memory/project", "/webhook/report", "/v1/access"]),
     header=st.text(st.characters(codec="latin-1", exclude_characters="\r\n\0"), max_size=60),
 )
-def test_any_bytes_are_answered_by_a_problem(asking: Asking, body: str | bytes, path: str, header: str) -> None:
+def test_arbitrary_bytes_are_answered_with_a_problem(asking: Asking, body: str | bytes, path: str, header: str) -> None:
     run, client = asking
     value = header.strip().encode("latin-1")
     headers: dict[str, Any] = {"Authorization": value, "X-Audit-ID": value, "Idempotency-Key": value}

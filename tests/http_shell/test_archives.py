@@ -26,7 +26,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_a_space_travels_from_one_member_to_another(
+async def test_a_space_is_transferred_from_one_member_to_another(
     server: httpx.AsyncClient, keys: Keys, temporary: Path
 ) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
@@ -44,7 +44,7 @@ async def test_a_space_travels_from_one_member_to_another(
     assert [path for path in temporary.iterdir() if path.name.startswith("elytron-")] == []
 
 
-async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_claim(
+async def test_a_members_archive_imports_no_authority_the_member_lacks(
     server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
 ) -> None:
     await runtime.add_fact("boiler", "The boiler code is 4417.", authority=FactAuthority.OPERATOR)
@@ -79,7 +79,7 @@ async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_cl
     assert {item.trust for item in (await runtime.list(user_id="carol")).items} == {TrustLevel.VOUCHED}
 
 
-async def test_private_material_is_fetched_only_if_asked_for_by_name(
+async def test_private_material_is_fetched_only_on_explicit_request(
     server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
 ) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
@@ -96,7 +96,7 @@ async def test_private_material_is_fetched_only_if_asked_for_by_name(
     assert asked.status_code == 422
 
 
-async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_an_upload_can_be_conditional_on_the_seen_version(server: httpx.AsyncClient, keys: Keys) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
     fetched = await server.get(WHOLE, headers=bearer(keys.user))
     for etag, status in ((fetched.headers["etag"], 200), ("*", 200), ('"other"', 412)):
@@ -106,13 +106,13 @@ async def test_what_is_sent_can_be_bound_to_what_was_seen(server: httpx.AsyncCli
     assert (await server.put("/v1/archive", content=fetched.content, headers=headers)).status_code == 412
 
 
-async def test_a_space_that_is_not_there_is_not_found(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_missing_space_is_not_found(server: httpx.AsyncClient, keys: Keys) -> None:
     assert (await server.get(WHOLE, headers=bearer(keys.user))).status_code == 404
     operator = await server.get("/v1/archive?space=nobody", headers=bearer(keys.operator))
     assert operator.status_code == 404
 
 
-async def test_what_is_no_archive_is_refused(server: httpx.AsyncClient, keys: Keys, temporary: Path) -> None:
+async def test_invalid_archives_are_rejected(server: httpx.AsyncClient, keys: Keys, temporary: Path) -> None:
     user = bearer(keys.user)
     unsaid = await server.put("/v1/archive", content=b"PK", headers=user)
     assert (unsaid.status_code, unsaid.headers["accept"]) == (415, "application/zip")
@@ -128,7 +128,7 @@ async def test_what_is_no_archive_is_refused(server: httpx.AsyncClient, keys: Ke
         assert response.status_code == 422
 
 
-async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
+async def test_archives_are_bounded(runtime: MemoryRuntime) -> None:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 

@@ -77,7 +77,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def test_an_event_source_hears_every_entry_once_also_across_a_cut(
+async def test_an_event_source_gets_every_entry_once_even_across_a_reconnect(
     server: Served, chromium: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_http_shell.events.EVENTS_RETRY_MS", 10)
@@ -98,7 +98,7 @@ async def test_an_event_source_hears_every_entry_once_also_across_a_cut(
     assert not [url for url in chromium.requested if key in url]
 
 
-async def test_without_a_session_or_from_another_origin_a_page_hears_nothing(server: Served, chromium: Page) -> None:
+async def test_without_a_session_or_from_another_origin_a_page_gets_no_events(server: Served, chromium: Page) -> None:
     await chromium.open(f"{server.url}/docs")
     refused = "new Promise((done) => { new EventSource('/v1/events').onerror = (e) => done(e.target.readyState); })"
     assert await chromium.run(refused) == 2
@@ -143,7 +143,7 @@ async def test_the_page_of_operations_sends_one_and_shows_the_answer(server: Ser
     assert {url.split("/")[2] for url in chromium.requested} == {server.url.split("/")[2]}
 
 
-async def test_the_page_finds_operations_and_unfolds_what_they_take(server: Served, chromium: Page) -> None:
+async def test_the_page_finds_operations_and_expands_their_parameters(server: Served, chromium: Page) -> None:
     await chromium.open(f"{server.url}/docs")
     await enter(chromium, await server.key(PrincipalKind.USER, "ada"))
     await chromium.until("document.querySelector('.operation')")

@@ -41,9 +41,7 @@ def reads(told: dict[str, Any]) -> bool:
     return told["operationId"].removeprefix("memory_").removeprefix("named_") in READS
 
 
-async def test_a_key_works_or_is_refused_at_every_path_that_changes_something(
-    runtime: MemoryRuntime, keys: Keys
-) -> None:
+async def test_every_mutating_path_honours_or_rejects_an_idempotency_key(runtime: MemoryRuntime, keys: Keys) -> None:
     further = (gateway_surfaces(), mcp_surfaces(DEFAULT_SETS), a2a_surfaces(None), store_surfaces)
     transport = httpx.ASGITransport(create_app(runtime, further=further))
     server = httpx.AsyncClient(transport=transport, base_url="http://localhost")
@@ -65,7 +63,7 @@ async def test_a_key_works_or_is_refused_at_every_path_that_changes_something(
     "operation",
     [found.name for found in WIRE_OPERATIONS if found.mutates and found.repeat is RepeatGuard.HARMLESS],
 )
-async def test_in_process_a_key_that_does_nothing_is_refused(runtime: MemoryRuntime, operation: str) -> None:
+async def test_in_process_an_ineffective_key_is_rejected(runtime: MemoryRuntime, operation: str) -> None:
     envelope = Envelope(
         request_id="r", transport=CallTransport.SDK, operation=operation, idempotency_key="k", payload=b"{}"
     )
@@ -74,7 +72,7 @@ async def test_in_process_a_key_that_does_nothing_is_refused(runtime: MemoryRunt
     assert "idempotency_key" in answer.reason
 
 
-async def test_an_audit_id_stands_in_the_log_and_in_the_trail_of_what_was_changed(
+async def test_an_audit_id_is_in_the_log_and_in_the_audit_trail(
     server: httpx.AsyncClient, runtime: MemoryRuntime, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     (turn,) = (await runtime.add("Ada likes tea.")).ids
@@ -89,12 +87,12 @@ async def test_an_audit_id_stands_in_the_log_and_in_the_trail_of_what_was_change
 
 
 @pytest.mark.parametrize("given", ["", "x" * 201, "a\tb", "é".encode().decode("latin-1")])
-async def test_an_audit_id_that_cannot_be_recorded_is_refused(server: httpx.AsyncClient, given: str) -> None:
+async def test_an_audit_id_that_cannot_be_recorded_is_rejected(server: httpx.AsyncClient, given: str) -> None:
     answer = await server.get("/livez", headers=[(b"X-Audit-ID", given.encode("latin-1"))])
     assert answer.status_code == 422
 
 
-async def test_what_a_caller_says_to_be_is_in_the_trail(
+async def test_the_callers_stated_source_is_in_the_audit_trail(
     runtime: MemoryRuntime, caplog: pytest.LogCaptureFixture
 ) -> None:
     (turn,) = (await runtime.add("Ada likes tea.")).ids

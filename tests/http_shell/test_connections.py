@@ -76,7 +76,7 @@ async def test_a_silent_connection_is_closed() -> None:
 
 
 @pytest.mark.parametrize("head", [b"G", b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ", b"\r\n"])
-async def test_a_head_that_does_not_end_is_answered_by_408_and_closed(head: bytes) -> None:
+async def test_an_endless_head_is_answered_with_408_and_closed(head: bytes) -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=0.1)) as peer:
         reader, _ = await peer.connect(head)
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
@@ -91,7 +91,7 @@ async def test_a_second_head_on_a_connection_has_the_same_deadline() -> None:
             assert (await stream[0].read()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_a_body_that_comes_after_its_refusal_has_the_deadline_of_a_head() -> None:
+async def test_a_body_after_its_refusal_has_the_deadline_of_a_head() -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=0.1)) as peer:
         head = (
             b"POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
@@ -102,7 +102,7 @@ async def test_a_body_that_comes_after_its_refusal_has_the_deadline_of_a_head() 
         assert (await stream[0].read()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_of_one_address_the_oldest_connections_without_a_credential_make_room() -> None:
+async def test_the_oldest_unauthenticated_connections_of_an_address_make_room() -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=LONG_S, each=3)) as peer:
         streams = [await peer.connect(b"G") for _ in range(6)]
         for reader, _ in streams[:3]:
@@ -113,7 +113,7 @@ async def test_of_one_address_the_oldest_connections_without_a_credential_make_r
         assert await status_of(newest) == 401
 
 
-async def test_strangers_who_never_finish_their_bodies_keep_no_caller_with_a_key_out() -> None:
+async def test_unfinished_bodies_of_strangers_do_not_lock_out_callers_with_a_key() -> None:
     head = b"POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
     async with server_with(ConnectionBounds(each=4)) as peer:
         for _ in range(8):
@@ -122,7 +122,7 @@ async def test_strangers_who_never_finish_their_bodies_keep_no_caller_with_a_key
 
 
 @pytest.mark.parametrize("bounds", [{"most": 5, "each": 1_000}, {"each": 5}])
-async def test_an_authenticated_connection_is_closed_for_no_stranger(bounds: dict[str, int]) -> None:
+async def test_an_authenticated_connection_is_not_closed_for_a_stranger(bounds: dict[str, int]) -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=LONG_S, **bounds)) as peer:
         own = await peer.connect(peer.request(key=peer.key))
         assert await status_of(own) == 200
@@ -172,7 +172,7 @@ def many_descriptors(count: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_idle_connections_beyond_its_descriptors_keep_no_authenticated_client_out(tmp_path: Path) -> None:
+async def test_too_many_idle_connections_do_not_lock_out_authenticated_clients(tmp_path: Path) -> None:
     process = subprocess.Popen(
         (sys.executable, "-c", SERVER, str(tmp_path / "m.db")), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -216,7 +216,7 @@ async def opened_stream(port: int, key: str, memory: elytron.MemoryRuntime) -> s
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
-async def test_many_streams_that_are_reset_at_once_with_a_request_behind_each_end_without_a_traceback(
+async def test_many_simultaneous_stream_resets_cause_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("WARNING")

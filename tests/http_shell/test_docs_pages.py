@@ -27,7 +27,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class TestOpenApi:
-    async def test_it_is_valid(self, client: httpx.AsyncClient) -> None:
+    async def test_the_document_is_valid(self, client: httpx.AsyncClient) -> None:
         from jsonschema_rs import meta
 
         document = (await client.get("/openapi/all.json")).json()
@@ -40,7 +40,7 @@ class TestOpenApi:
                 assert {"200", "204", "307"} & set(method["responses"])
                 assert "default" in method["responses"]
 
-    async def test_each_way_in_says_what_it_asks_for(self, client: httpx.AsyncClient) -> None:
+    async def test_every_endpoint_declares_its_security(self, client: httpx.AsyncClient) -> None:
         document = (await client.get("/openapi/all.json")).json()
         assert document["paths"]["/livez"]["get"]["security"] == []
         assert document["security"] == [{"bearer": []}]
@@ -48,19 +48,19 @@ class TestOpenApi:
         assert document["paths"]["/webhook/report"]["post"]["security"] == [{"signature": []}]
         assert set(document["components"]["securitySchemes"]) == {"bearer", "signature"}
 
-    async def test_who_has_it_is_not_sent_it_again(self, client: httpx.AsyncClient) -> None:
+    async def test_a_cached_document_is_not_sent_again(self, client: httpx.AsyncClient) -> None:
         first = await client.get("/openapi.json")
         again = await client.get("/openapi.json", headers={"If-None-Match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 
-    async def test_the_routes_known_to_hosts_are_there(self, client: httpx.AsyncClient) -> None:
+    async def test_the_routes_known_to_hosts_exist(self, client: httpx.AsyncClient) -> None:
         paths = (await client.get("/openapi/all.json")).json()["paths"]
         posted = {"write", "recall", "project", "inspect", "recover", "replay", "export", "import"}
         assert {f"/memory/{name}" for name in posted} <= set(paths)
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi/all.json", "/v1/operations"])
-async def test_what_there_is_is_told_to_who_is_let_in_unless_it_is_opened(
+async def test_the_description_requires_a_key_unless_it_is_public(
     runtime: MemoryRuntime, server: httpx.AsyncClient, keys: Keys, path: str
 ) -> None:
     assert (await server.get(path)).status_code == 401
@@ -71,7 +71,7 @@ async def test_what_there_is_is_told_to_who_is_let_in_unless_it_is_opened(
 
 
 class TestPage:
-    async def test_it_asks_nobody_else_for_anything(self, client: httpx.AsyncClient) -> None:
+    async def test_the_page_loads_nothing_from_elsewhere(self, client: httpx.AsyncClient) -> None:
         page = await client.get("/docs")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -83,7 +83,7 @@ class TestPage:
             if not part.endswith(".json"):
                 assert "//" not in re.sub(r"//.*", "", found.text).replace("://", "//")
 
-    async def test_its_script_never_makes_markup_of_text(self, client: httpx.AsyncClient) -> None:
+    async def test_the_pages_script_never_turns_text_into_markup(self, client: httpx.AsyncClient) -> None:
         script = (await client.get("/docs/docs.js")).text
         assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", script)
 
@@ -112,7 +112,7 @@ class TestSeedRoutes:
         assert (await server.delete(path, headers=user)).json()["changed"]
         assert (await server.get(path, headers=user)).status_code == 404
 
-    async def test_capabilities_are_read_without_a_body(self, client: httpx.AsyncClient) -> None:
+    async def test_capabilities_are_requested_without_a_body(self, client: httpx.AsyncClient) -> None:
         from elytron.registry import OPERATIONS
 
         there = "capabilities" in {operation.name for operation in OPERATIONS}
@@ -135,13 +135,13 @@ class TestMetrics:
         assert "elytron_store_ready 1.0" in figures
         assert "s3cret" not in figures
 
-    async def test_a_store_that_is_gone_is_a_figure(self, client: httpx.AsyncClient, runtime: MemoryRuntime) -> None:
+    async def test_a_missing_store_is_a_metric(self, client: httpx.AsyncClient, runtime: MemoryRuntime) -> None:
         await runtime.close()
         assert "elytron_store_ready 0.0" in (await client.get("/metrics")).text
 
 
 class TestLogs:
-    async def test_a_request_leaves_one_line_with_its_place_in_a_trace(
+    async def test_a_request_leaves_one_log_line_with_its_trace_id(
         self, server: httpx.AsyncClient, keys: Keys, caplog: pytest.LogCaptureFixture
     ) -> None:
         headers = bearer(keys.user) | {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "X-Request-ID": "r1"}
@@ -155,14 +155,14 @@ class TestLogs:
         assert "s3cret" not in json.dumps({name: str(value) for name, value in told.items()})
 
     @pytest.mark.parametrize("given", ["", "00-x-y-01", f"00-{'0' * 32}-b7ad6b7169203331-01"])
-    async def test_what_is_no_trace_is_left_out(
+    async def test_invalid_trace_headers_are_ignored(
         self, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, given: str
     ) -> None:
         with caplog.at_level(logging.INFO, logger="elytron.access"):
             await client.get("/livez", headers={"traceparent": given})
         assert "trace_id" not in vars(caplog.records[-1])
 
-    async def test_no_key_reaches_a_line_at_debug_level(
+    async def test_no_key_reaches_a_log_line_at_debug_level(
         self, server: httpx.AsyncClient, keys: Keys, caplog: pytest.LogCaptureFixture
     ) -> None:
         body = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": f"my key is {keys.user}"}]}]}}
@@ -175,7 +175,7 @@ class TestLogs:
         for record in (*caplog.records, *caplog.records):
             assert keys.user.rpartition("_")[2] not in lines.format(record)
 
-    def test_what_anybody_can_cause_is_logged_so_often_and_counted(self) -> None:
+    def test_errors_that_anyone_can_cause_are_rate_limited_in_the_log_and_counted(self) -> None:
         now = 0.0
         sparing = RepeatFilter(most=2, now=lambda: now)
 
@@ -193,7 +193,7 @@ class TestLogs:
         own = logging.makeLogRecord({"msg": "request", "name": "elytron.access"})
         assert all(sparing.filter(own) for _ in range(5))
 
-    def test_lines_are_json_without_secrets(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_log_lines_are_json_without_secrets(self, capsys: pytest.CaptureFixture[str]) -> None:
         root = logging.getLogger()
         before, level = root.handlers[:], root.level
         try:
@@ -214,9 +214,7 @@ class TestLogs:
         assert json.loads(said.splitlines()[0])["level"] == "error"
 
     @pytest.mark.parametrize("known", [1, LOG_TEXTS_KNOWN])
-    def test_a_line_says_what_was_said_beside_its_message_and_when(
-        self, known: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_log_line_contains_its_fields_and_time(self, known: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("elytron_http_shell.telemetry.LOG_TEXTS_KNOWN", known)
         told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
         told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
@@ -230,7 +228,7 @@ class TestLogs:
 
 
 class TestSpans:
-    async def test_a_request_is_a_span_in_its_callers_trace(self, runtime: MemoryRuntime) -> None:
+    async def test_a_request_is_a_span_of_its_callers_trace(self, runtime: MemoryRuntime) -> None:
         trace = pytest.importorskip("opentelemetry.sdk.trace")
         export = pytest.importorskip("opentelemetry.sdk.trace.export")
         memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -250,7 +248,7 @@ class TestSpans:
         assert span.attributes["http.response.status_code"] == 200
 
 
-async def test_the_gauges_count_what_is_held() -> None:
+async def test_the_gauges_count_what_is_in_use() -> None:
     async with elytron.open("memory:", space="ada", clock=FrozenClock(), ids=SeededIds()) as runtime:
         await runtime.add("Ada likes tea.")
         await runtime.recall("tea")

@@ -88,7 +88,7 @@ async def test_entries_are_events_in_order_without_content(client: httpx.AsyncCl
         assert sequences(await taken(events, 1)) == [5]
 
 
-async def test_a_browser_goes_on_behind_what_it_saw_last(client: httpx.AsyncClient) -> None:
+async def test_a_browser_resumes_after_its_last_event(client: httpx.AsyncClient) -> None:
     for _ in range(3):
         await client.post("/v1/write", json=TEA)
     async with reading(client, params={"after": "0"}) as events:
@@ -98,7 +98,7 @@ async def test_a_browser_goes_on_behind_what_it_saw_last(client: httpx.AsyncClie
         assert sequences(await taken(events, 2)) == [3, 4]
 
 
-async def test_without_a_place_it_begins_now(client: httpx.AsyncClient) -> None:
+async def test_without_a_position_a_stream_starts_now(client: httpx.AsyncClient) -> None:
     await client.post("/v1/write", json=TEA)
     async with reading(client) as events:
         await anext(events)
@@ -106,7 +106,7 @@ async def test_without_a_place_it_begins_now(client: httpx.AsyncClient) -> None:
         assert sequences(await taken(events, 1)) == [3]
 
 
-async def test_a_space_that_was_erased_is_an_explicit_gap(client: httpx.AsyncClient) -> None:
+async def test_an_erased_space_is_an_explicit_gap(client: httpx.AsyncClient) -> None:
     await client.post("/v1/write", json=TEA)
     async with reading(client, params={"after": "0"}) as events:
         last = (await taken(events, 2))[-1]["id"]
@@ -119,7 +119,7 @@ async def test_a_space_that_was_erased_is_an_explicit_gap(client: httpx.AsyncCli
         assert [event["event"] for event in await taken(events, 3)] == ["gap", "entry", "entry"]
 
 
-async def test_a_quiet_stream_shows_that_it_lives(client: httpx.AsyncClient) -> None:
+async def test_a_quiet_stream_sends_keepalives(client: httpx.AsyncClient) -> None:
     async with reading(client) as events:
         assert [await anext(events) for _ in range(3)][1:] == [{"": "still here"}] * 2
 
@@ -136,7 +136,7 @@ async def test_a_quiet_stream_shows_that_it_lives(client: httpx.AsyncClient) -> 
         ({"params": {"access_token": "ada"}, "headers": {"Authorization": ""}}, 401, "unauthorized"),
     ],
 )
-async def test_who_may_not_read_is_refused(
+async def test_unauthorized_readers_are_refused(
     client: httpx.AsyncClient, more: dict[str, Any], status: int, code: str
 ) -> None:
     response = await client.get("/v1/events", **more)
@@ -144,7 +144,7 @@ async def test_who_may_not_read_is_refused(
     assert "s3cret" not in response.text
 
 
-async def test_one_caller_has_so_many_streams_and_no_more(client: httpx.AsyncClient) -> None:
+async def test_a_caller_has_a_limited_number_of_streams(client: httpx.AsyncClient) -> None:
     async with reading(client), reading(client):
         assert (await client.get("/v1/events")).json()["code"] == "limit_exceeded"
 
@@ -188,13 +188,13 @@ class TestSessions:
             finally:
                 doormen.revoked.clear()
 
-    async def test_a_made_up_one_opens_nothing(self, live: Live) -> None:
+    async def test_a_forged_session_opens_nothing(self, live: Live) -> None:
         async with httpx.AsyncClient(
             base_url=live.url, cookies={COOKIE: "0" * 64}, trust_env=False, timeout=60
         ) as page:
             assert (await page.get("/v1/events")).status_code == 401
 
-    async def test_where_no_key_is_asked_for_none_is_made(self) -> None:
+    async def test_no_session_is_created_where_no_key_is_required(self) -> None:
         with Live() as open_server:
             async with httpx.AsyncClient(base_url=open_server.url, trust_env=False, timeout=60) as page:
                 given = await page.post("/v1/events/session")
@@ -203,7 +203,7 @@ class TestSessions:
                     await anext(events)
 
 
-async def test_a_server_that_ends_lets_its_readers_go() -> None:
+async def test_a_stopping_server_releases_its_readers() -> None:
     with Live() as live:
         async with (
             httpx.AsyncClient(base_url=live.url, trust_env=False, timeout=60) as client,

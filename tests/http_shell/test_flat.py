@@ -16,7 +16,7 @@ async def posted(client: httpx.AsyncClient, path: str, /, *, key: str | None = N
     return answer.json()
 
 
-async def test_what_is_added_is_searched_and_shown(client: httpx.AsyncClient) -> None:
+async def test_added_memories_are_searched_and_shown(client: httpx.AsyncClient) -> None:
     added = await posted(
         client,
         "/v1/add",
@@ -43,7 +43,7 @@ async def test_what_is_added_is_searched_and_shown(client: httpx.AsyncClient) ->
     assert len(block["text"]) <= 2_000
 
 
-async def test_messages_are_added_one_by_one(client: httpx.AsyncClient) -> None:
+async def test_messages_are_added_individually(client: httpx.AsyncClient) -> None:
     messages = [
         {"role": "user", "content": "Where is the ferry?", "name": "Ada"},
         {"role": "assistant", "content": "At pier nine.", "timestamp": 1_767_225_600},
@@ -54,7 +54,7 @@ async def test_messages_are_added_one_by_one(client: httpx.AsyncClient) -> None:
     assert (hit["text"], hit["at"]) == ("At pier nine.", "2026-01-01T00:00:00Z")
 
 
-async def test_a_fact_replaces_the_one_of_its_topic(client: httpx.AsyncClient) -> None:
+async def test_a_fact_replaces_the_earlier_one_of_its_topic(client: httpx.AsyncClient) -> None:
     first = await posted(client, "/v1/facts", topic="home town", content="Porto")
     assert first["outcome"] == "stored"
     second = await posted(client, "/v1/facts", topic="home town", content="Lisbon")
@@ -95,7 +95,7 @@ async def test_a_repeat_under_one_key_is_done_once(client: httpx.AsyncClient) ->
         ("context", {"max_chars": 5}),
     ],
 )
-async def test_what_is_wrong_is_named_and_not_repeated(
+async def test_errors_name_the_field_without_echoing_the_value(
     client: httpx.AsyncClient, path: str, body: dict[str, Any]
 ) -> None:
     answer = await client.post(f"/v1/{path}", json=body)
@@ -103,7 +103,7 @@ async def test_what_is_wrong_is_named_and_not_repeated(
     assert "s3cret" not in answer.text
 
 
-async def test_the_root_leads_to_the_page_and_a_wrong_type_is_told_the_right_one(client: httpx.AsyncClient) -> None:
+async def test_the_root_redirects_to_the_page_and_a_wrong_type_names_the_right_one(client: httpx.AsyncClient) -> None:
     home = await client.get("/")
     assert (home.status_code, home.headers["location"]) == (307, "/docs")
     wrong = await client.post("/v1/add", content=b"text=x", headers={"Content-Type": "text/plain"})

@@ -53,7 +53,9 @@ async def whole(client: httpx.AsyncClient) -> dict[str, Any]:
     return (await client.get("/openapi/all.json")).json()
 
 
-async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, Any], whole: dict[str, Any]) -> None:
+async def test_the_document_is_openapi_3_1_with_every_operation_once(
+    document: dict[str, Any], whole: dict[str, Any]
+) -> None:
     for described, operations in ((whole, WIRE_OPERATIONS), (document, MEMBERS)):
         assert described["openapi"] == "3.1.0"
         posts = {path: item["post"]["operationId"] for path, item in described["paths"].items() if "post" in item}
@@ -72,7 +74,7 @@ async def test_every_reference_and_discriminator_resolves(document: dict[str, An
         assert "ProblemDocument" in described["components"]["schemas"]
 
 
-async def test_every_operation_tells_of_its_request_report_and_problems(whole: dict[str, Any]) -> None:
+async def test_every_operation_describes_its_request_report_and_problems(whole: dict[str, Any]) -> None:
     for operation in WIRE_OPERATIONS:
         post = whole["paths"][f"/v1/{operation.name}"]["post"]
         later = {"202"} if operation.report in PUTTING_OFF else set[str]()
@@ -82,7 +84,7 @@ async def test_every_operation_tells_of_its_request_report_and_problems(whole: d
         assert takes_a_key == (operation.repeat is not RepeatGuard.HARMLESS)
 
 
-async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(document: dict[str, Any]) -> None:
+async def test_the_problem_response_is_described_once_with_every_key(document: dict[str, Any]) -> None:
     shared = document["components"]["responses"]["Problem"]
     assert all(f"{row.status}: " in shared["description"] for row in FAILURES.values())
     assert all(key in shared["description"] for key in FAILURES)
@@ -90,14 +92,14 @@ async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(documen
     assert set(media["example"]) <= set(document["components"]["schemas"]["ProblemDocument"]["properties"])
 
 
-async def test_it_is_small_and_valid_for_a_strict_reader(client: httpx.AsyncClient) -> None:
+async def test_the_document_is_small_and_valid_for_a_strict_reader(client: httpx.AsyncClient) -> None:
     for path, most in (("/openapi.json", OPENAPI_BYTES), ("/openapi/all.json", 2 * OPENAPI_BYTES)):
         answer = await client.get(path)
         assert len(answer.content) < most
         Draft202012Validator(json.loads(OPENAPI.read_text("utf-8"))).validate(answer.json())
 
 
-async def test_bounds_are_told_to_all_but_generators_of_clients(
+async def test_limits_are_described_except_to_client_generators(
     document: dict[str, Any], whole: dict[str, Any]
 ) -> None:
     limit, query = (
@@ -121,7 +123,7 @@ async def test_a_scope_may_leave_out_the_space_that_the_key_has(
         Scope.model_validate({"conversation": "chat"})
 
 
-async def test_nothing_that_has_a_default_is_asked_for(document: dict[str, Any]) -> None:
+async def test_no_field_with_a_default_is_required(document: dict[str, Any]) -> None:
     asked = document["components"]["schemas"]["MemoryRecallRequest"]
     assert asked["required"] == ["query"]
     assert asked["properties"]["limit"]["x-default"] == 8
@@ -133,7 +135,7 @@ async def test_nothing_that_has_a_default_is_asked_for(document: dict[str, Any])
     assert '"null"' not in text
 
 
-async def test_every_example_is_taken_as_it_stands(
+async def test_every_example_is_accepted(
     client: httpx.AsyncClient, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -36,7 +36,7 @@ def family(_admission: CallerAdmission) -> Iterable[Surface]:
     return build_surfaces(routes, own_app)
 
 
-async def test_a_revoked_key_ends_every_stream_that_it_opened_and_no_other() -> None:
+async def test_a_revoked_key_ends_only_the_streams_that_it_opened() -> None:
     async with elytron.open("memory:", space=None) as memory, asyncio.timeout(60):
         keys = AccessKeys(memory.context)
         member = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="ada")

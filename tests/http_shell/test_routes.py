@@ -49,7 +49,7 @@ def told(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, document["code"]
 
 
-async def test_what_was_written_is_recalled(client: httpx.AsyncClient) -> None:
+async def test_written_memories_are_recalled(client: httpx.AsyncClient) -> None:
     written = await client.post("/v1/write", json=TEA)
     assert written.status_code == 200
     assert written.headers["content-type"] == "application/json"
@@ -78,7 +78,7 @@ async def test_every_operation_has_its_route(client: httpx.AsyncClient, operatio
     ("operation", "body"),
     [("export", {"path": "/nowhere/x"}), ("import", {"path": "/nowhere/x"}), ("recover", {})],
 )
-async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
+async def test_file_paths_and_runtime_lifecycle_are_not_exposed(
     server: httpx.AsyncClient, keys: Keys, operation: str, body: dict[str, str]
 ) -> None:
     for key in (keys.user, keys.device):
@@ -87,7 +87,7 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
     assert {found.name for found in WIRE_OPERATIONS if found.role is CallerRole.OPERATOR} >= {operation}
 
 
-async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
+async def test_a_dispatcher_uses_its_own_policy(runtime: MemoryRuntime) -> None:
     transport = httpx.ASGITransport(
         create_app(OperationDispatcher(runtime, policy=open_to_all), authenticator=DevelopmentCallers())
     )
@@ -106,14 +106,14 @@ BODIES: dict[str, tuple[bytes, int, str]] = {
 
 
 @pytest.mark.parametrize("case", BODIES)
-async def test_a_wrong_body_is_a_problem_that_repeats_nothing(client: httpx.AsyncClient, case: str) -> None:
+async def test_an_invalid_body_is_a_problem_that_echoes_nothing(client: httpx.AsyncClient, case: str) -> None:
     body, status, code = BODIES[case]
     response = await client.post("/v1/recall", content=body, headers={"content-type": "application/json"})
     assert told(response) == (status, code)
     assert CANARY not in response.text
 
 
-async def test_a_body_without_a_declared_length_is_cut_off_at_its_bound(client: httpx.AsyncClient) -> None:
+async def test_a_body_without_a_declared_length_is_cut_off_at_the_limit(client: httpx.AsyncClient) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -127,7 +127,7 @@ async def test_a_body_without_a_declared_length_is_cut_off_at_its_bound(client: 
     assert sent <= limits.HTTP_BODY_BYTES + 65_536
 
 
-async def test_a_declared_length_beyond_the_bound_is_refused_before_the_body_is_read(runtime: MemoryRuntime) -> None:
+async def test_an_oversized_declared_length_is_rejected_before_the_body_is_read(runtime: MemoryRuntime) -> None:
     app = create_app(runtime, authenticator=DevelopmentCallers(), body_bytes=10)
     answers: list[Any] = []
 
@@ -168,22 +168,22 @@ async def test_a_missing_memory_is_not_found(client: httpx.AsyncClient) -> None:
 
 
 class TestRequestIds:
-    async def test_a_given_id_comes_back(self, client: httpx.AsyncClient) -> None:
+    async def test_a_request_id_is_returned(self, client: httpx.AsyncClient) -> None:
         response = await client.post("/v1/recall", json={"query": "x"}, headers={"X-Request-ID": "trace-1.2:3_4"})
         assert response.headers["x-request-id"] == "trace-1.2:3_4"
 
     @pytest.mark.parametrize("given", ["", "s3cret with spaces", "x" * 201, "<script>"])
-    async def test_an_unusable_id_is_replaced(self, client: httpx.AsyncClient, given: str) -> None:
+    async def test_an_unusable_request_id_is_replaced(self, client: httpx.AsyncClient, given: str) -> None:
         response = await client.get("/livez", headers={"X-Request-ID": given})
         assert response.headers["x-request-id"] not in {given, ""}
 
-    async def test_each_request_gets_its_own(self, client: httpx.AsyncClient) -> None:
+    async def test_each_request_gets_its_own_id(self, client: httpx.AsyncClient) -> None:
         ids = {(await client.get("/livez")).headers["x-request-id"] for _ in range(3)}
         assert len(ids) == 3
 
 
 class TestIdempotency:
-    async def test_a_repeat_is_answered_alike_and_marked(self, client: httpx.AsyncClient) -> None:
+    async def test_a_repeat_gets_the_same_answer_and_is_marked(self, client: httpx.AsyncClient) -> None:
         first = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": "k1"})
         again = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": '"k1"'})
         assert "idempotent-replayed" not in first.headers
@@ -191,14 +191,14 @@ class TestIdempotency:
         assert again.json() == first.json() | {"duplicated": True}
         assert len((await client.post("/v1/list", json={})).json()["items"]) == 1
 
-    async def test_another_body_is_refused(self, client: httpx.AsyncClient) -> None:
+    async def test_another_body_under_the_key_is_refused(self, client: httpx.AsyncClient) -> None:
         await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": "k1"})
         other = json.loads(json.dumps(TEA).replace("tea", "coffee"))
         response = await client.post("/v1/write", json=other, headers={"Idempotency-Key": "k1"})
         assert told(response) == (422, "idempotency_conflict")
 
     @pytest.mark.parametrize("key", ["", '""', "x" * 201])
-    async def test_an_unusable_key_is_refused(self, client: httpx.AsyncClient, key: str) -> None:
+    async def test_an_unusable_idempotency_key_is_rejected(self, client: httpx.AsyncClient, key: str) -> None:
         response = await client.post("/v1/write", json=TEA, headers={"Idempotency-Key": key})
         assert told(response) == (422, "invalid_input")
 
@@ -210,7 +210,7 @@ class TestHosts:
         assert told(response) == (403, "permission_refused")
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9"])
-    async def test_this_machine_is_served(self, client: httpx.AsyncClient, host: str) -> None:
+    async def test_requests_from_this_machine_are_served(self, client: httpx.AsyncClient, host: str) -> None:
         assert (await client.get("/livez", headers={"Host": host})).status_code == 200
 
     @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://[bad"])
@@ -234,9 +234,7 @@ class TestHosts:
         for path, body in (("/v1/recall", {"query": "x"}), ("/v1/erase", {"whole_space": "ada"})):
             assert (await client.post(path, json=body, headers={"Origin": origin})).status_code == status
 
-    async def test_what_a_browser_says_was_asked_across_sites_changes_nothing_in_development(
-        self, client: httpx.AsyncClient
-    ) -> None:
+    async def test_cross_site_browser_requests_change_nothing_in_development(self, client: httpx.AsyncClient) -> None:
         for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
             answer = await client.post("/v1/recall", json={"query": "x"}, headers={"Sec-Fetch-Site": site})
             assert answer.status_code == status
@@ -250,26 +248,28 @@ class TestHosts:
         )
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-    async def test_what_a_page_can_send_unasked_is_no_request(self, runtime: MemoryRuntime, kind: str) -> None:
+    async def test_requests_a_page_can_send_without_preflight_are_rejected(
+        self, runtime: MemoryRuntime, kind: str
+    ) -> None:
         app = create_app(runtime, authenticator=DevelopmentCallers(), further=(a2a_surfaces(None),))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             for path in ("/v1/write", "/memory/write", "/a2a", "/a2a/message", "/webhook/report"):
                 answer = await client.post(path, content=b"{}", headers={"Content-Type": kind})
                 assert answer.status_code == 415, path
 
-    async def test_hosts_are_the_operators_to_name(self, runtime: MemoryRuntime) -> None:
+    async def test_operators_name_the_allowed_hosts(self, runtime: MemoryRuntime) -> None:
         for hosts, expected in ((frozenset({"memory.example"}), 403), (frozenset({"*"}), 200)):
             transport = httpx.ASGITransport(create_app(runtime, hosts=hosts))
             async with httpx.AsyncClient(transport=transport, base_url="http://other.example") as client:
                 assert (await client.get("/livez")).status_code == expected
 
 
-async def test_answers_are_private_and_not_guessed_at(client: httpx.AsyncClient) -> None:
+async def test_answers_are_private_and_not_sniffed(client: httpx.AsyncClient) -> None:
     headers = (await client.get("/livez")).headers
     assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
-async def test_liveness_and_readiness_part_when_the_store_goes(
+async def test_without_the_store_a_server_is_live_but_not_ready(
     client: httpx.AsyncClient, runtime: MemoryRuntime
 ) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ready"}
@@ -278,7 +278,7 @@ async def test_liveness_and_readiness_part_when_the_store_goes(
     assert told(await client.get("/readyz")) == (503, "store_closed")
 
 
-async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> None:
+async def test_an_unexpected_error_reveals_nothing(runtime: MemoryRuntime) -> None:
     class Broken(OperationDispatcher):
         async def unready(self, request_id: str, /) -> None:
             raise RuntimeError("s3cret")
@@ -290,7 +290,7 @@ async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> 
     assert CANARY not in response.text
 
 
-def test_what_is_queued_is_202_and_names_its_job() -> None:
+def test_queued_work_is_202_and_names_its_job() -> None:
     from elytron_adapter.http.responses import render_answer
 
     report = MemoryMaintenanceReport(space="ada", channel="c", conversation="c", job=JobId("j1"))
@@ -298,14 +298,14 @@ def test_what_is_queued_is_202_and_names_its_job() -> None:
     assert (response.status_code, json.loads(bytes(response.body))["job"]) == (202, "j1")
 
 
-def test_a_busy_store_says_when_to_come_again() -> None:
+def test_a_busy_store_says_when_to_retry() -> None:
     from elytron_adapter.http.responses import render_answer
 
     response = render_answer(reject_error(StoreBusy(engine="sqlite", waited_s=30), request_id="r"))
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
 
 
-def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_one_line_of_output_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "elytron_http_shell.application", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[server\]'"):
         create_app(OperationDispatcher.__new__(OperationDispatcher))
@@ -338,14 +338,14 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
 
 
 @pytest.mark.parametrize("name", ProfileName)
-async def test_a_socket_takes_as_many_subscriptions_as_the_catalog_says(name: ProfileName) -> None:
+async def test_a_socket_allows_as_many_subscriptions_as_the_catalog_states(name: ProfileName) -> None:
     async with elytron.open("memory:", space="ada", profile=name.value) as memory:
         told = (await memory.capabilities()).budget
         bounds = ServerStreams(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (told.subscriptions, told.http_body_bytes)
 
 
-async def test_a_parameter_that_means_nothing_is_refused(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_parameter_is_rejected(client: httpx.AsyncClient) -> None:
     for method, path in (
         ("POST", "/v1/recall?limit=s3cret"),
         ("GET", "/agent-tool-registries?spcae=ada"),
@@ -364,9 +364,7 @@ def registered() -> dict[str, Any]:
     return told.model_dump(mode="json", exclude_none=True)
 
 
-async def test_who_may_use_several_spaces_says_which_one_a_registry_is_in(
-    server: httpx.AsyncClient, keys: Keys
-) -> None:
+async def test_a_caller_with_several_spaces_names_the_one_of_a_registry(server: httpx.AsyncClient, keys: Keys) -> None:
     registry = registered()
     for key in (keys.user, keys.stranger):
         await server.post("/v1/add", json={"text": "x"}, headers=bearer(key))
@@ -379,14 +377,14 @@ async def test_who_may_use_several_spaces_says_which_one_a_registry_is_in(
 
 
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/recall", "/memory/recall", "/v1/add", "/v1/events", "/v1/archive"])
-async def test_an_operator_says_which_space_is_meant(server: httpx.AsyncClient, keys: Keys, path: str) -> None:
+async def test_an_operator_names_the_space(server: httpx.AsyncClient, keys: Keys, path: str) -> None:
     body = {"text": "x"} if path == "/v1/add" else {"query": "x"}
     method = "GET" if path in {"/v1/events", "/v1/archive"} else "POST"
     answer = await server.request(method, path, json=body if method == "POST" else None, headers=bearer(keys.operator))
     assert (answer.status_code, answer.json()["code"]) == (422, "scope_missing")
 
 
-async def test_the_names_of_the_protocols_first_form_are_taken(client: httpx.AsyncClient) -> None:
+async def test_field_names_of_the_first_protocol_version_are_accepted(client: httpx.AsyncClient) -> None:
     await client.post("/v1/add", json={"text": "The boiler code is 4417."})
     for names in (("query", "max_chars"), ("user_query", "system_max_len")):
         asked = dict(zip(names, ("boiler code", 1_500), strict=True))

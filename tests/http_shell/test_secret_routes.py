@@ -98,7 +98,7 @@ async def test_a_repeat_under_an_idempotency_key_stores_no_secret(ada: SecretCal
     assert b"tide" not in first.content
 
 
-async def test_wrong_secrets_delay_their_caller_by_seconds_and_nobody_else(
+async def test_wrong_secrets_delay_only_their_caller(
     ada: SecretCaller, keys: Keys, server: httpx.AsyncClient, runtime: MemoryRuntime
 ) -> None:
     await ada.made("POST", "/v1/secret", {"words": OTHER_WORDS})
@@ -151,7 +151,7 @@ async def test_the_events_of_a_locked_space_end(ada: SecretCaller, server: httpx
     assert (answer.status_code, answer.json()["code"]) == (423, "space_locked")
 
 
-async def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(ada: SecretCaller, runtime: MemoryRuntime) -> None:
+async def test_a_partially_sealed_space_is_erased_in_one_step(ada: SecretCaller, runtime: MemoryRuntime) -> None:
     await runtime.add("the boat key is under the oar")
     clock = runtime.context.clock
     slot = SecretSlot(

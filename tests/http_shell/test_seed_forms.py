@@ -35,7 +35,7 @@ async def posted(client: httpx.AsyncClient, path: str, body: Any, /, *, key: str
     return answer.json()
 
 
-async def test_a_write_is_known_by_its_fields(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_write_is_recognised_by_its_fields(server: httpx.AsyncClient, keys: Keys) -> None:
     forms: tuple[tuple[dict[str, Any], str], ...] = (
         (FEEDBACK, "tool_experience"),
         ({"writes": [SKILL], "source": "manual"}, "procedural"),
@@ -54,7 +54,7 @@ async def test_a_write_is_known_by_its_fields(server: httpx.AsyncClient, keys: K
         assert "s3cret" not in refused.text
 
 
-async def test_continuity_is_taken_from_one_chat_to_another(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_continuity_is_transferred_from_one_chat_to_another(server: httpx.AsyncClient, keys: Keys) -> None:
     fact = {"topic": "home town", "content": "Lisbon"}
     await posted(server, "/v1/facts", fact, key=keys.user)
     taken = await posted(server, "/memory/export", {"chat_id": "kitchen"}, key=keys.user)
@@ -65,7 +65,7 @@ async def test_continuity_is_taken_from_one_chat_to_another(server: httpx.AsyncC
         assert (told["mode"], told["conversation"], told["space"]) == (name, "office", "bob")
 
 
-async def test_files_of_the_machine_stay_an_operators(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_only_operators_access_files_of_the_machine(server: httpx.AsyncClient, keys: Keys) -> None:
     for path in ("/memory/export", "/memory/import"):
         refused = await server.post(path, json={"path": "x.elytron"}, headers=bearer(keys.user))
         assert (refused.status_code, refused.json()["seed_key"]) == (403, "forbidden")
@@ -80,7 +80,7 @@ async def test_a_refused_registry_is_no_success(server: httpx.AsyncClient, keys:
     assert listed["registries"] == []
 
 
-async def test_errors_bear_the_key_of_the_first_text_too(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_errors_also_carry_the_key_of_the_first_protocol_version(server: httpx.AsyncClient, keys: Keys) -> None:
     for path, content, key, seed_key in (
         ("/memory/recall", b"{", keys.user, "invalid_json"),
         ("/memory/recall", b"{}", "ely_user_x", "unauthorized"),
@@ -92,7 +92,7 @@ async def test_errors_bear_the_key_of_the_first_text_too(server: httpx.AsyncClie
         assert (await server.post(path, content=content, headers=headers)).json()["seed_key"] == seed_key
 
 
-async def test_an_inspection_shows_what_a_model_would_be_shown(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_an_inspection_includes_the_projection_for_a_model(server: httpx.AsyncClient, keys: Keys) -> None:
     await posted(server, "/v1/add", {"text": "The boiler code is 4417."}, key=keys.user)
     asked = {"query": "boiler code", "system_max_len": 1_500, "pressure": "cautious", "mode_input": {"booting": True}}
     told = await posted(server, "/memory/inspect", asked, key=keys.user)
@@ -104,7 +104,7 @@ async def test_an_inspection_shows_what_a_model_would_be_shown(server: httpx.Asy
     assert "projection" not in await posted(server, "/v1/inspect", {}, key=keys.user)
 
 
-async def test_a_recovery_says_what_is_admitted_meanwhile(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_recovery_reports_the_lifecycle(server: httpx.AsyncClient, keys: Keys) -> None:
     asked = {"scope": {"space": "ada"}, "trigger": "restart", "mode_input": {"safe_mode": True}}
     told = await posted(server, "/memory/recover", asked, key=keys.operator)
     assert (told["reason"], bool(told["lifecycle"])) == ("restart", True)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
 
 
-async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
+async def test_a_server_listens_answers_and_stops(runtime: MemoryRuntime) -> None:
     async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         assert started.address.startswith("http://127.0.0.1:")
         assert "development" in started.mode
@@ -38,7 +38,7 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
 
 
 @pytest.mark.parametrize(("proxies", "is_secure"), [(["127.0.0.0/8"], True), ([""], False), (["192.0.2.1"], False)])
-async def test_the_event_cookie_is_secure_behind_a_proxy_that_is_trusted(
+async def test_the_event_cookie_is_secure_behind_a_trusted_proxy(
     runtime: MemoryRuntime, proxies: list[str], is_secure: bool
 ) -> None:
     serving = ServingSettings(port=0, operator_key=True, trusted_proxies=frozenset(filter(None, proxies)))
@@ -49,7 +49,7 @@ async def test_the_event_cookie_is_secure_behind_a_proxy_that_is_trusted(
     assert ("Secure" in cookie) is is_secure
 
 
-async def test_what_is_no_address_is_no_proxy(runtime: MemoryRuntime) -> None:
+async def test_an_invalid_address_is_no_trusted_proxy(runtime: MemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies"):
         async with served_http(
             runtime, ServingSettings(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))
@@ -58,9 +58,7 @@ async def test_what_is_no_address_is_no_proxy(runtime: MemoryRuntime) -> None:
 
 
 @pytest.mark.parametrize(("most", "told"), [(1, [401, 429]), (0, [401, 401])])
-async def test_wrong_credentials_are_bounded_as_its_operator_says(
-    runtime: MemoryRuntime, most: int, told: list[int]
-) -> None:
+async def test_the_operator_limits_wrong_credentials(runtime: MemoryRuntime, most: int, told: list[int]) -> None:
     bounds = LoadBounds(wrong_credentials_per_minute=most)
     async with (
         served_http(runtime, ServingSettings(port=0, operator_key=True, bounds=bounds)) as started,
@@ -69,7 +67,7 @@ async def test_wrong_credentials_are_bounded_as_its_operator_says(
         assert [(await client.post("/v1/list", json={})).status_code for _ in told] == told
 
 
-async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
+async def test_a_signal_stops_the_server(runtime: MemoryRuntime) -> None:
     listening: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
         serve_http(runtime, ServingSettings(port=0, development=True), started=listening.set_result)
@@ -80,7 +78,7 @@ async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
     await task
 
 
-async def test_beside_a_program_it_leaves_signals_to_it_and_ends_with_its_block(runtime: MemoryRuntime) -> None:
+async def test_an_embedded_server_leaves_signals_alone_and_ends_with_its_block(runtime: MemoryRuntime) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     async def failing() -> None:
@@ -95,7 +93,7 @@ async def test_beside_a_program_it_leaves_signals_to_it_and_ends_with_its_block(
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_who_gives_up_waiting_for_it_leaves_no_server_behind(runtime: MemoryRuntime) -> None:
+async def test_a_cancelled_start_leaves_no_server_behind(runtime: MemoryRuntime) -> None:
     async def whole() -> None:
         async with served_http(runtime, ServingSettings(port=0, development=True)):
             raise AssertionError("it was given up before it began")
@@ -109,7 +107,7 @@ async def test_who_gives_up_waiting_for_it_leaves_no_server_behind(runtime: Memo
     assert asyncio.all_tasks() == before
 
 
-def test_in_another_thread_signals_are_left_alone() -> None:
+def test_a_server_in_another_thread_leaves_signals_alone() -> None:
     async def whole() -> None:
         async with elytron.open("memory:") as memory:
             await serve_http(memory, ServingSettings(port=0, development=True), started=lambda told: told.end())
@@ -122,7 +120,7 @@ def test_in_another_thread_signals_are_left_alone() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:
+async def test_the_first_operator_key_is_created_once(runtime: MemoryRuntime) -> None:
     async with served_http(runtime, ServingSettings(port=0, operator_key=True)) as started:
         assert started.operator_key is not None
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
@@ -133,7 +131,7 @@ async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> N
         assert started.operator_key is None
 
 
-async def test_beyond_this_machine_somebody_must_have_a_key(runtime: MemoryRuntime) -> None:
+async def test_a_server_beyond_this_machine_requires_a_key(runtime: MemoryRuntime) -> None:
     def started(_told: StartedServer) -> None:
         raise AssertionError("it listens")
 
@@ -145,7 +143,7 @@ async def test_beyond_this_machine_somebody_must_have_a_key(runtime: MemoryRunti
         await serve_http(runtime, ServingSettings(host="memory.example", port=0, development=True), started=started)
 
 
-async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRuntime) -> None:
+async def test_with_a_key_a_server_answers_only_under_its_names(runtime: MemoryRuntime) -> None:
     request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop")
     key = (await AccessKeys(runtime.context).add(request)).key
     serving = ServingSettings(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
@@ -157,7 +155,7 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
                 assert response.status_code == status
 
 
-async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None:
+async def test_an_address_in_use_is_reported(runtime: MemoryRuntime) -> None:
     async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         port = int(started.address.rpartition(":")[2])
         with pytest.raises(InvalidInput, match="cannot be bound"):
@@ -165,7 +163,7 @@ async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None
                 raise AssertionError("it listens")
 
 
-async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRuntime) -> None:
+async def test_accepted_requests_finish_before_the_server_stops(runtime: MemoryRuntime) -> None:
     body = json.dumps(SAID).encode()
     async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
@@ -180,7 +178,7 @@ async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRunti
     assert len((await runtime.list()).items) == 1
 
 
-async def test_a_body_that_takes_too_long_is_given_up(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_body_is_aborted(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_BODY_WAIT_S", 0.05)
     async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
@@ -202,7 +200,7 @@ async def test_a_body_that_takes_too_long_is_given_up(runtime: MemoryRuntime, mo
     [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("localhost", True),
      ("0.0.0.0", False), ("::", False), ("192.168.0.1", False), ("memory.example", False), ("", False)],
 )  # fmt: skip
-def test_this_machine_alone_is_told_from_others(host: str, expected: bool) -> None:
+def test_loopback_addresses_are_distinguished_from_others(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
@@ -212,7 +210,7 @@ async def test_spans_need_their_extra(runtime: MemoryRuntime, monkeypatch: pytes
         await serve_http(runtime, ServingSettings(port=0, development=True, spans=True), started=lambda _: None)
 
 
-async def test_who_is_interrupted_before_it_starts_leaves_nothing_running(runtime: MemoryRuntime) -> None:
+async def test_an_interrupt_before_the_start_leaves_nothing_running(runtime: MemoryRuntime) -> None:
     def interrupted() -> Iterator[Family]:
         task = asyncio.current_task()
         assert task is not None

@@ -40,26 +40,26 @@ async def asked(
     return response.status_code, ended.times
 
 
-async def test_an_operator_on_the_machine_ends_it(runtime: MemoryRuntime) -> None:
+async def test_an_operator_on_the_machine_stops_the_server(runtime: MemoryRuntime) -> None:
     assert await asked(runtime) == (200, 1)
     assert await asked(runtime, peer="::1") == (200, 1)
 
 
 @pytest.mark.parametrize("peer", ["192.0.2.7", "2001:db8::7", "unknown"])
-async def test_a_caller_of_another_machine_does_not(runtime: MemoryRuntime, peer: str) -> None:
+async def test_a_caller_on_another_machine_cannot_stop_the_server(runtime: MemoryRuntime, peer: str) -> None:
     assert await asked(runtime, peer=peer) == (403, 0)
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
-async def test_a_caller_behind_a_proxy_does_not(runtime: MemoryRuntime, header: str) -> None:
+async def test_a_caller_behind_a_proxy_cannot_stop_the_server(runtime: MemoryRuntime, header: str) -> None:
     assert await asked(runtime, headers={header: "192.0.2.7"}) == (403, 0)
 
 
-async def test_what_a_page_can_send_unasked_does_not(runtime: MemoryRuntime) -> None:
+async def test_a_request_without_preflight_cannot_stop_the_server(runtime: MemoryRuntime) -> None:
     assert await asked(runtime, headers={"Content-Type": "text/plain"}) == (415, 0)
 
 
-async def test_members_do_not_and_a_foreign_server_is_ended_by_its_own_program(
+async def test_members_cannot_stop_a_server_and_an_embedded_one_is_stopped_by_its_program(
     server: httpx.AsyncClient, keys: Keys
 ) -> None:
     for key in (keys.user, keys.device):
@@ -69,12 +69,12 @@ async def test_members_do_not_and_a_foreign_server_is_ended_by_its_own_program(
     assert (answer.status_code, answer.json()["code"]) == (422, "unsupported")
 
 
-async def test_close_is_no_route(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_close_is_not_a_route(server: httpx.AsyncClient, keys: Keys) -> None:
     assert (await server.post("/v1/close", json={}, headers=bearer(keys.operator))).status_code == 404
     assert (await server.post("/v1/list", json={}, headers=bearer(keys.user))).status_code == 200
 
 
-async def test_a_real_server_answers_and_ends() -> None:
+async def test_a_real_server_answers_and_stops() -> None:
     with Live() as live:
         report = await shut_down(address_of(live.url, api_key=None), reason="over")
         assert report.reason == "over"

@@ -56,7 +56,7 @@ ROUTES = [
         ("GET", "/nothing"),
     ],
 )
-def test_every_request_ends_where_the_router_alone_would_bring_it(asked: tuple[str, str], root: str) -> None:
+def test_every_request_is_routed_like_by_the_plain_router(asked: tuple[str, str], root: str) -> None:
     method, path = asked
     plain = TestClient(Router(ROUTES), root_path=root, follow_redirects=False)
     short = TestClient(DirectRouter(Router(ROUTES), routes=ROUTES), root_path=root, follow_redirects=False)

@@ -89,11 +89,11 @@ def credentials(keys: Keys) -> Iterator[str]:
     yield from (keys.user, keys.device)
 
 
-def test_a_member_can_ask_only_for_what_is_in_a_space() -> None:
+def test_a_member_can_request_only_content_of_a_space() -> None:
     assert {operation.name for operation in MEMBERS if not issubclass(operation.request, ScopedRequest)} == set()
 
 
-def test_the_matrix_reaches_behind_the_codec() -> None:
+def test_the_test_matrix_passes_the_codec() -> None:
     def is_read(operation: AnyOperation) -> bool:
         try:
             envelope.decode_request(operation, json.dumps(request_of(operation.request, "ada")).encode())
@@ -106,7 +106,7 @@ def test_the_matrix_reaches_behind_the_codec() -> None:
 
 
 @pytest.mark.parametrize("operation", MEMBERS, ids=lambda operation: operation.name)
-async def test_a_foreign_space_is_answered_as_an_absent_one(
+async def test_a_foreign_space_is_answered_like_a_missing_one(
     server: httpx.AsyncClient, keys: Keys, operation: AnyOperation
 ) -> None:
     await remember(server, keys.stranger)
@@ -144,7 +144,7 @@ async def test_an_operators_operation_is_refused_before_its_body_is_read(
 
 
 @pytest.mark.parametrize("space", HOSTILE)
-async def test_a_hostile_name_of_a_space_reaches_nothing(server: httpx.AsyncClient, keys: Keys, space: str) -> None:
+async def test_a_hostile_space_name_reaches_nothing(server: httpx.AsyncClient, keys: Keys, space: str) -> None:
     await remember(server, keys.stranger)
     for key in credentials(keys):
         for name, asked in (("recall", {"query": "safe"}), ("list", {}), ("inspect", {})):
@@ -155,7 +155,7 @@ async def test_a_hostile_name_of_a_space_reaches_nothing(server: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("name", ["get", "history", "forget", "erase", "correct"])
-async def test_a_foreign_memorys_id_is_answered_as_an_absent_one(
+async def test_a_foreign_memory_id_is_answered_like_a_missing_one(
     server: httpx.AsyncClient, keys: Keys, name: str
 ) -> None:
     foreign = await remember(server, keys.stranger)
@@ -180,7 +180,7 @@ async def test_one_idempotency_key_of_two_principals_is_two_keys(server: httpx.A
         assert "idempotent-replayed" not in answer.headers
 
 
-async def test_another_path_to_an_operation_is_no_other_way_in(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_an_alternative_path_to_an_operation_is_guarded_too(server: httpx.AsyncClient, keys: Keys) -> None:
     await remember(server, keys.stranger)
     for path in ("/memory/recall", "/memory/inspect"):
         body = {"query": "safe", "scope": {"space": "bob"}} if path.endswith("recall") else {"scope": {"space": "bob"}}
@@ -203,7 +203,7 @@ async def remember(server: httpx.AsyncClient, key: str) -> str:
     return found
 
 
-async def test_every_way_in_says_who_is_let_in(runtime: MemoryRuntime) -> None:
+async def test_every_endpoint_declares_its_access(runtime: MemoryRuntime) -> None:
     from starlette.routing import Mount, Route, WebSocketRoute
 
     from elytron_adapter.surface import SurfaceAccess

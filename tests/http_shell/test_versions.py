@@ -58,7 +58,7 @@ def registry(*tools: str) -> dict[str, Any]:
     ("path", "change"),
     [("correct", {"content": "Ada lives in Porto."}), ("forget", {}), ("erase", {})],
 )
-async def test_a_memory_is_changed_at_the_version_that_was_read_alone(
+async def test_a_memory_is_changed_only_at_the_version_that_was_read(
     client: httpx.AsyncClient, path: str, change: dict[str, str]
 ) -> None:
     found = await fact(client)
@@ -107,7 +107,7 @@ async def test_a_registry_is_replaced_and_deleted_at_its_version(client: httpx.A
     assert (await client.put(path, json=registry("post"), headers={"If-Match": "*"})).status_code == 412
 
 
-async def test_a_demand_that_nothing_can_meet_is_refused(client: httpx.AsyncClient) -> None:
+async def test_an_unsatisfiable_version_condition_is_refused(client: httpx.AsyncClient) -> None:
     one, two = await fact(client), await stored(client, {"kind": "procedural", "writes": [SKILL]})
     for path, asked in (("forget", {"ids": [one, two]}), ("recall", {"query": "x"}), ("list", {})):
         answer = await client.post(f"/v1/{path}", json=asked, headers={"If-Match": "*"})
@@ -128,7 +128,7 @@ async def test_a_repeat_is_answered_although_its_version_is_gone(client: httpx.A
     assert again.json() == first.json()
 
 
-async def test_versions_of_two_spaces_are_not_alike_and_tell_no_counts(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_versions_differ_between_spaces_and_reveal_no_counts(server: httpx.AsyncClient, keys: Keys) -> None:
     told: set[str] = set()
     for key in (keys.user, keys.stranger):
         server.headers.update(bearer(key))
@@ -138,7 +138,7 @@ async def test_versions_of_two_spaces_are_not_alike_and_tell_no_counts(server: h
     assert len(told) == 2
 
 
-async def test_of_two_who_saw_the_same_one_wins(runtime: MemoryRuntime, client: httpx.AsyncClient) -> None:
+async def test_one_of_two_changes_to_the_same_version_wins(runtime: MemoryRuntime, client: httpx.AsyncClient) -> None:
     found = await fact(client)
     seen = await version(client, found)
     answers = await asyncio.gather(
@@ -151,7 +151,7 @@ async def test_of_two_who_saw_the_same_one_wins(runtime: MemoryRuntime, client: 
     assert len((await runtime.history(found)).items) == 3
 
 
-async def test_a_change_that_comes_in_between_is_met_in_the_commit_itself(runtime: MemoryRuntime) -> None:
+async def test_an_intervening_change_is_detected_in_the_commit(runtime: MemoryRuntime) -> None:
     await runtime.add("The ferry leaves at six.")
     (item,) = (await runtime.list()).items
     request = MemoryForgetRequest(ids=(item.id,))
@@ -167,7 +167,7 @@ async def test_a_change_that_comes_in_between_is_met_in_the_commit_itself(runtim
     assert (await runtime.inspect()).documents["turns"] == 1
 
 
-async def test_a_version_is_demanded_of_one_thing_that_has_one(runtime: MemoryRuntime) -> None:
+async def test_a_version_condition_applies_to_one_versioned_object(runtime: MemoryRuntime) -> None:
     await runtime.add("The ferry leaves at six.")
     (item,) = (await runtime.list()).items
     assert await version_of(runtime.context, MemoryForgetRequest(ids=(item.id, item.id))) is None
@@ -177,7 +177,7 @@ async def test_a_version_is_demanded_of_one_thing_that_has_one(runtime: MemoryRu
             await demanding_context(runtime.context, request, ("*",))
 
 
-async def test_what_is_met_once_lets_the_rest_of_the_change_through(runtime: MemoryRuntime) -> None:
+async def test_a_condition_that_was_met_lets_the_rest_of_the_change_through(runtime: MemoryRuntime) -> None:
     await runtime.add("The ferry leaves at six.")
     (item,) = (await runtime.list()).items
     request = MemoryForgetRequest(ids=(item.id,))
@@ -190,7 +190,7 @@ async def test_what_is_met_once_lets_the_rest_of_the_change_through(runtime: Mem
     assert (await forget_memories(held, MemoryForgetRequest(ids=(item.id,), undo=True))).changed
 
 
-async def test_where_there_is_no_space_yet_nothing_has_a_version() -> None:
+async def test_in_a_missing_space_nothing_has_a_version() -> None:
     async with elytron.open("memory:", space="new") as memory:
         asked = MemoryCorrectRequest(id="x", content="y")
         assert await version_of(memory.context, asked) is None

@@ -50,7 +50,7 @@ def signed(
     return {"content": sent, "headers": headers}
 
 
-async def test_a_report_is_taken_in_once(
+async def test_a_report_is_accepted_once(
     server: httpx.AsyncClient, runtime: MemoryRuntime, issued: AccessKeyIssued
 ) -> None:
     sent = signed(issued, REPORT, now_s(runtime))
@@ -70,7 +70,7 @@ async def test_another_body_under_the_same_id_is_refused(
     assert response.json()["code"] == "idempotency_conflict"
 
 
-async def test_each_webhook_takes_what_it_is_for(
+async def test_each_webhook_accepts_its_own_content(
     server: httpx.AsyncClient, runtime: MemoryRuntime, issued: AccessKeyIssued
 ) -> None:
     at = now_s(runtime)
@@ -81,7 +81,7 @@ async def test_each_webhook_takes_what_it_is_for(
         assert response.json()["details"]["field"] == "write.kind"
 
 
-async def test_what_is_not_signed_by_its_holder_now_is_refused(
+async def test_a_delivery_without_a_current_signature_is_refused(
     server: httpx.AsyncClient, runtime: MemoryRuntime, issued: AccessKeyIssued
 ) -> None:
     at = now_s(runtime)
@@ -128,7 +128,7 @@ async def test_a_webhook_stays_in_its_keys_space(
     assert (await server.post("/v1/list", json={}, headers=bearer(keys.stranger))).json()["items"] == []
 
 
-async def test_what_is_no_write_is_named(
+async def test_a_delivery_without_a_write_is_reported(
     server: httpx.AsyncClient, runtime: MemoryRuntime, issued: AccessKeyIssued
 ) -> None:
     response = await server.post("/webhook/report", **signed(issued, {"s3cret": 1}, now_s(runtime)))
@@ -136,7 +136,7 @@ async def test_what_is_no_write_is_named(
     assert "s3cret" not in response.text
 
 
-async def test_a_server_in_development_takes_signed_deliveries_too() -> None:
+async def test_a_development_server_accepts_signed_deliveries_too() -> None:
     from elytron_adapter.access_keys import DevelopmentCallers
 
     async with elytron.open("memory:", clock=FrozenClock(), ids=SeededIds()) as runtime:

@@ -89,7 +89,7 @@ class TestHandshakes:
             ({"Authorization": "Bearer ada", "Origin": "https://evil.example"}, 403, "permission_refused"),
         ],
     )
-    async def test_who_may_not_in_is_told_before_it_is_accepted(
+    async def test_unauthorized_sockets_are_refused_before_acceptance(
         self, live: Live, headers: dict[str, str], status: int, code: str
     ) -> None:
         with pytest.raises(InvalidStatus) as refused:
@@ -101,7 +101,7 @@ class TestHandshakes:
         with pytest.raises(InvalidStatus):
             await connect(f"{live.ws_url}/v1/ws?access_token=ada&authorization=Bearer%20ada", proxy=None)
 
-    async def test_one_caller_has_so_many_sockets_and_no_more(self, live: Live) -> None:
+    async def test_a_caller_has_a_limited_number_of_sockets(self, live: Live) -> None:
         async with opened(live, key="bob"), opened(live, key="bob"), opened(live, key="bob"):
             with pytest.raises(InvalidStatus) as refused:
                 await connect(f"{live.ws_url}/v1/ws", additional_headers={"Authorization": "Bearer bob"}, proxy=None)
@@ -111,7 +111,7 @@ class TestHandshakes:
 
 
 class TestCommands:
-    async def test_what_was_written_is_recalled(self, live: Live) -> None:
+    async def test_written_memories_are_recalled(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             written = await answer(socket, "command.write", TEA)
@@ -131,7 +131,7 @@ class TestCommands:
             error = (await answer(socket, f"command.{operation}", {"s3cret": 1}))["error"]
             assert (error["code"], "s3cret" in json.dumps(error)) == ("invalid_input", False)
 
-    async def test_many_commands_are_told_apart(self, live: Live) -> None:
+    async def test_concurrent_commands_are_distinguished(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             for number in range(200):
@@ -160,7 +160,7 @@ FRAMES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", FRAMES)
-async def test_a_wrong_frame_is_told_without_repeating_it_and_the_socket_stays(live: Live, case: str) -> None:
+async def test_an_invalid_frame_is_reported_without_echo_and_the_socket_stays_open(live: Live, case: str) -> None:
     frame, code = FRAMES[case]
     async with opened(live, key="bob") as socket:
         await socket.send(frame)
@@ -197,7 +197,7 @@ async def rest(socket: ClientConnection) -> list[Frame]:
 
 
 class TestSubscriptions:
-    async def test_entries_come_in_order_from_any_place(self, live: Live) -> None:
+    async def test_entries_arrive_in_order_from_any_position(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             await answer(socket, "command.write", TEA)
@@ -213,7 +213,7 @@ class TestSubscriptions:
             assert again["phase"] == "subscribed"
             assert (await told(socket))["sequence"] == 3
 
-    async def test_a_report_comes_anew_when_its_space_has_grown(self, live: Live) -> None:
+    async def test_a_report_is_sent_again_when_its_space_has_grown(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             await answer(socket, "subscribe.projection", {"query": "tea", "max_chars": 900}, id="p")
@@ -238,12 +238,12 @@ class TestSubscriptions:
             assert (await answer(socket, "command.forget", forget))["id"] == "1", "nothing new to replay"
 
     @pytest.mark.parametrize("kind", ["inspection", "capability"])
-    async def test_the_other_reports_are_there_too(self, live: Live, kind: str) -> None:
+    async def test_the_other_reports_can_be_subscribed_to_as_well(self, live: Live, kind: str) -> None:
         async with opened(live) as socket:
             await answer(socket, f"subscribe.{kind}", id="s")
             assert (await told(socket))["type"] == "event.report"
 
-    async def test_after_says_what_is_known_already(self, live: Live) -> None:
+    async def test_after_skips_state_that_is_already_known(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             await answer(socket, "command.write", TEA)
@@ -252,7 +252,7 @@ class TestSubscriptions:
             frames = {frame["id"]: frame for frame in [await told(socket), await told(socket)]}
             assert frames["s"]["report"]["sequence"] == 3
 
-    async def test_a_space_that_is_erased_is_a_gap(self, live: Live) -> None:
+    async def test_an_erased_space_is_a_gap(self, live: Live) -> None:
         async with opened(live) as socket:
             await fresh(socket)
             await answer(socket, "command.write", TEA)
@@ -261,7 +261,7 @@ class TestSubscriptions:
             frames = {frame["id"]: frame for frame in [await told(socket), await told(socket)]}
             assert (frames["s"]["phase"], frames["s"]["gap"]["reason"]) == ("gap", "erased")
 
-    async def test_one_that_is_ended_is_quiet_and_its_id_free(self, live: Live) -> None:
+    async def test_an_ended_subscription_is_silent_and_its_id_free(self, live: Live) -> None:
         async with opened(live) as socket:
             for _ in range(2):
                 await answer(socket, "subscribe.events", id="s")
@@ -269,7 +269,7 @@ class TestSubscriptions:
                 assert (await answer(socket, "command.write", TEA))["id"] == "1"
             assert (await answer(socket, "unsubscribe", id="never"))["phase"] == "unsubscribed"
 
-    async def test_there_are_so_many_and_no_more(self, live: Live) -> None:
+    async def test_the_number_of_subscriptions_is_limited(self, live: Live) -> None:
         async with opened(live) as socket:
             for number in range(3):
                 await answer(socket, "subscribe.events", id=f"s{number}")
@@ -289,7 +289,7 @@ class TestSubscriptions:
             ("inspection", {"after": "2-1"}, "invalid_input"),
         ],
     )
-    async def test_what_cannot_be_followed_is_refused(self, live: Live, kind: str, more: Frame, code: str) -> None:
+    async def test_impossible_subscriptions_are_rejected(self, live: Live, kind: str, more: Frame, code: str) -> None:
         async with opened(live) as socket:
             await ask(socket, f"subscribe.{kind}", **more)
             event = await told(socket)
@@ -298,7 +298,7 @@ class TestSubscriptions:
             assert event["error"]["code"] == code
             assert "s3cret" not in json.dumps(event)
 
-    def test_the_kinds_are_the_seeds(self) -> None:
+    def test_the_subscription_kinds_match_the_protocol(self) -> None:
         assert {"projection", "inspection", "replay", "capability"} <= set(StreamKind)
 
 
@@ -319,14 +319,14 @@ class TestEnds:
             finally:
                 doormen.revoked.clear()
 
-    async def test_who_reads_nothing_is_cut_off(self, live: Live) -> None:
+    async def test_a_client_that_reads_nothing_is_disconnected(self, live: Live) -> None:
         assert await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(cut_off(live), live.loop)) == {
             "type": "websocket.close",
             "code": CloseCode.SLOW_READER,
             "reason": "slow_reader",
         }
 
-    async def test_a_fault_of_ours_ends_one_socket_with_its_code(self, live: Live) -> None:
+    async def test_an_internal_error_ends_one_socket_with_its_code(self, live: Live) -> None:
         async def broken() -> Frame:
             raise ValueError("s3cret")
 
@@ -381,7 +381,7 @@ async def cut_off(live: Live) -> Frame:
     return sent[-1]
 
 
-async def test_a_server_that_ends_says_so_and_loses_nothing_accepted() -> None:
+async def test_a_stopping_server_says_so_and_loses_nothing_accepted() -> None:
     with Live() as live:
         async with connect(f"{live.ws_url}/v1/ws", proxy=None) as socket:
             await told(socket)

@@ -17,11 +17,11 @@ from elytron_http_shell.telemetry import RepeatFilter
 pytestmark = pytest.mark.anyio
 
 
-def test_a_revoked_key_is_met_within_two_seconds() -> None:
+def test_a_revoked_key_is_detected_within_two_seconds() -> None:
     assert limits.STREAM_RECHECK_S * 1000 + ACCESS_CACHE_MS < 2_000
 
 
-async def test_a_revoked_key_does_nothing_more_even_before_it_is_looked_at_again() -> None:
+async def test_a_revoked_key_does_nothing_even_before_the_next_check() -> None:
     keys = Doormen()
     with Live(authenticator=keys, bounds=StreamBounds(recheck_s=3_600)) as live:
         async with opened(live) as socket:
@@ -36,7 +36,7 @@ async def test_a_revoked_key_does_nothing_more_even_before_it_is_looked_at_again
             assert len(listed["report"]["items"]) == 1
 
 
-async def test_a_frame_that_is_no_utf8_ends_its_socket_by_the_code_for_that() -> None:
+async def test_a_non_utf8_frame_ends_its_socket_with_the_matching_code() -> None:
     with Live(authenticator=Doormen()) as live:
         async with opened(live) as socket:
             await socket.send(b"\xff\xfe", text=True)

@@ -15,7 +15,7 @@ def an_index() -> SpaceIndex:
     return SpaceIndex(ANALYSER)
 
 
-def test_the_space_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_space_is_evicted_first() -> None:
     size = an_index().size_bytes
     cache = IndexCache(2 * size)
     first, second, third = an_index(), an_index(), an_index()
@@ -27,7 +27,7 @@ def test_the_space_used_longest_ago_goes_first() -> None:
     assert cache.size_bytes == 2 * size
 
 
-def test_the_space_used_last_stays_however_large_it_is() -> None:
+def test_the_most_recently_used_space_stays_whatever_its_size() -> None:
     cache = IndexCache(1)
     cache.put(A, an_index())
 
@@ -35,13 +35,13 @@ def test_the_space_used_last_stays_however_large_it_is() -> None:
     assert cache.spaces() == (B,)
 
 
-def test_no_more_spaces_are_kept_than_asked_for() -> None:
+def test_no_more_spaces_are_cached_than_allowed() -> None:
     cache = IndexCache(limit_spaces=2)
 
     assert [cache.put(space, an_index()) for space in (A, B, C)] == [(), (), (A,)]
 
 
-def test_growth_counts_when_an_index_is_put_again() -> None:
+def test_growth_is_counted_when_an_index_is_put_again() -> None:
     grown = an_index()
     cache = IndexCache(3 * grown.size_bytes)
     cache.put(A, an_index())
@@ -55,7 +55,7 @@ def test_growth_counts_when_an_index_is_put_again() -> None:
     assert cache.put(B, grown) == (A,)
 
 
-def test_a_dropped_space_is_gone_and_dropping_it_again_does_nothing() -> None:
+def test_dropping_a_space_is_idempotent() -> None:
     cache = IndexCache()
     cache.put(A, an_index())
     cache.drop(A)

@@ -24,7 +24,7 @@ def told(*texts: str) -> SpaceIndex:
     return index
 
 
-def test_a_checkpoint_gives_the_same_index_back() -> None:
+def test_a_checkpoint_restores_the_same_index() -> None:
     index = told("green tea", "black tea", "")
     again = reloaded(index)
     again.apply(
@@ -43,7 +43,7 @@ def test_a_checkpoint_of_nothing_is_an_empty_index() -> None:
     assert (reloaded.units, reloaded.watermark) == (0, 0)
 
 
-def test_a_damaged_or_cut_checkpoint_is_refused() -> None:
+def test_a_damaged_or_truncated_checkpoint_is_refused() -> None:
     data = told("green tea", "black tea").to_bytes()
 
     for place in range(len(data)):
@@ -63,14 +63,14 @@ def test_a_checkpoint_of_another_version_is_refused(version: tuple[object, str])
         assert SpaceIndex.from_bytes(data, ANALYSER) is None
 
 
-def test_a_checkpoint_whose_units_another_classifier_labelled_is_refused() -> None:
+def test_a_checkpoint_labelled_by_another_classifier_is_refused() -> None:
     data = SpaceIndex(ANALYSER, labels="phrases-1").to_bytes()
 
     assert SpaceIndex.from_bytes(data, ANALYSER, labels="phrases-1") is not None
     assert SpaceIndex.from_bytes(data, ANALYSER, labels="phrases-2") is None
 
 
-def test_what_was_removed_leaves_no_trace_in_a_checkpoint() -> None:
+def test_removed_units_leave_no_trace_in_a_checkpoint() -> None:
     index = told("green tea", "canary secretword")
     index.apply([DocumentChange(DocumentRef("turn", "01"))], watermark=3)
     data = index.to_bytes()
@@ -81,7 +81,7 @@ def test_what_was_removed_leaves_no_trace_in_a_checkpoint() -> None:
     assert b"green" in data
 
 
-def test_many_small_checkpoints_do_not_pile_up_segments() -> None:
+def test_many_small_checkpoints_do_not_accumulate_segments() -> None:
     index = told("tea")
     for place in range(30):
         ref = DocumentRef("fact", f"{place:02x}")

@@ -27,7 +27,7 @@ def rows(count: int, dimensions: int = 48, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dimensions", [1, 384, 3_000])
-def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
+def test_both_kernels_return_the_same_integers(dimensions: int) -> None:
     dice = np.random.default_rng(5)
     queries, codes = (dice.integers(-128, 128, (count, dimensions)).astype(np.int8) for count in (2, 5_000))
     exact = queries.astype(np.int64) @ codes.T.astype(np.int64)
@@ -41,7 +41,7 @@ def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
         assert np.array_equal(found, exact[0])
 
 
-def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_numpy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "numkong", None)
     embeddings._best_kernel.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert embeddings._best_kernel() is plain_dots  # pyright: ignore[reportPrivateUsage]
@@ -51,7 +51,7 @@ def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> N
     embeddings._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
-def test_cosines_are_exact_and_rough_ones_near() -> None:
+def test_cosines_are_exact_and_coarse_ones_close() -> None:
     kept = ModelVectors(48)
     matrix = rows(100)
     for row, vector in enumerate(matrix, 1):
@@ -69,7 +69,7 @@ def test_cosines_are_exact_and_rough_ones_near() -> None:
     assert kept.get(10_000) is None
 
 
-def test_vectors_in_many_blocks_are_found_taken_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_in_many_blocks_are_found_replaced_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "_BLOCK", 64)
     kept = ModelVectors(48)
     matrix = rows(300)
@@ -110,7 +110,7 @@ def unit(ref: DocumentRef, text: str, check: int, part: int = 0) -> SearchUnit:
     return SearchUnit(ref, part, "transcript", text, check=check)
 
 
-def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() -> None:
+def test_a_unit_keeps_its_vector_until_its_text_changes() -> None:
     index = SpaceIndex(ANALYSER)
     ref, data = DocumentRef("turns", "aa"), rows(1)[0].astype("<f4").tobytes()
     index.apply([DocumentChange(ref, (unit(ref, "tea", 7), unit(ref, "cup", 8, 1)))], watermark=1)
@@ -129,7 +129,7 @@ def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() ->
     assert index.unembedded_refs("m", limit=5, skip={ref}) == ()
 
 
-def test_vectors_that_are_gone_are_taken_out() -> None:
+def test_erased_vectors_are_removed() -> None:
     index = SpaceIndex(ANALYSER)
     ref, data = DocumentRef("turns", "aa"), rows(1)[0].astype("<f4").tobytes()
     index.apply(
@@ -139,7 +139,7 @@ def test_vectors_that_are_gone_are_taken_out() -> None:
     assert index.models() == {}
 
 
-def test_among_few_units_words_count_less_beside_an_encoder_than_without_one() -> None:
+def test_among_few_units_words_count_less_with_an_encoder() -> None:
     index, data = SpaceIndex(ANALYSER), rows(1)[0].astype("<f4").tobytes()
     refs = [DocumentRef("turns", f"{place:02x}") for place in range(4)]
     index.apply(
@@ -160,7 +160,7 @@ def test_among_few_units_words_count_less_beside_an_encoder_than_without_one() -
     assert 0.0 < leads[0] < leads[1] == leads[2]
 
 
-def test_the_most_that_a_search_can_come_to_is_that_of_its_best_in_everything() -> None:
+def test_the_maximum_score_is_that_of_a_unit_best_in_everything() -> None:
     index, data = SpaceIndex(ANALYSER), rows(1)[0].astype("<f4").tobytes()
     (tea, cup) = (DocumentRef("turns", name) for name in ("00", "01"))
     changes = [

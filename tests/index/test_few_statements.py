@@ -23,7 +23,7 @@ def first_of(found: FoundCandidates, texts: tuple[str, ...]) -> str:
     return texts[int(found.candidates[0].unit.ref.key, 16)]
 
 
-def test_likeness_decides_among_few_statements() -> None:
+def test_similarity_decides_among_few_statements() -> None:
     texts = (DECOY, ANSWER, *OTHERS)
     found = found_among(*texts, query=IndexQuery(QUERY, limit=5))
     assert found.few > 0.5
@@ -51,7 +51,7 @@ def test_talk_many_memories_and_a_named_time_are_ordered_by_all_signals(
     assert found_among(*texts, query=IndexQuery(QUERY, limit=5, spans=spans), traits=traits).few == 0.0
 
 
-def test_a_rare_word_decides_where_likeness_does_not() -> None:
+def test_a_rare_word_decides_where_similarity_does_not() -> None:
     texts = ("The blue lamp was sent back cracked.", "A lamp with the number 8841-B arrived.", *OTHERS)
     found = found_among(*texts, query=IndexQuery("Why did we send back the blue cracked lamp 8841-B?", limit=5))
     assert found.few > 0.0
@@ -73,5 +73,5 @@ def test_codes_and_names_of_several_pieces_are_rare(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["school", "12", "the", "wieder", "어요", "包间"])
-def test_words_of_a_language_and_parts_of_unspaced_text_are_not(word: str) -> None:
+def test_common_words_and_parts_of_unspaced_text_are_not_rare(word: str) -> None:
     assert not is_rare_word(word)

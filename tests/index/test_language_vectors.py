@@ -65,13 +65,13 @@ def test_a_question_in_another_language_is_nearest_to_its_answer() -> None:
     assert sum(map(int.__eq__, nearest, range(len(MEMORIES)))) >= len(MEMORIES) - 2
 
 
-def test_no_order_of_words_changes_a_vector(table: LanguageVectors) -> None:
+def test_word_order_does_not_change_a_vector(table: LanguageVectors) -> None:
     words = ("meine", "Schwester", "malt", "Boote")
     assert len({table.vector(" ".join(order)).tobytes() for order in permutations(words)}) == 1
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "2024-05-01 17:30 +49", "🙂"])
-def test_a_text_of_nothing_known_has_the_zero_vector(table: LanguageVectors, text: str) -> None:
+def test_a_text_without_known_words_has_the_zero_vector(table: LanguageVectors, text: str) -> None:
     assert not table.vector(text).any()
     assert table.is_english(text)
     assert [code.any() for code in text_codes((text,))] == [False, False]
@@ -80,7 +80,7 @@ def test_a_text_of_nothing_known_has_the_zero_vector(table: LanguageVectors, tex
 @pytest.mark.parametrize(
     "text", ["我們下個月搬家", "Переезд в мае", "Wir ziehen im Mai um", "Nos mudamos en mayo", "5月に引っ越します"]
 )
-def test_the_english_table_is_silent_for_another_language(table: LanguageVectors, text: str) -> None:
+def test_the_english_table_yields_nothing_for_another_language(table: LanguageVectors, text: str) -> None:
     english, languages = text_codes((text,))
     assert not table.is_english(text)
     assert not english.any()
@@ -94,7 +94,7 @@ def test_both_tables_know_an_english_text() -> None:
     assert languages.any()
 
 
-def test_a_word_that_is_no_token_is_its_longest_pieces() -> None:
+def test_an_unknown_word_is_split_into_its_longest_pieces() -> None:
     known = LanguageVocabulary.of(["haus", "##boot", "##tür", "家", "電車", "電"])
     tokens = known.tokens()
     assert [tokens[row] for row in known.rows("Hausboot, HAUSTÜR; 電車家")] == [
@@ -107,7 +107,7 @@ def test_a_word_that_is_no_token_is_its_longest_pieces() -> None:
     ]
 
 
-def test_a_letter_that_begins_no_piece_is_left_out() -> None:
+def test_a_letter_that_starts_no_piece_is_ignored() -> None:
     known = LanguageVocabulary.of(["haus", "##boot"])
     tokens = known.tokens()
     assert [tokens[row] for row in known.rows("hausxboot")] == ["haus", "##boot"]

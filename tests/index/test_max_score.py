@@ -28,7 +28,7 @@ def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> FoundCandida
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_small_spaces_answer_alike_with_skipping_and_without(
+def test_skipping_does_not_change_the_answers_of_small_spaces(
     history: list[list[DocumentChange]], query: IndexQuery
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +83,7 @@ def vocabulary() -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_wide_space_answers_alike_with_skipping_and_without(
+def test_skipping_does_not_change_the_answers_of_a_large_space(
     wide: SpaceIndex, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = random.Random(seed)
@@ -105,9 +105,7 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
 
 
 @pytest.mark.parametrize("tags", [(), ("some",), ("none",)])
-def test_the_nearest_of_many_are_those_of_looking_at_all(
-    tags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_of_many_match_an_exhaustive_search(tags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a sample takes for the upper end only saves looking."""
     index = SpaceIndex(ANALYSER)
     numbers = np.random.default_rng(3)

@@ -60,7 +60,7 @@ def words_of(index: SpaceIndex) -> list[bytes]:
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_a_purged_word_is_in_nothing_that_the_index_holds(*, stored: bool) -> None:
+def test_a_purged_word_is_nowhere_in_the_index(*, stored: bool) -> None:
     index = told(stored=stored)
     assert words_of(index)
     erase(index)
@@ -69,7 +69,7 @@ def test_a_purged_word_is_in_nothing_that_the_index_holds(*, stored: bool) -> No
     assert index.speakers() == ("Ada",)
 
 
-def test_a_checkpoint_that_was_read_is_let_go_with_the_words_in_it() -> None:
+def test_a_loaded_checkpoint_is_released_with_its_words() -> None:
     data = told().to_bytes()
     buffer = mmap(-1, len(data))
     buffer.write(data)
@@ -92,7 +92,7 @@ def without() -> SpaceIndex:
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_a_purged_index_answers_and_grows_like_one_that_never_had_the_rest(*, stored: bool) -> None:
+def test_a_purged_index_behaves_like_one_that_never_had_the_rest(*, stored: bool) -> None:
     index, expected = told(stored=stored), without()
     erase(index)
     for number in range(12, 20):
@@ -121,7 +121,7 @@ def test_an_index_that_is_purged_while_it_is_compacted_has_no_word_afterwards() 
     assert index.search(QUERY) == without().search(QUERY)
 
 
-def test_what_was_frozen_before_a_purge_stays_whole() -> None:
+def test_a_view_frozen_before_a_purge_stays_complete() -> None:
     index = told()
     frozen = index.freeze()
     erase(index)
@@ -130,7 +130,7 @@ def test_what_was_frozen_before_a_purge_stays_whole() -> None:
     assert stored.search(QUERY) == told().search(QUERY)
 
 
-def test_terms_that_were_learnt_before_a_purge_are_found_behind_it() -> None:
+def test_terms_learned_before_a_purge_are_found_after_it() -> None:
     index = told()
     text = " ".join(f"rare{number}" for number in range(5_000))
     learnt = index.learnt()
@@ -145,7 +145,7 @@ def test_terms_that_were_learnt_before_a_purge_are_found_behind_it() -> None:
 
 
 @given(history=HISTORIES, every=st.integers(1, 3))
-def test_purges_on_the_way_change_no_answer(history: list[list[DocumentChange]], every: int) -> None:
+def test_intermediate_purges_change_no_answer(history: list[list[DocumentChange]], every: int) -> None:
     index, units = SpaceIndex(ANALYSER), living(history)
     for place, changes in enumerate(history):
         index.apply(changes, watermark=place + 1)
@@ -174,7 +174,7 @@ def fact(number: int, *, corrects: int | None = None) -> DocumentChange:
 @pytest.mark.parametrize(
     ("gone", "places"), [(1, {3: 3, 5: 3, 7: 7}), (3, {1: 1, 5: 5, 7: 7}), (5, {1: 1, 3: 1, 7: 7})]
 )
-def test_what_corrects_an_erased_document_takes_its_own_place_again(gone: int, places: dict[int, int]) -> None:
+def test_a_correction_of_an_erased_document_gets_its_own_sequence(gone: int, places: dict[int, int]) -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([fact(1)], watermark=1)
     index.apply([fact(3, corrects=1)], watermark=3)

@@ -40,7 +40,7 @@ def by_text(units: list[SearchUnit], query: IndexQuery) -> dict[str, UnitCandida
     return {texts[found.unit.ref]: found for found in fresh(units).search(query).candidates}
 
 
-def test_an_answer_takes_from_the_question_before_it() -> None:
+def test_an_answer_gains_from_the_question_before_it() -> None:
     units = [unit(1, "What tea do you like?"), unit(2, "The smoky one."), unit(3, "And cake?"), unit(4, "I see tea.")]
     found = by_text(units, IndexQuery(text="tea", limit=9))
     assert found["The smoky one."].signals.answer == found["What tea do you like?"].signals.body > 0
@@ -48,7 +48,7 @@ def test_an_answer_takes_from_the_question_before_it() -> None:
     assert found["I see tea."].signals.answer == 0
 
 
-def test_what_was_said_at_or_soon_after_a_time_is_nearer_to_it() -> None:
+def test_messages_at_or_soon_after_a_time_are_nearer_to_it() -> None:
     days = {
         "tea on the day": 100,
         "tea a week later": 108,
@@ -68,13 +68,13 @@ def test_what_was_said_at_or_soon_after_a_time_is_nearer_to_it() -> None:
     }
 
 
-def test_what_has_a_trait_of_the_answer_fits() -> None:
+def test_a_unit_with_a_trait_of_the_answer_fits() -> None:
     units = [unit(1, "tea at 6"), unit(2, "tea at home")]
     found = by_text(units, IndexQuery(text="tea", limit=9, fits=TextTrait.NUMBER))
     assert (found["tea at 6"].signals.fits, found["tea at home"].signals.fits) == (1.0, 0.0)
 
 
-def test_the_owners_words_count_more_only_where_assistants_speak() -> None:
+def test_the_owners_words_count_more_only_in_conversations_with_assistants() -> None:
     alone = by_text([unit(1, "tea one"), unit(2, "tea two")], IndexQuery(text="tea", limit=9))
     assert {found.signals.owner for found in alone.values()} == {0.0}
     for role, speaker in (("assistant", ""), ("user", "Assistant")):
@@ -87,13 +87,13 @@ def test_the_owners_words_count_more_only_where_assistants_speak() -> None:
         assert (theirs["tea mine"].signals.owner, theirs["tea theirs"].signals.owner) == (0.0, 1.0)
 
 
-def test_the_later_of_those_that_tell_as_much_is_later() -> None:
+def test_the_later_signal_grows_with_time_among_equal_matches() -> None:
     units = [unit(place, f"tea {place}", thread="", at=place * DAY) for place in range(1, 4)]
     found = by_text(units, IndexQuery(text="tea", limit=9, weights=SignalWeights(later=1.0)))
     assert [found[f"tea {place}"].signals.later for place in range(1, 4)] == [0.0, 0.5, 1.0]
 
 
-def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
+def test_further_units_of_a_thread_are_penalized_at_most_twice() -> None:
     units = [*(unit(place, "tea tea") for place in range(1, 5)), unit(9, "tea", thread="other")]
     plain = {found.unit.ref: found.score for found in fresh(units).search(IndexQuery(text="tea", limit=9)).candidates}
     spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=SignalWeights(again=0.25))).candidates
@@ -101,7 +101,7 @@ def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
     assert taken == [0.0, 0.0, 0.25, 0.5, 0.5]
 
 
-def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
+def test_a_related_word_counts_in_part_and_the_word_itself_fully() -> None:
     (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
     assert 0 < terms.related_stems(pet)[dog] < 1
     assert terms.related_stems("xyzzy") == {}
@@ -114,13 +114,13 @@ def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     assert off["my dog sleeps"].signals.body == 0
 
 
-def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
+def test_nobody_is_found_by_words_related_to_their_name() -> None:
     units = [unit(1, "the dog sleeps", thread="", speaker="Dog"), unit(2, "my cat", thread="")]
     found = by_text(units, IndexQuery(text="pet", limit=9))
     assert found["my cat"].signals.body > found["the dog sleeps"].signals.body == 0
 
 
-def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
+def test_typos_are_matched_only_if_nothing_else_matches() -> None:
     known = {"tournament", "harbour", "tea", "letter", "better"}
     assert terms.terms_near("tournamnet", known.intersection) == ("tournament",)
     assert terms.terms_near("harbor", known.intersection) == ("harbour",)
@@ -147,7 +147,7 @@ def test_things_of_a_kind_are_found_by_the_word_for_the_kind() -> None:
     assert [text for text, found in sports.items() if found.signals.body] == ["Boxing on Mondays"]
 
 
-def test_a_word_that_questions_are_made_with_counts_less_than_another_as_rare() -> None:
+def test_a_question_word_counts_less_than_another_of_equal_rarity() -> None:
     units = [unit(1, "name", thread=""), unit(2, "ferry", thread=""), unit(3, "A stone", thread="")]
     query = IndexQuery(text="the name of the ferry", limit=9)
     found = by_text(units, query)
@@ -156,7 +156,7 @@ def test_a_word_that_questions_are_made_with_counts_less_than_another_as_rare() 
     assert alike["name"].signals.body == alike["ferry"].signals.body
 
 
-def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_text() -> None:
+def test_a_word_in_a_long_text_counts_less_than_in_a_short_one() -> None:
     long = "ferry " + " ".join(f"word{place}" for place in range(400))
     short = "the ferry " + " ".join(f"thing{place}" for place in range(20))
     units = [unit(1, long, thread=""), unit(2, short, thread="")]
@@ -168,7 +168,7 @@ def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_tex
     assert ratio(Bm25Parameters().typical) < 0.3 < ratio(1_000.0)
 
 
-def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_about() -> None:
+def test_standing_statements_count_for_any_request() -> None:
     wish = "Always answer in French, please."
     units = [
         unit(1, wish, thread="before", traits=WISH),
@@ -183,7 +183,7 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
 
 
-def test_what_is_wished_for_an_occasion_is_weighed_where_the_query_is_about_it() -> None:
+def test_occasional_wishes_count_only_for_related_queries() -> None:
     wish = "When I ask about the ferry, name the pier too."
     units = [
         unit(1, wish, thread="before", traits=ON_OCCASION),
@@ -199,7 +199,7 @@ def test_what_is_wished_for_an_occasion_is_weighed_where_the_query_is_about_it()
     assert weighed("What is sold when?") == {}
 
 
-def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
+def test_questions_about_a_person_favour_threads_where_they_speak() -> None:
     units = [
         unit(1, "Hello there.", thread="his", speaker="Noor"),
         unit(2, "The ferry was late.", thread="his", speaker="Ada"),
@@ -214,7 +214,7 @@ def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
     assert ahead(0.5) - ahead(0.0) == pytest.approx(0.5)
 
 
-def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
+def test_only_a_few_standing_statements_count_fully() -> None:
     wishes = [f"Always follow rule {place}, the ferry's." for place in range(1, 6)]
     units = [
         *(unit(place, wish, thread=f"w{place}", at=place, traits=WISH) for place, wish in enumerate(wishes, 1)),
@@ -236,7 +236,7 @@ def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
     assert further <= SignalWeights().standing / 2 + max(plain[text].score for text in plain if text not in wishes)
 
 
-def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
+def test_long_conversations_with_assistants_penalize_repetition_less() -> None:
     def taken(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "black tea"), unit(3, "cups", role=role)]
         apart, together = (
@@ -249,7 +249,7 @@ def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
     assert taken("assistant") == pytest.approx(taken("user") * SignalWeights().again_assisted)
 
 
-def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
+def test_neighbours_count_less_in_conversations_with_assistants() -> None:
     def worth(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]
         only = replace(
@@ -264,7 +264,7 @@ def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> N
     assert together - assisted == pytest.approx(weights.window - weights.window_assisted)
 
 
-def test_neighbours_lend_a_share_of_it_where_people_talk_with_assistants() -> None:
+def test_neighbours_share_signals_in_conversations_with_assistants() -> None:
     def lent(role: str, **weights: float) -> float:
         units = [unit(1, "smoky", role=role), unit(2, "cups of tea?"), unit(3, "green, mild")]
         bare = replace(
@@ -280,7 +280,7 @@ def test_neighbours_lend_a_share_of_it_where_people_talk_with_assistants() -> No
         assert together > 0.0
 
 
-def test_words_count_less_if_what_they_choose_is_unlike_the_query() -> None:
+def test_words_count_less_if_their_matches_are_unlike_the_query() -> None:
     def gap(*texts: str, query: str, misled: float) -> float:
         units = [unit(place, text) for place, text in enumerate(texts, 1)]
         found = by_text(units, IndexQuery(text=query, limit=9, weights=SignalWeights(misled=misled)))

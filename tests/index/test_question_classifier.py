@@ -29,7 +29,7 @@ PATTERNED = (ASSISTANT, LATEST, RETELLING)
         ("Wieso hat Silke das Klavier verkauft?", set[QuestionLabel]()),
     ],
 )
-def test_a_question_has_the_labels_of_what_it_wants(question: str, labels: set[QuestionLabel]) -> None:
+def test_a_question_has_the_labels_of_what_it_asks_for(question: str, labels: set[QuestionLabel]) -> None:
     assert LinearQuestionClassifier().classify(question) == labels
 
 
@@ -43,7 +43,7 @@ def test_the_version_names_the_models_and_their_weights() -> None:
     ("file", "label"),
     [("questions.tsv", label) for label in PATTERNED] + [("foreign_questions.tsv", label) for label in QuestionLabel],
 )
-def test_the_models_that_ship_were_fitted_to_the_questions_that_ship(file: str, label: QuestionLabel) -> None:
+def test_the_shipped_models_were_fitted_to_the_shipped_questions(file: str, label: QuestionLabel) -> None:
     lines = (SENTENCES / file).read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     classifier = LinearQuestionClassifier()

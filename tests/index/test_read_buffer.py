@@ -22,7 +22,7 @@ def taken(data: bytes, step: int, /, *, most: int = MOST) -> ArrivingCheckpoint:
 
 @pytest.mark.parametrize("step", [1, 7, 48, 64, 100, 1 << 20])
 @pytest.mark.parametrize("mapped", [0, 1 << 20])
-def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_any_size_form_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space_index, "MAPPED", mapped)
     monkeypatch.setattr(space_index, "FETCHED", mapped)
     index = built([told("green tea", "black tea", thread="t")])
@@ -33,13 +33,13 @@ def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypa
     assert reloaded.search(IndexQuery("tea", limit=9)) == index.search(IndexQuery("tea", limit=9))
 
 
-def test_what_is_cut_or_goes_on_is_nothing() -> None:
+def test_truncated_and_overlong_checkpoints_are_ignored() -> None:
     data = built([told("green tea", thread="t")]).to_bytes()
     for other in (b"", data[:10], data[:-1], data + b"\0", b"\0" * len(data)):
         assert taken(other, 100).data == b""
 
 
-def test_a_checkpoint_of_another_version_or_beyond_the_bound_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_or_oversized_checkpoint_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     data = built([told("green tea", thread="t")]).to_bytes()
     assert taken(data, 100, most=len(data)).data == data
     assert taken(data, 100, most=len(data) - 1).data == b""
@@ -47,7 +47,7 @@ def test_a_checkpoint_of_another_version_or_beyond_the_bound_takes_no_room(monke
     assert taken(data, 100).data == b""
 
 
-def test_memory_goes_with_the_last_index_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_released_with_the_last_index_that_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space_index, "MAPPED", 0)
     came = taken(built([told("green tea", "black tea", thread="t")]).to_bytes(), 100)
     assert isinstance(came.data, mmap)

@@ -21,7 +21,9 @@ from elytron_index.structures import postings, state
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_text_signals_equal_those_of_the_book(history: list[list[DocumentChange]], query: IndexQuery) -> None:
+def test_text_signals_equal_the_reference_implementation(
+    history: list[list[DocumentChange]], query: IndexQuery
+) -> None:
     units = living(history)
     found = fresh(units).search(query).candidates
     expected = {(unit.ref, unit.part): each for unit, each in zip(units, oracle.signals(units, query), strict=True)}
@@ -80,7 +82,7 @@ def lines() -> SpaceIndex:
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in ASKED.items() for value in values])
-def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex, name: str, value: Any) -> None:
+def test_each_filter_matches_the_reference_implementation(lines: SpaceIndex, name: str, value: Any) -> None:
     filters = UnitFilters(**{name: value})
     expected = {(unit.ref, unit.part) for unit in UNITS if oracle.is_asked_for(unit, filters)}
     found = lines.search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).candidates
@@ -89,9 +91,7 @@ def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex,
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_cosines_are_exact_and_those_of_the_same_model_alone(
-    history: list[list[DocumentChange]], query: IndexQuery
-) -> None:
+def test_cosines_are_exact_and_only_within_one_model(history: list[list[DocumentChange]], query: IndexQuery) -> None:
     units = living(history)
     exact = {(unit.ref, unit.part): cosine for unit, cosine in zip(units, oracle.cosines(units, query), strict=True)}
     seen = [cosine for unit, cosine in zip(units, exact.values(), strict=True)
@@ -104,7 +104,7 @@ def test_cosines_are_exact_and_those_of_the_same_model_alone(
 
 
 @given(history=HISTORIES, query=QUERIES, data=st.data())
-def test_the_answer_does_not_depend_on_how_the_units_came(
+def test_the_answer_does_not_depend_on_insertion_order(
     history: list[list[DocumentChange]], query: IndexQuery, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -125,9 +125,7 @@ def test_the_answer_does_not_depend_on_how_the_units_came(
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_the_best_come_first_and_equal_ones_newest_first(
-    history: list[list[DocumentChange]], query: IndexQuery
-) -> None:
+def test_the_best_come_first_and_ties_newest_first(history: list[list[DocumentChange]], query: IndexQuery) -> None:
     found = built(history).search(query).candidates
     keys = [(-each.score, -each.unit.at, -each.unit.order, each.unit.ref, each.unit.part) for each in found]
 
@@ -143,7 +141,7 @@ def test_a_session_counts_by_its_three_best() -> None:
 
 
 @pytest.mark.parametrize("texts", [("tea",), ("tea", "tea tea and more")], ids=["one", "two"])
-def test_a_session_of_one_or_two_counts_by_what_it_has(texts: tuple[str, ...]) -> None:
+def test_a_session_of_one_or_two_units_counts_by_those(texts: tuple[str, ...]) -> None:
     found = built([told(*texts, thread="aa")]).search(IndexQuery("tea", limit=10)).candidates
     mean = sum(each.signals.body for each in found) / len(texts)
 
@@ -158,14 +156,14 @@ def test_a_unit_without_a_thread_is_its_own_session() -> None:
     )
 
 
-def test_a_turn_beside_the_match_is_found_through_it() -> None:
+def test_a_turn_next_to_a_match_is_found_through_it() -> None:
     index = built([told("Where did you go?", "Lisbon", thread="aa")])
     found = index.search(IndexQuery("where did you go", limit=10)).candidates
 
     assert {each.unit.ref.key for each in found} == {"00", "01"}
 
 
-def test_words_spread_over_neighbours_meet_in_the_window() -> None:
+def test_words_spread_over_neighbours_combine_in_the_window() -> None:
     index = built([told("green tea", "yes", "in the harbour", "lorem", "ipsum", "dolor", thread="aa")])
     found = index.search(IndexQuery("tea harbour", limit=10)).candidates
     windows = {each.unit.ref.key: each.signals.window for each in found}
@@ -174,7 +172,7 @@ def test_words_spread_over_neighbours_meet_in_the_window() -> None:
     assert windows["01"] > windows["04"] > 0
 
 
-def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
+def test_invisible_units_contribute_nothing_to_their_neighbours() -> None:
     ref, hidden = DocumentRef("turn", "00"), DocumentRef("turn", "01")
     index = built([[
         DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "yes", thread="aa", order=1),)),
@@ -201,7 +199,7 @@ def test_a_speaker_is_named_by_the_query() -> None:
     assert index.speakers("Was Ben Miller told by Ada?") == ("Ada", "Ben Miller")
 
 
-def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> None:
+def test_a_day_finds_its_units_in_a_large_space_without_shared_words() -> None:
     days = (19_850, *range(19_900, 20_300))
     changes = [
         DocumentChange(
@@ -215,7 +213,7 @@ def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> No
     assert found.unit.at == days[0] * DAY_MS
 
 
-def test_of_more_units_of_a_day_than_are_weighed_the_latest_are_however_they_came() -> None:
+def test_of_too_many_units_of_a_day_the_latest_are_ranked() -> None:
     asked = TimeSpan(0, DAY_MS, 1.0)
     units = [
         SearchUnit(DocumentRef("turn", f"{place:x}"), 0, "transcript", "Always be brief.", at=place)
@@ -229,7 +227,7 @@ def test_of_more_units_of_a_day_than_are_weighed_the_latest_are_however_they_cam
     assert answers[0] == answers[1] == answers[2]
 
 
-def test_an_empty_space_answers_with_nothing() -> None:
+def test_an_empty_space_returns_nothing() -> None:
     nothing = SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=5, vector=("small", np.ones(3, "<f4").tobytes())))
 
     assert (nothing.candidates, nothing.pool, nothing.searched) == ((), 0, 0)
@@ -243,20 +241,20 @@ def test_a_text_without_words_lists_everything_latest_first() -> None:
         assert [each.unit.ref.key for each in index.search(IndexQuery(text, limit=5)).candidates] == ["01", "00"]
 
 
-def test_among_many_a_text_that_shares_no_word_is_found_by_its_meaning() -> None:
+def test_a_text_without_shared_words_is_found_by_meaning_among_many() -> None:
     texts = ["My passport expires in March.", *(f"Stone {place} is grey." for place in range(400))]
     found = built([told(*texts)]).search(IndexQuery("When does the travel document run out?", limit=3)).candidates
 
     assert (found[0].unit.ref.key, found[0].signals.matched) == ("00", 0)
 
 
-def test_among_many_as_many_as_were_asked_for_are_found_though_nothing_is_like_the_query() -> None:
+def test_the_requested_number_is_returned_even_if_nothing_is_similar() -> None:
     index = built([told(*(f"Stone {place} is grey." for place in range(400)))])
 
     assert len(index.search(IndexQuery("狮子", limit=20)).candidates) == 20
 
 
-def test_a_large_space_weighs_its_best_and_misses_none_of_them() -> None:
+def test_a_large_space_ranks_its_best_units_and_misses_none() -> None:
     index = built([told(*(f"tea {'filler ' * (place % 40)}{place}" for place in range(3_000)))])
     found = index.search(IndexQuery("tea 1234", limit=10)).candidates
 

@@ -40,7 +40,7 @@ def test_neighbours_are_those_of_the_thread_in_order(history: list[list[Document
         ]
 
 
-def test_a_view_tells_all_but_the_text() -> None:
+def test_a_view_contains_everything_but_the_text() -> None:
     whole = SearchUnit(
         REF, 2, "facts", "tea?", title="drinks", speaker="Ada", role="user", thread="cc", order=7, at=1_000,
         scope=(("agent", "x"), ("project", "p")), tags=("red",), valid_from=1, valid_to=9, recorded_at=2, closed_at=8,
@@ -72,7 +72,7 @@ def test_a_view_tells_all_but_the_text() -> None:
     assert (index.units, index.documents, index.planes()) == (2, 1, {"facts": 1, "transcript": 1})
 
 
-def test_what_is_told_of_all_units_follows_each_change() -> None:
+def test_statistics_of_all_units_follow_each_change() -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([DocumentChange(REF, (unit()._replace(role="user"),))], watermark=1)
     assert index.planes() == {"transcript": 1}
@@ -110,9 +110,7 @@ def test_an_unknown_unit_has_no_neighbours_and_an_unknown_document_no_units() ->
         (floats(1, 2, 3), "dimensions"),
     ],
 )
-def test_a_vector_that_cannot_be_compared_is_refused_and_changes_nothing(
-    vector: tuple[str, bytes], problem: str
-) -> None:
+def test_an_incomparable_vector_is_rejected_and_changes_nothing(vector: tuple[str, bytes], problem: str) -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([DocumentChange(REF, (unit(vector=floats(1, 2)),))], watermark=1)
     other = DocumentRef("turn", "bb")
@@ -192,7 +190,7 @@ def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypa
 
 
 @pytest.mark.parametrize("learns", ["", "here", "elsewhere"])
-def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_many_terms_is_indexed_like_any_other(learns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "tea " * 300 + "cup of green leaves"
     plain, index, other = (SpaceIndex(ANALYSER) for _ in range(3))
     plain.apply([DocumentChange(REF, (unit(text),))], watermark=1)
@@ -211,7 +209,7 @@ def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatc
     assert index.to_bytes() == plain.to_bytes()
 
 
-def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> None:
+def test_changes_during_a_background_compaction_are_included() -> None:
     index, plain = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
 
     def both(changes: list[DocumentChange], *, watermark: int) -> None:
@@ -240,7 +238,7 @@ def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> N
     assert (then.watermark, then.units) == (2, 15)
 
 
-def test_an_index_is_compacted_once_at_a_time_and_never_goes_back() -> None:
+def test_an_index_is_compacted_once_at_a_time_and_never_reverts() -> None:
     index = SpaceIndex(ANALYSER)
     index.apply([DocumentChange(REF, (unit("tea"),))], watermark=1)
     begun = index.begin_compacting()
@@ -253,7 +251,7 @@ def test_an_index_is_compacted_once_at_a_time_and_never_goes_back() -> None:
     assert "milk" in index._state.postings.vocabulary.terms()  # pyright: ignore[reportPrivateUsage]
 
 
-def test_an_index_whose_compacting_failed_goes_on() -> None:
+def test_an_index_continues_after_a_failed_compaction() -> None:
     index = SpaceIndex(ANALYSER)
     index.begin_compacting()
     index.abandon_compacting()
@@ -261,7 +259,7 @@ def test_an_index_whose_compacting_failed_goes_on() -> None:
     assert index.units == 1
 
 
-def test_an_index_that_nobody_compacts_does_it_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_compacts_itself_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 2)
     index = SpaceIndex(ANALYSER)
     refs = [DocumentRef("turn", f"{number:02x}") for number in range(20)]

@@ -14,7 +14,7 @@ def classifier(request: pytest.FixtureRequest) -> StatementClassifier:
     return request.param()
 
 
-def test_a_text_has_the_labels_of_what_it_says_is_to_hold(classifier: StatementClassifier) -> None:
+def test_a_text_has_the_labels_of_its_standing_statements(classifier: StatementClassifier) -> None:
     texts = (
         "My brother is coming. I'm allergic to peanuts, by the way.",
         "When I ask about restaurants, only list places with a garden.",
@@ -37,12 +37,10 @@ def test_a_text_has_the_labels_of_what_it_says_is_to_hold(classifier: StatementC
         ("I never heard of it.", NOTHING),
     ],
 )
-def test_phrases_are_compared_with_whole_texts_and_with_how_clauses_begin(
-    text: str, labels: set[StatementLabel]
-) -> None:
+def test_phrases_match_whole_texts_and_the_starts_of_clauses(text: str, labels: set[StatementLabel]) -> None:
     assert list(PhraseStatementClassifier().classify([text])) == [labels]
 
 
-def test_each_classifier_has_a_version_of_its_own() -> None:
+def test_each_classifier_has_its_own_version() -> None:
     assert PhraseStatementClassifier().version == PhraseStatementClassifier().version
     assert PhraseStatementClassifier().version != LinearStatementClassifier().version

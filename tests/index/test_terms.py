@@ -13,7 +13,7 @@ OTHERS = tuple(f"longer {number}" for number in range(100))
 
 
 @given(TERMS, TERMS)
-def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], more: list[str]) -> None:
+def test_stored_and_new_terms_are_found_by_number(first: list[str], more: list[str]) -> None:
     vocabulary = TermVocabulary(pack_terms(first))
     numbers = {term: number for number, term in enumerate(dict.fromkeys((*first, *more)))}
     assert {term: vocabulary.number_of(term) for term in (*more, *first)} == numbers
@@ -26,14 +26,14 @@ def test_kept_and_fresh_terms_are_found_under_their_numbers(first: list[str], mo
 
 
 @given(TERMS, st.text(max_size=6))
-def test_a_term_that_never_came_has_no_number(terms: list[str], other: str) -> None:
+def test_an_unseen_term_has_no_number(terms: list[str], other: str) -> None:
     for vocabulary in (TermVocabulary(), TermVocabulary(pack_terms(terms))):
         assert (other in vocabulary) == (len(vocabulary) > 0 and other in terms)
         assert vocabulary.get("a term longer than any of these") is None
         assert vocabulary.among([other, "a term longer than any of these"]) == [other] * (other in vocabulary)
 
 
-def test_terms_of_one_checksum_are_told_apart() -> None:
+def test_terms_with_equal_checksums_are_distinguished() -> None:
     alike = ["plumless", "buckeroo"]
     assert crc32(alike[0].encode()) == crc32(alike[1].encode())
     vocabulary = TermVocabulary(pack_terms([*alike, "tea"]))
@@ -42,13 +42,13 @@ def test_terms_of_one_checksum_are_told_apart() -> None:
     assert TermVocabulary(pack_terms(alike[:1])).among((*alike, *OTHERS)) == alike[:1]
 
 
-def test_half_a_pair_of_surrogates_is_a_term_like_others() -> None:
+def test_a_lone_surrogate_is_a_term_like_others() -> None:
     kept = pack_terms(["tea", "\ud800", "\udfff"])
     assert TermVocabulary(kept).get("\udfff") == 2
     assert kept.terms() == ["tea", "\ud800", "\udfff"]
 
 
-def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missed_term_is_found_once_it_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.lexicon.terms._MISSED_MOST", 2)
     kept = TermVocabulary(pack_terms(["tea"]))
     for _ in range(2):
@@ -57,7 +57,7 @@ def test_a_term_that_was_asked_for_in_vain_is_found_once_it_came(monkeypatch: py
     assert ("honey" in kept, "milk" in kept) == (True, False)
 
 
-def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:
+def test_a_frozen_view_sees_no_later_terms() -> None:
     vocabulary = TermVocabulary(pack_terms(["tea"]))
     vocabulary.number_of("milk")
     frozen = vocabulary.frozen()
@@ -66,7 +66,7 @@ def test_what_is_frozen_sees_nothing_of_what_comes_later() -> None:
     assert vocabulary.terms() == ["tea", "milk", "honey"]
 
 
-def test_terms_that_are_only_kept_take_no_room_in_the_dictionary() -> None:
+def test_stored_terms_use_no_room_in_the_dictionary() -> None:
     kept = pack_terms([f"term{number}" for number in range(100)])
     vocabulary = TermVocabulary(kept)
     assert vocabulary.size_bytes == kept.size_bytes < 100 * TERM_BYTES / 3

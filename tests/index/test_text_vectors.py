@@ -35,13 +35,13 @@ def test_a_paraphrase_is_nearer_than_every_unrelated_text(table: TextVectors) ->
     assert nearest == list(range(len(PAIRS)))
 
 
-def test_no_order_of_words_changes_a_vector(table: TextVectors) -> None:
+def test_word_order_does_not_change_a_vector(table: TextVectors) -> None:
     words = ("my", "sister", "paints", "boats")
     found = {table.vector(" ".join(order)).tobytes() for order in permutations(words)}
     assert len(found) == 1
 
 
-def test_texts_together_have_the_vectors_of_each_alone(table: TextVectors) -> None:
+def test_batched_texts_have_the_same_vectors_as_single_ones(table: TextVectors) -> None:
     texts = ["", *(text for pair in PAIRS for text in pair), "我們搬家了", "Straße, café & naïveté!"]
     together = table.vectors(texts)
     assert together.dtype == np.int32
@@ -52,7 +52,7 @@ def test_texts_together_have_the_vectors_of_each_alone(table: TextVectors) -> No
 @pytest.mark.parametrize(
     "text", ["", "  \n", "2024-05-01 17:30 +49", "我們下個月搬家", "Переезд в мае", "x" * 400, "🙂"]
 )
-def test_a_text_of_nothing_known_has_the_zero_vector(table: TextVectors, text: str) -> None:
+def test_a_text_without_known_words_has_the_zero_vector(table: TextVectors, text: str) -> None:
     assert not table.tokens(text)
     assert not table.vector(text).any()
     kept = encode_vectors(table.vectors(["We move house in May.", text]))
@@ -67,18 +67,18 @@ def test_accents_and_case_make_no_difference(table: TextVectors) -> None:
     assert np.array_equal(table.vector("The CAFÉ"), table.vector("the cafe"))
 
 
-def test_a_word_that_is_not_in_the_table_is_its_pieces(table: TextVectors) -> None:
+def test_an_unknown_word_is_split_into_pieces(table: TextVectors) -> None:
     (first, *others) = table.tokens("unbicyclelike")
     assert others
     assert first + "".join(other.removeprefix("##") for other in others) == "unbicyclelike"
     assert all(other.startswith("##") for other in others)
 
 
-def test_stop_words_are_kept_and_no_word_is_stemmed(table: TextVectors) -> None:
+def test_stop_words_are_included_and_no_word_is_stemmed(table: TextVectors) -> None:
     assert table.tokens("Do not tell my sisters?") == ["do", "not", "tell", "my", "sisters", "?"]
 
 
-def test_a_cosine_of_encoded_vectors_is_that_of_the_sums(table: TextVectors) -> None:
+def test_the_cosine_of_encoded_vectors_equals_that_of_the_sums(table: TextVectors) -> None:
     sums = table.vectors([text for text, _ in PAIRS]).astype(np.float64)
     exact = sums @ sums[0] / (np.linalg.norm(sums, axis=1) * np.linalg.norm(sums[0]))
     codes = encode_vectors(sums.astype(np.int32))

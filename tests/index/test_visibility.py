@@ -34,7 +34,7 @@ def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vect
 
 @settings(max_examples=12)
 @given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=2), data=st.data())
-def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
+def test_earlier_queries_never_affect_later_answers(
     history: list[list[DocumentChange]], queries: list[IndexQuery], data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +56,7 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
 
 @settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, data=st.data())
-def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
+def test_a_query_with_other_filters_or_weights_is_recomputed(
     history: list[list[DocumentChange]], query: IndexQuery, data: st.DataObject
 ) -> None:
     units = living(history)
@@ -73,7 +73,7 @@ def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
 
 @settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, moments=st.lists(MOMENTS | st.integers(5, 35), min_size=2, max_size=6))
-def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
+def test_a_point_in_time_is_answered_independently_of_earlier_queries(
     history: list[list[DocumentChange]], query: IndexQuery, moments: list[int]
 ) -> None:
     units = living(history)
@@ -84,7 +84,7 @@ def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
         assert asked.search(query) == fresh(units).search(query)
 
 
-def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
+def test_a_new_neighbour_contributes_immediately() -> None:
     index = built([[turn(1, "yes")]])
     for _ in range(3):
         assert [each.signals.near for each in index.search(ASKED).candidates] == [0.0]
@@ -100,7 +100,7 @@ def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
 @pytest.mark.parametrize(
     "gone", [turn(0, closed_at=5), DocumentChange(DocumentRef("turn", "00"))], ids=["closed", "erased"]
 )
-def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: DocumentChange) -> None:
+def test_closed_or_erased_units_contribute_nothing_afterwards(gone: DocumentChange) -> None:
     index = built([[turn(0), turn(1, "yes"), turn(2, "tea", at=20 * DAY_MS)]])
     for _ in range(3):
         assert set(keys(index.search(ASKED))) == {"00", "01", "02"}
@@ -125,7 +125,7 @@ def test_vectors_that_come_later_are_compared() -> None:
     assert cosines == pytest.approx({"00": 0.8, "01": 1.0}, abs=1e-4)
 
 
-def test_an_assistant_that_joins_is_told_apart() -> None:
+def test_a_joining_assistant_is_distinguished_from_the_owner() -> None:
     index = built([[turn(0)]])
     assert index.search(ASKED).candidates[0].signals.owner == 0
     ref = DocumentRef("turn", "01")
@@ -135,7 +135,7 @@ def test_an_assistant_that_joins_is_told_apart() -> None:
     assert {each.unit.ref.key: each.signals.owner for each in index.search(ASKED).candidates} == {"00": 1.0, "01": 0.0}
 
 
-def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:
+def test_cached_visibility_is_included_in_the_size_in_advance() -> None:
     index = built([[turn(place) for place in range(500)]])
     expected = index.size_bytes
     one = UnitFilters(planes=("transcript",), as_of=5)

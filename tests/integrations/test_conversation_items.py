@@ -60,7 +60,7 @@ def nested_value(depth: int) -> list[Any]:
     return value
 
 
-async def test_items_come_back_whole_and_in_order(items: ConversationItems) -> None:
+async def test_items_are_returned_complete_and_in_order(items: ConversationItems) -> None:
     values: list[Any] = [{"b": 1, "a": None}, "text", 2**70, LARGE, nested_value(200), {"half": "\ud800"}, []]
     await items.append([item_of(value) for value in values])
     await items.append([item_of({"last": True})])
@@ -80,9 +80,7 @@ async def test_an_item_is_stored_once_under_its_id(items: ConversationItems, cap
     assert warning == "an item of framework was sent again with other content: the stored one was left unchanged"
 
 
-async def test_the_words_of_an_item_are_recalled_with_who_said_them(
-    items: ConversationItems, memory: MemoryFace
-) -> None:
+async def test_the_text_of_an_item_is_recalled_with_its_speaker(items: ConversationItems, memory: MemoryFace) -> None:
     words = "The boat key is under the oar."
     await items.append([item_of({"n": 1}, text=words, speaker="Ada", role=EvidenceRole.ASSISTANT)])
     hit = (await memory.recall("where is the boat key?"))[0]
@@ -130,7 +128,7 @@ async def test_an_item_whose_redaction_breaks_its_json_is_redacted_text_by_text(
     assert await values_of(items) == [{"all": ["[redacted:github_token]", 7], "n": None}]
 
 
-async def test_a_block_of_recalled_memory_is_taken_out_of_an_item(items: ConversationItems, memory: MemoryFace) -> None:
+async def test_a_block_of_recalled_memory_is_removed_from_an_item(items: ConversationItems, memory: MemoryFace) -> None:
     await memory.add("Ada drinks green tea.")
     block = (await memory.project("what does Ada drink?", recall_gate=elytron.RecallGate.OFF)).system_memory_block
     open_end = block[: len(block) // 2]
@@ -140,7 +138,7 @@ async def test_a_block_of_recalled_memory_is_taken_out_of_an_item(items: Convers
     assert value["more"][1] == "A" * 100_000
 
 
-async def test_an_item_beyond_the_bound_is_refused(items: ConversationItems) -> None:
+async def test_an_oversized_item_is_rejected(items: ConversationItems) -> None:
     with pytest.raises(LimitExceeded, match="bytes of an item"):
         await items.append([item_of("A" * conversation_items.ITEM_BYTES)])
 
@@ -168,7 +166,7 @@ async def test_another_user_reads_no_item_of_the_same_conversation(
     assert len(await values_of(items)) == 2
 
 
-async def test_a_change_is_made_again_until_no_other_writer_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_is_retried_until_no_other_writer_interferes(monkeypatch: pytest.MonkeyPatch) -> None:
     changes: list[int] = []
 
     async def change(successes: int) -> None:
@@ -184,7 +182,7 @@ async def test_a_change_is_made_again_until_no_other_writer_was_faster(monkeypat
     assert len(changes) == 5
 
 
-def test_an_id_that_is_no_name_is_stored_as_its_digest() -> None:
+def test_an_unusual_id_is_stored_as_its_digest() -> None:
     assert host_name("event-1") == "event-1"
     assert host_name("a\nb") == host_name("a\nb") != host_name("a\nc")
 

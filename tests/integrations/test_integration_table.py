@@ -47,13 +47,13 @@ def test_an_adapter_without_its_framework_names_the_extra(monkeypatch: pytest.Mo
         require_framework(ROW.module)
 
 
-def test_a_version_outside_the_tested_range_is_warned_of_with_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_outside_the_tested_range_gives_a_warning_with_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integration_table, "INTEGRATIONS", (replace(ROW, tested_range=">=1.0,<1.1"),))
     with pytest.warns(UserWarning, match=r"tested with pytest >=1\.0,<1\.1, but .* is installed"):
         require_framework(ROW.module)
 
 
-def test_a_version_inside_the_tested_range_is_not_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_inside_the_tested_range_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integration_table, "INTEGRATIONS", (ROW,))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -71,7 +71,7 @@ def test_the_status_of_an_adapter_says_whether_its_framework_was_run() -> None:
     assert (whole.tested_with, interface.tested_with) == ("pytest>=9.0,<999", "pytest>=9.0,<999, contract")
 
 
-def test_conformance_counts_tests_that_passed_and_those_that_did_not(tmp_path: Path) -> None:
+def test_conformance_counts_passed_and_failed_tests(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "frameworks" / "pytest"
     folder.mkdir(parents=True)
     rows = [replace(ROW, conformance=f"pytest/test_{name}.py") for name in ("whole", "mixed", "missing")]

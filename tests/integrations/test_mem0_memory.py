@@ -37,7 +37,7 @@ def raw_id(memory: Memory, text: str, **ids: Any) -> str:
     return memory.add(text, infer=False, **(ids or {"user_id": "ada"}))["results"][0]["id"]
 
 
-def test_raw_messages_are_stored_without_those_of_the_system(memory: Memory) -> None:
+def test_raw_messages_are_stored_without_system_messages(memory: Memory) -> None:
     results = memory.add(MESSAGES, user_id="ada", run_id="dinner", infer=False)["results"]
     assert [{name: value for name, value in result.items() if name != "id"} for result in results] == [
         {"memory": TEXTS[0], "event": "ADD", "role": "user", "actor_id": "Ada"},
@@ -46,7 +46,7 @@ def test_raw_messages_are_stored_without_those_of_the_system(memory: Memory) -> 
     assert [result["id"] for result in memory.get_all(user_id="ada")["results"]] == [one["id"] for one in results]
 
 
-def test_messages_of_the_system_alone_are_refused(memory: Memory) -> None:
+def test_system_messages_alone_are_rejected(memory: Memory) -> None:
     with pytest.raises(InvalidInput, match="no message from a user or an assistant"):
         memory.add(MESSAGES[:1], user_id="ada")
 
@@ -60,7 +60,7 @@ async def test_a_memory_that_was_never_used_is_closed_without_a_store(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_drawn_from_messages_is_added_to_them(memory: Memory) -> None:
+def test_facts_extracted_from_messages_are_added_to_them(memory: Memory) -> None:
     answer = memory.add("My name is Ada and I live in Lisbon.", user_id="ada")
     assert texts_of(answer) == [
         "My name is Ada and I live in Lisbon.",
@@ -81,7 +81,7 @@ def test_the_same_messages_are_stored_once(memory: Memory) -> None:
         assert memory.add(MESSAGES, infer=False, metadata={"topic": "food"}, **ids)["results"][0]["event"] == "ADD"
 
 
-def test_what_was_deleted_can_be_added_again(memory: Memory) -> None:
+def test_deleted_memories_can_be_added_again(memory: Memory) -> None:
     memory.delete(raw_id(memory, "I like tea."))
     assert memory.add("I like tea.", user_id="ada", infer=False)["results"][0]["event"] == "ADD"
 
@@ -104,7 +104,7 @@ def test_no_digest_of_a_secret_is_stored(memory: Memory) -> None:
         {"options": {"filters": {"user_id": "ada"}}},
     ],
 )
-def test_both_generations_of_arguments_find_the_same(memory: Memory, ids: dict[str, Any]) -> None:
+def test_both_generations_of_arguments_find_the_same_memories(memory: Memory, ids: dict[str, Any]) -> None:
     place: dict[str, Any] = {"user_id": "ada", "agent_id": "cook", "run_id": "dinner"}
     memory.add(MESSAGES, infer=False, metadata={"topic": "food"}, **place)
     memory.add("I eat coriander daily.", infer=False, user_id="grace")
@@ -167,7 +167,7 @@ def test_a_deleted_memory_is_gone_with_its_versions(memory: Memory) -> None:
     assert memory.get_all(user_id="ada") == {"results": []}
 
 
-def test_a_fact_that_was_drawn_is_updated_and_deleted_by_its_id(memory: Memory) -> None:
+def test_an_extracted_fact_is_updated_and_deleted_by_its_id(memory: Memory) -> None:
     fact = memory.add("I live in Lisbon.", user_id="ada")["results"][1]["id"]
     memory.update(fact, "The user lives in Porto")
     assert (memory.get(fact) or {})["memory"] == "The user lives in Porto"
@@ -187,7 +187,7 @@ def test_an_unknown_id_has_no_memory(memory: Memory, memory_id: str) -> None:
         memory.delete(memory_id)
 
 
-def test_calls_without_any_id_are_refused(memory: Memory) -> None:
+def test_calls_without_any_id_are_rejected(memory: Memory) -> None:
     raw_id(memory, "I like tea.")
     for call in (
         lambda: memory.add("tea"),
@@ -211,7 +211,7 @@ def test_an_empty_id_is_refused(memory: Memory, ids: dict[str, Any]) -> None:
             call(**ids)
 
 
-def test_a_part_of_a_memory_is_deleted_with_what_was_drawn_from_it(memory: Memory) -> None:
+def test_a_part_of_a_memory_is_deleted_with_its_extracted_facts(memory: Memory) -> None:
     memory.add("I live in Lisbon.", user_id="ada", run_id="trip")
     memory.add("I like tea.", user_id="ada", run_id="home", infer=False)
     memory.add("Call me by my first name.", user_id="grace", run_id="trip", infer=False)
@@ -247,13 +247,13 @@ def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
         ("get_all", {"show_expired": True}, "show_expired of get_all"),
     ],
 )
-def test_no_argument_is_swallowed(memory: Memory, call: str, arguments: dict[str, Any], problem: str) -> None:
+def test_no_argument_is_silently_ignored(memory: Memory, call: str, arguments: dict[str, Any], problem: str) -> None:
     first = () if call == "get_all" else ("tea",)
     with pytest.raises(InvalidInput, match=problem):
         getattr(memory, call)(*first, user_id="ada", **arguments)
 
 
-def test_arguments_that_ask_for_what_happens_anyway_are_taken(memory: Memory) -> None:
+def test_arguments_that_state_the_default_are_accepted(memory: Memory) -> None:
     memory.add("I like tea.", user_id="ada", infer=False, async_mode=False, output_format="v1.1", version="v2")
     found = memory.search("tea", user_id="ada", rerank=False, explain=False, show_expired=False, reference_date=None)
     assert texts_of(found) == ["I like tea."]
@@ -267,7 +267,7 @@ def test_an_update_without_a_text_is_refused(memory: Memory) -> None:
             memory.update(memory_id, **arguments)
 
 
-def test_settings_without_effect_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_without_effect_give_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"llm": {"provider": "openai"}, "vector_store": {"provider": "qdrant"}, "version": "v1.1"}
     with pytest.warns(UserWarning, match="mem0 settings have no effect: llm, vector_store"):

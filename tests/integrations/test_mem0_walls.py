@@ -70,7 +70,7 @@ def test_a_memory_of_one_user_finds_no_id_of_another(tmp_path: Any) -> None:
         assert [everyone.get(memory_id) is not None for memory_id in ids] == [True] * len(ids)
 
 
-def test_an_id_finds_its_memory_after_the_store_was_opened_again(tmp_path: Any) -> None:
+def test_an_id_finds_its_memory_after_reopening_the_store(tmp_path: Any) -> None:
     config = config_of(tmp_path / "memory.db")
     with closing(Memory(config)) as memory:
         (memory_id,) = (result["id"] for result in memory.add("Tea.", user_id="Ada @ home", infer=False)["results"])
@@ -78,7 +78,7 @@ def test_an_id_finds_its_memory_after_the_store_was_opened_again(tmp_path: Any) 
         assert (memory.get(memory_id) or {})["user_id"] == "Ada @ home"
 
 
-async def test_calls_that_are_awaited_are_the_same(tmp_path: Any) -> None:
+async def test_awaited_calls_behave_the_same(tmp_path: Any) -> None:
     memory = AsyncMemory.from_config(config_of("memory:"))
     added = await asyncio.gather(*(memory.add(f"Tea {number}.", user_id="ada", infer=False) for number in range(3)))
     ids = [answer["results"][0]["id"] for answer in added]

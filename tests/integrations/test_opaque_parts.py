@@ -18,7 +18,7 @@ async def stored_parts(records: RuntimeRecords) -> dict[int, dict[str, object]]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", [0, 1, 150_000, 150_001, 400_000])
-async def test_a_value_of_any_size_comes_back(size: int) -> None:
+async def test_a_value_of_any_size_round_trips(size: int) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
@@ -29,7 +29,7 @@ async def test_a_value_of_any_size_comes_back(size: int) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_shorter_value_in_place_of_a_longer_one_comes_back_alone() -> None:
+async def test_a_shorter_value_completely_replaces_a_longer_one() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         for data in (b"a" * 400_000, b"AKIAIOSFODNN7EXAMPLE"):

@@ -29,13 +29,13 @@ def run(memory: MemoryFace) -> AgentRunMemory:
     return AgentRunMemory(user_memory(memory, operation="a test"), framework="framework")
 
 
-async def test_a_block_has_what_is_known_and_nothing_for_nothing(run: AgentRunMemory, memory: MemoryFace) -> None:
+async def test_a_block_shows_known_memories_and_is_empty_without_any(run: AgentRunMemory, memory: MemoryFace) -> None:
     assert await run.block("What is my boat called?") == ""
     await memory.add("My boat is called Petrel.")
     assert "My boat is called Petrel." in await run.block("What is my boat called?")
 
 
-async def test_a_conversation_that_the_model_is_shown_is_not_recalled(run: AgentRunMemory) -> None:
+async def test_a_conversation_already_in_the_prompt_is_not_recalled(run: AgentRunMemory) -> None:
     said = spoken_message(EvidenceRole.USER, "My boat is called Petrel.")
     await run.store((said,), turn_id="run", conversation="harbour")
     assert await run.block("What is my boat called?", conversation="harbour") == ""
@@ -54,12 +54,12 @@ async def test_a_turn_is_stored_once_in_its_conversation(run: AgentRunMemory, me
     ]
 
 
-async def test_a_turn_without_words_of_a_person_is_not_stored(run: AgentRunMemory, memory: MemoryFace) -> None:
+async def test_a_turn_without_a_persons_text_is_not_stored(run: AgentRunMemory, memory: MemoryFace) -> None:
     await run.store((spoken_message(EvidenceRole.USER, " "), ANSWERED), turn_id="run", conversation="c")
     assert (await memory.list()).items == ()
 
 
-async def test_messages_are_added_one_by_one_and_once_under_their_ids(run: AgentRunMemory, memory: MemoryFace) -> None:
+async def test_messages_are_added_individually_and_once_per_id(run: AgentRunMemory, memory: MemoryFace) -> None:
     blank = spoken_message(EvidenceRole.TOOL, "")
     for _ in range(2):
         await run.add([(ASKED, "m1"), (blank, "m2"), (ANSWERED, None)], conversation="c")
@@ -69,7 +69,7 @@ async def test_messages_are_added_one_by_one_and_once_under_their_ids(run: Agent
         await run.add([(ASKED, None)], conversation=None)
 
 
-async def test_a_message_is_cut_to_what_memory_takes() -> None:
+async def test_a_message_is_truncated_to_the_memorys_limit() -> None:
     assert len(spoken_message(EvidenceRole.USER, "a" * (limits.MESSAGE_CHARS + 1)).text) == limits.MESSAGE_CHARS
 
 

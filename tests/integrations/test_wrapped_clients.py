@@ -161,7 +161,7 @@ async def test_a_turn_with_tools_is_stored_once(dialect: str) -> None:
         assert NAME in str(first[0])
 
 
-async def test_a_chat_is_one_conversation_and_does_not_recall_itself() -> None:
+async def test_a_chat_is_one_conversation_that_does_not_recall_itself() -> None:
     async with (
         serving(sent("chat")) as server,
         elytron.open(space="ada") as memory,
@@ -200,7 +200,7 @@ async def test_a_caller_may_stop_at_the_end_of_the_answer() -> None:
 
 
 @EACH
-async def test_an_answer_that_breaks_off_is_not_stored(dialect: str) -> None:
+async def test_a_truncated_answer_is_not_stored(dialect: str) -> None:
     recorded = RECORDED[dialect]
     cut = Sent((recorded.data[: recorded.whole_at // 2],), dies=True)
     async with (
@@ -216,7 +216,7 @@ async def test_an_answer_that_breaks_off_is_not_stored(dialect: str) -> None:
 
 
 @EACH
-async def test_a_memory_that_fails_fails_no_call(dialect: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_memory_fails_no_call(dialect: str, caplog: pytest.LogCaptureFixture) -> None:
     async with serving(sent(dialect)) as server, async_client(dialect, server.url) as bare:
         async with elytron.open(space="ada") as memory:
             client = elytron.wrap(bare, memory)
@@ -248,7 +248,7 @@ async def test_a_second_user_sees_nothing_of_the_first() -> None:
         assert await texts_of(memory, user_id="grace") == [BOAT, TEXT]
 
 
-async def test_other_calls_pass_as_they_are() -> None:
+async def test_other_calls_pass_unchanged() -> None:
     models = Sent((b'{"object": "list", "data": []}',), media_type="application/json")
     async with (
         serving(models) as server,
@@ -261,7 +261,7 @@ async def test_other_calls_pass_as_they_are() -> None:
         assert await texts_of(memory) == []
 
 
-def test_other_calls_of_a_blocking_client_pass_as_they_are() -> None:
+def test_other_calls_of_a_blocking_client_pass_unchanged() -> None:
     models = Sent((b'{"object": "list", "data": []}',), media_type="application/json")
     with serving_apart(models) as server, elytron.open(space="ada") as memory:
         with elytron.wrap(blocking_client("chat", server.url), memory) as client:
@@ -270,7 +270,7 @@ def test_other_calls_of_a_blocking_client_pass_as_they_are() -> None:
 
 
 @EACH
-def test_a_blocking_answer_in_pieces_is_stored_once(dialect: str) -> None:
+def test_a_streamed_blocking_answer_is_stored_once(dialect: str) -> None:
     data = RECORDED[dialect].data
     pieces = Sent(tuple(data[start : start + 100] for start in range(0, len(data), 100)))
     with serving_apart(pieces) as server, elytron.open(space="ada") as memory:
@@ -279,7 +279,7 @@ def test_a_blocking_answer_in_pieces_is_stored_once(dialect: str) -> None:
         assert [hit.text for hit in memory.list()] == [BOAT, TEXT]
 
 
-def test_a_blocking_answer_that_is_left_at_once_is_not_stored() -> None:
+def test_an_abandoned_blocking_answer_is_not_stored() -> None:
     data = RECORDED["chat"].data
     pieces = Sent(tuple(data[start : start + 100] for start in range(0, len(data), 100)))
     with serving_apart(pieces) as server, elytron.open(space="ada") as memory:
@@ -290,7 +290,7 @@ def test_a_blocking_answer_that_is_left_at_once_is_not_stored() -> None:
         assert memory.list().items == ()
 
 
-async def test_a_client_that_sends_by_an_unknown_library_is_refused() -> None:
+async def test_a_client_with_an_unknown_http_library_is_rejected() -> None:
     class Client:
         """A client of a model API on an HTTP library of its own."""
 
@@ -303,7 +303,7 @@ async def test_a_client_that_sends_by_an_unknown_library_is_refused() -> None:
         elytron.wrap(Client(), memory)
 
 
-async def test_options_of_a_client_keep_its_memory() -> None:
+async def test_clients_derived_with_options_keep_the_memory() -> None:
     async with serving(sent("chat", is_streamed=False)) as server, elytron.open(space="ada") as memory:
         await memory.add(NAME)
         bare = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", default_headers={"X-Team": "red"})
@@ -316,7 +316,7 @@ async def test_options_of_a_client_keep_its_memory() -> None:
         assert bare.is_closed()
 
 
-async def test_what_cannot_be_wrapped_is_refused() -> None:
+async def test_objects_that_cannot_be_wrapped_are_rejected() -> None:
     client, blocking = openai.AsyncOpenAI(api_key="none"), openai.OpenAI(api_key="none")
     async with elytron.open(space=None) as memory:
         with pytest.raises(ScopeMissing, match="pass space="):
