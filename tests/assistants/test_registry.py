@@ -18,7 +18,7 @@ from elytron_assistants.registry import (
     read_registry,
 )
 from elytron_assistants.tiers import TieredMemory
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.records import RecordNamespaceListRequest
 from elytron_core.scope import Scope
 

@@ -96,7 +96,7 @@ _STORED = "a field of stored documents"
 _VALUE = "its own value, which clients or documents hold"
 LASTING_PARTICIPLES = {
     "elytron/flows/maintenance.py: BacklogReport.left": _CLIENTS,
-    "elytron/passes/extraction.py: StateAnswer.done": "a field that a model writes",
+    "elytron/passes/continuity.py: StateAnswer.done": "a field that a model writes",
     "elytron_agent/loop/removal.py: SharedMemory.KEPT": _VALUE,
     "elytron_agent/rag/embedding_wire.py: QuotaState.used": _CLIENTS,
     "elytron_agent/runs/events.py: StopReason.DONE": _VALUE,

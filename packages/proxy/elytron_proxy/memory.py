@@ -24,7 +24,7 @@ from elytron_adapter.envelope import (
     QueuedAnswer,
     RejectedAnswer,
 )
-from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, StoreBusy, StoreUnavailable, Unreachable

@@ -13,7 +13,7 @@ from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event
 from elytron_assistants.hooks.transcripts import StoredTurns, send_session, store_session
 from elytron_assistants.registry import ProjectMemory
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import RecallGate
 from elytron_core.errors import ElytronError, InvalidInput, Unreachable
 from elytron_core.scope import Scope

@@ -36,7 +36,7 @@ from elytron_assistants.tiers import write_tiers
 from elytron_assistants.tool_marks import without_home
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.memories import MemoryForgetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value

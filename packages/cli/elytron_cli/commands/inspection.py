@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import click
 from pydantic import Field
 
-from elytron.journal.upkeep import VerifiedSpace, verify_store
+from elytron.journal.verification import VerifiedSpace, verify_store
 from elytron.ops.inspection import shown_check
 from elytron_adapter.envelope import EXIT_DAMAGE, RejectedAnswer, failure_of, reject_error
 from elytron_assistants.hosts.host_files import read_record

@@ -23,7 +23,7 @@ from elytron_cli.session import CommandSession, person_space, run_settings, run_
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core import limits
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing
