@@ -55,7 +55,7 @@ from benchmarks.assistant_sessions import (
     read_script,
 )
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import PERSON_SPACE, ProjectMemory, project_memory
+from elytron_assistants.project_registry import PERSON_SPACE, ProjectMemory, project_memory
 from elytron_assistants.tiers import TieredMemory
 from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest

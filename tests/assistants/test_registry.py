@@ -7,8 +7,8 @@ import pytest
 from tests.assistants.test_repository import git, repository
 
 import elytron
-from elytron_assistants import registry as registries
-from elytron_assistants.registry import (
+from elytron_assistants import project_registry as registries
+from elytron_assistants.project_registry import (
     PERSON_SPACE,
     ProjectKey,
     RepositoryRegistry,

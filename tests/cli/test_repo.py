@@ -13,7 +13,7 @@ from tests.assistants.test_repository import commit, git, repository
 from tests.cli.conftest import CommandLine
 
 from elytron_assistants.hooks.events import HookHost, HookKind, read_event
-from elytron_assistants.repository import repository_of, space_name
+from elytron_assistants.project_identity import repository_of, space_name
 from elytron_cli.agents.resident import server_space
 
 FORMATTER = "In this repo we always use ruff, never black."

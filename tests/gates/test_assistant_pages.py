@@ -11,8 +11,7 @@ import pytest
 from tests.gates.tree import ROOT
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_files import SKILL
-from elytron_assistants.hosts.host_table import (
+from elytron_assistants.wiring.host_table import (
     HOST_TABLE,
     WIRED_HOSTS,
     HostName,
@@ -21,6 +20,7 @@ from elytron_assistants.hosts.host_table import (
     host_folders,
     timeout_s,
 )
+from elytron_assistants.wiring.wiring_files import SKILL
 
 FOLDER = ROOT / "docs" / "how-to" / "assistants"
 FOLDERS = host_folders({}, Path("~"), "linux")

@@ -7,7 +7,7 @@ from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_
 from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.scope import Scope
-from elytron_proxy.dialects.dialect import split_programs
+from elytron_proxy.prompts.prompt import split_programs
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from elytron.importers.message_shape import optional_title
 from elytron_assistants.foreign_json import parse_object
 from elytron_assistants.hooks.activity import digest_of
-from elytron_assistants.repository import session_folder
+from elytron_assistants.project_identity import session_folder
 from elytron_assistants.sessions.session_log import AssistantHost
 from elytron_core import limits
 from elytron_core.errors import InvalidInput

@@ -11,7 +11,7 @@ from elytron_assistants.hooks.activity import PAUSED, ActivityCounts, ActivityFo
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS, HookBlock, is_used, recalled_block, start_block
 from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event_answer, read_event
 from elytron_assistants.hooks.transcripts import StoredTurns, send_session, store_session
-from elytron_assistants.registry import ProjectMemory
+from elytron_assistants.project_registry import ProjectMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import RecallGate

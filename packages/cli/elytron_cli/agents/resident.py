@@ -18,8 +18,8 @@ from elytron_assistants.hooks.activity import ActivityFolder, store_digest
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
 from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind
 from elytron_assistants.hooks.runner import HookCall, HookMemory, HookOutput, run_hook
-from elytron_assistants.registry import ProjectMemory, project_memory
-from elytron_assistants.repository import repository_of
+from elytron_assistants.project_identity import repository_of
+from elytron_assistants.project_registry import ProjectMemory, project_memory
 from elytron_assistants.tiers import TieredMemory
 from elytron_cli.agents.prompt_client import (
     OWN_PROGRAM,

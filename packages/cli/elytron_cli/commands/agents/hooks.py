@@ -13,8 +13,8 @@ from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
 from elytron_assistants.hooks.events import HookHost, HookKind
 from elytron_assistants.hooks.runner import ALONE_S, HookCall
-from elytron_assistants.hosts.host_files import slash_command_text
-from elytron_assistants.hosts.host_table import KEY
+from elytron_assistants.wiring.host_table import KEY
+from elytron_assistants.wiring.wiring_files import slash_command_text
 from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
