@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 from tests.gates.tree import ROOT
 
 from elytron.api.line_tools import line_tools
-from elytron_assistants.wiring.host_table import WIRED_HOSTS, HostName, host_folders
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import WIRED_HOSTS, host_folders
 from elytron_assistants.wiring.plugins import plugin_files, write_plugins
 from elytron_assistants.wiring.settings_text import add_entries
 from elytron_assistants.wiring.wiring_files import SKILL, WiringChoice, host_goals, packaged_text

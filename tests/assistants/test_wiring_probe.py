@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_assistants.wiring.host_table import HostName, host_folders
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import host_folders
 from elytron_assistants.wiring.probe import check_wiring
 from elytron_assistants.wiring.wiring_files import (
     WiringChoice,

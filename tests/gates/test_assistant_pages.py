@@ -11,10 +11,10 @@ import pytest
 from tests.gates.tree import ROOT
 
 from elytron_assistants.hooks.events import HookKind
+from elytron_assistants.hosts import HostName
 from elytron_assistants.wiring.host_table import (
     HOST_TABLE,
     WIRED_HOSTS,
-    HostName,
     HostWiring,
     host_events,
     host_folders,

@@ -12,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, HostName, host_events, timeout_s
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, host_events, timeout_s
 from elytron_assistants.wiring.wiring_files import SKILL, WiringChoice, module_text, packaged_text, slash_command_text
 from elytron_core.strict_json import Json
 

@@ -15,11 +15,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from elytron_assistants.hooks.events import HookKind
+from elytron_assistants.hosts import HostName
 from elytron_assistants.wiring.host_table import (
     HOST_TABLE,
     SERVER_NAME,
     WIRED_HOSTS,
-    HostName,
     HostWiring,
     SettingsStyle,
     command_line,

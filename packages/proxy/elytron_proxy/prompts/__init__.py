@@ -1,4 +1,4 @@
-"""The dialects of model APIs: the parts of requests that a proxy reads and changes."""
+"""Prompts in the dialects of model APIs: the parts of requests that a proxy reads and changes."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from elytron_assistants.hooks.events import HookKind
+from elytron_assistants.hosts import HostName
 from elytron_assistants.project_identity import repository_of
-from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, HostName, host_folders
+from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, host_folders
 from elytron_assistants.wiring.settings_text import SettingsEntry, uses_shared_space
 from elytron_assistants.wiring.wiring_files import (
     FilePlan,
