@@ -55,9 +55,9 @@ from benchmarks.assistant_sessions import (
     read_script,
 )
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import PERSON_SPACE, ProjectMemory, project_memory
+from elytron_assistants.project_registry import PERSON_SPACE, ProjectMemory, project_memory
 from elytron_assistants.tiers import TieredMemory
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import RecallFilters, RecallGate, RecallPlane
 from elytron_core.evidence import EvidenceRole

@@ -24,7 +24,7 @@ from benchmarks.assistant_sessions import ScriptedSession, ScriptedTurn, describ
 from elytron.ops import projection
 from elytron.recall.retrieval import GatheredHits
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import PERSON_SPACE, project_memory
+from elytron_assistants.project_registry import PERSON_SPACE, project_memory
 from elytron_assistants.tiers import TieredMemory
 from elytron_core.clock import instant
 from elytron_core.contracts.projection import MemoryProjectionRequest

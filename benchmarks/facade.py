@@ -16,7 +16,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, Envelope
-from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange

@@ -28,7 +28,7 @@ from benchmarks.scale_reads import READING, read_figures
 from benchmarks.scale_upkeep import print_upkeep
 from elytron.erasure.removal import erase_many
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron.journal.upkeep import compact_space
+from elytron.journal.compaction import compact_space
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import ErasureTarget

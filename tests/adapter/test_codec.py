@@ -9,7 +9,7 @@ from elytron.registry import OPERATIONS, AnyOperation, by_name
 from elytron_adapter import envelope
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport
+from elytron_core.contracts.memories import HistoryEvent, HistoryItem, MemoryHistoryReport
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallPlane
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
 from elytron_core.scope import Scope

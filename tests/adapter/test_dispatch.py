@@ -22,8 +22,8 @@ from elytron_adapter.envelope import (
     Response,
 )
 from elytron_adapter.transport_switches import TransportSwitches
-from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, StoreUnavailable

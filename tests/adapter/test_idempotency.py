@@ -23,15 +23,15 @@ from elytron_adapter.envelope import (
     Response,
 )
 from elytron_core.contracts.archive import MemoryImportReport, MemoryImportRequest
-from elytron_core.contracts.control import (
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.memories import (
     ControlOutcome,
     MemoryControlReport,
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,
 )
-from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
 from elytron_core.contracts.transcript import (
     LongTermExtraction,

@@ -10,9 +10,9 @@ from tests.assistants.test_repository import git, repository
 
 import elytron
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import project_memory
+from elytron_assistants.project_registry import project_memory
 from elytron_assistants.tiers import write_tiers
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message

@@ -14,10 +14,11 @@ from jsonschema import Draft202012Validator
 from tests.gates.tree import ROOT
 
 from elytron.api.line_tools import line_tools
-from elytron_assistants.hosts.host_files import SKILL, WiringChoice, host_goals, packaged_text
-from elytron_assistants.hosts.host_table import WIRED_HOSTS, HostName, host_folders
-from elytron_assistants.hosts.plugins import plugin_files, write_plugins
-from elytron_assistants.hosts.settings_text import add_entries
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import WIRED_HOSTS, host_folders
+from elytron_assistants.wiring.plugins import plugin_files, write_plugins
+from elytron_assistants.wiring.settings_text import add_entries
+from elytron_assistants.wiring.wiring_files import SKILL, WiringChoice, host_goals, packaged_text
 
 SCHEMAS = ROOT / "tests" / "data" / "assistants" / "schemas"
 FORMS = {
@@ -59,7 +60,7 @@ def test_the_folder_matches_the_table() -> None:
     folder = ROOT / "plugin"
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     stored = {name: path.read_text("utf-8") for name, path in paths.items()}
-    assert stored == plugin_files(version("elytron")), "python -m elytron_assistants.hosts.plugins plugin"
+    assert stored == plugin_files(version("elytron")), "python -m elytron_assistants.wiring.plugins plugin"
 
 
 def test_every_manifest_has_the_format_of_its_host() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_assistants.hosts.host_table import SettingsStyle
-from elytron_assistants.hosts.jsonc_text import read_text
-from elytron_assistants.hosts.settings_text import SettingsEntry, add_entries, remove_own, undo_changes
+from elytron_assistants.wiring.host_table import SettingsStyle
+from elytron_assistants.wiring.jsonc_text import read_text
+from elytron_assistants.wiring.settings_text import SettingsEntry, add_entries, remove_own, undo_changes
 from elytron_core.errors import UnreadableFile
 from elytron_core.strict_json import Json
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from elytron_assistants.hosts.host_files import (
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import host_folders
+from elytron_assistants.wiring.probe import check_wiring
+from elytron_assistants.wiring.wiring_files import (
     WiringChoice,
     WiringRecord,
     host_goals,
@@ -16,8 +19,6 @@ from elytron_assistants.hosts.host_files import (
     read_record,
     write_plan,
 )
-from elytron_assistants.hosts.host_table import HostName, host_folders
-from elytron_assistants.hosts.probe import check_wiring
 
 
 def wired(folder: Path, host: HostName, program: str, address: str | None = None) -> WiringRecord:

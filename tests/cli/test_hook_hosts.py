@@ -14,7 +14,8 @@ from tests.cli.conftest import FIXTURES, CommandLine, Machine
 from tests.command_processes import RUN
 
 from elytron_assistants.hooks.activity import ActivityFolder, read_activity
-from elytron_assistants.hooks.events import HOSTS, HookHost, HookKind, read_event
+from elytron_assistants.hooks.events import HOSTS, HookKind, read_event
+from elytron_assistants.hosts import HostName
 
 
 class HostSample(NamedTuple):
@@ -29,7 +30,7 @@ class HostSample(NamedTuple):
 
 
 SAMPLES = {
-    HookHost.CLAUDE_CODE: HostSample(
+    HostName.CLAUDE_CODE: HostSample(
         "claude-code-2.1.332.json",
         "claude-code-2.1.332.jsonl",
         ".claude/projects/-w-shop/5e0c0001.jsonl",
@@ -37,7 +38,7 @@ SAMPLES = {
         6,
         '{"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": ',
     ),
-    HookHost.CODEX: HostSample(
+    HostName.CODEX: HostSample(
         "codex-0.163.0.json",
         "codex-0.163.0.jsonl",
         ".codex/sessions/2026/11/03/rollout-2026-11-03T10-00-00-0199a000-0000-7000-8000-000000000001.jsonl",
@@ -45,7 +46,7 @@ SAMPLES = {
         5,
         '{"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": ',
     ),
-    HookHost.CURSOR: HostSample(
+    HostName.CURSOR: HostSample(
         "cursor-2026.07.17.json",
         "cursor-2026.07.17-cli.jsonl",
         ".cursor/projects/w-shop/agent-transcripts/0c0c0001.jsonl",
@@ -53,7 +54,7 @@ SAMPLES = {
         2,
         '{"continue": true, "additional_context": ',
     ),
-    HookHost.GEMINI: HostSample(
+    HostName.GEMINI: HostSample(
         "gemini-5411f113.json",
         "gemini-5411f113.jsonl",
         ".gemini/tmp/shop/chats/session-2026-11-04T10-00-6e3a0001.jsonl",
@@ -61,7 +62,7 @@ SAMPLES = {
         2,
         '{"hookSpecificOutput": {"hookEventName": "BeforeAgent", "additionalContext": ',
     ),
-    HookHost.OPENCODE: HostSample(
+    HostName.OPENCODE: HostSample(
         "opencode-1.18.33.json",
         "opencode-1.18.33.sql",
         ".local/share/opencode/opencode.db",
@@ -69,7 +70,7 @@ SAMPLES = {
         2,
         '{"additionalContext": ',
     ),
-    HookHost.COPILOT: HostSample(
+    HostName.COPILOT: HostSample(
         "copilot-1.0.14.json",
         "copilot-1.0.14.jsonl",
         ".copilot/session-state/c0b10001/events.jsonl",
@@ -77,7 +78,7 @@ SAMPLES = {
         2,
         '{"modifiedTransformedPrompt": "<reminder>x</reminder>\\nHow long are invoices stored?\\n\\n',
     ),
-    HookHost.VSCODE: HostSample(
+    HostName.VSCODE: HostSample(
         "vscode-1.110.json",
         "copilot-1.0.14.jsonl",
         ".copilot/session-state/c0b10001/events.jsonl",
@@ -92,7 +93,7 @@ EACH = pytest.mark.parametrize("host", SAMPLES)
 class HookedHost:
     """A machine on which one host calls its hooks."""
 
-    def __init__(self, machine: Machine, host: HookHost) -> None:
+    def __init__(self, machine: Machine, host: HostName) -> None:
         self.machine = machine
         self.host = host
         self.sample = SAMPLES[host]
@@ -127,7 +128,7 @@ class HookedHost:
 
 
 @pytest.fixture
-def hooked(host: HookHost, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> HookedHost:
+def hooked(host: HostName, elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> HookedHost:
     machine = Machine(elytron)
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.setenv("XDG_DATA_HOME", str(machine.home / ".local" / "share"))
@@ -172,8 +173,8 @@ def test_a_session_starts_with_the_current_state_and_gets_it_again_after_a_compa
     assert hooked.sample.evidence in hooked.call("start", session="another", source="compact").stdout
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
-def test_a_session_in_a_copy_with_another_history_starts_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
+def test_a_session_in_a_copy_with_another_history_begins_with_a_notice(hooked: HookedHost, tmp_path: Path) -> None:
     shop, copy = (repository(tmp_path / name, origin="https://example.com/acme/shop") for name in ("real", "forged"))
     transcript = hooked.transcript.read_text("utf-8").replace(hooked.machine.shop.as_posix(), shop.as_posix())
     hooked.transcript.write_text(transcript, "utf-8")
@@ -183,7 +184,7 @@ def test_a_session_in_a_copy_with_another_history_starts_with_a_notice(hooked: H
     assert str(shop / ".git") in message
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
 def test_a_wish_is_not_shown_in_the_session_in_which_it_was_said(hooked: HookedHost) -> None:
     for session in ("", "another"):
         hooked.call("start", session=session)
@@ -215,7 +216,7 @@ def test_a_missing_prompt_is_reported_and_an_empty_one_is_ignored(hooked: Hooked
     assert hooked.call("recall", prompt="").output == ""
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE, HookHost.OPENCODE])
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE, HostName.OPENCODE])
 def test_a_subagent_neither_stores_nor_recalls(hooked: HookedHost) -> None:
     hooked.call("keep")
     texts = hooked.texts()
@@ -227,7 +228,7 @@ def test_a_subagent_neither_stores_nor_recalls(hooked: HookedHost) -> None:
     assert hooked.texts() == texts
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
 def test_paused_hooks_do_nothing_until_they_are_resumed(hooked: HookedHost) -> None:
     elytron = hooked.machine.elytron
     elytron("hooks", "pause")
@@ -247,7 +248,7 @@ def test_paused_hooks_do_nothing_until_they_are_resumed(hooked: HookedHost) -> N
     assert hooked.texts()
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
 def test_variables_of_a_repository_choose_neither_store_nor_space(
     hooked: HookedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,15 +261,15 @@ def test_variables_of_a_repository_choose_neither_store_nor_space(
     assert not list(hooked.machine.shop.glob("*.db"))
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
-def test_a_failing_memory_is_reported_once_and_blocks_no_prompt(hooked: HookedHost) -> None:
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
+def test_a_failing_memory_is_reported_once_and_ends_no_prompt(hooked: HookedHost) -> None:
     (hooked.machine.elytron.folder / "m.db").write_bytes(b"no database" * 100)
     first = hooked.call("recall")
     assert json.loads(first.stdout).keys() == {"systemMessage"}
     assert hooked.call("recall").output == ""
 
 
-@pytest.mark.parametrize("host", [HookHost.CLAUDE_CODE])
+@pytest.mark.parametrize("host", [HostName.CLAUDE_CODE])
 def test_hits_that_the_reply_uses_are_counted(hooked: HookedHost) -> None:
     hooked.call("keep")
     hooked.transcript.rename(hooked.transcript.with_name("first.jsonl"))
@@ -289,5 +290,5 @@ def test_hits_that_the_reply_uses_are_counted(hooked: HookedHost) -> None:
 
 def test_a_claude_code_hook_called_by_cursor_is_read_as_cursors() -> None:
     data = (FIXTURES / "hooks" / "cursor-2026.07.17.json").read_bytes()
-    event = read_event(HookHost.CLAUDE_CODE, HookKind.RECALL, json.dumps(json.loads(data)["recall"]).encode())
-    assert (event.host, event.session, event.query) == (HookHost.CURSOR, "0c0c0001", "When do coupons expire?")
+    event = read_event(HostName.CLAUDE_CODE, HookKind.RECALL, json.dumps(json.loads(data)["recall"]).encode())
+    assert (event.host, event.session, event.query) == (HostName.CURSOR, "0c0c0001", "When do coupons expire?")

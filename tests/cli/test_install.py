@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 from tests.cli.conftest import Machine
 
-from elytron_assistants.hosts.host_table import WIRED_HOSTS, HostName, host_events, host_folders, timeout_s
-from elytron_assistants.hosts.jsonc_text import read_text
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import WIRED_HOSTS, host_events, host_folders, timeout_s
+from elytron_assistants.wiring.jsonc_text import read_text
 from elytron_cli.commands.agents.install import record_path
 
 SAMPLES = Path(__file__).parents[1] / "data" / "assistants"

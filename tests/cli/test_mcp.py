@@ -11,7 +11,8 @@ from mcp import Client, StdioServerParameters
 from tests.cli.conftest import CommandLine
 
 import elytron as elytron_sdk
-from elytron_assistants.hosts.host_table import HOST_TABLE, KEY, HostName
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import HOST_TABLE, KEY
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 

@@ -25,7 +25,7 @@ from elytron_cli.terminal.output import (
     safe_text,
 )
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import HistoryEvent, HistoryItem
+from elytron_core.contracts.memories import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound
 
 HOSTILE = "a\x1b[31mred\x07\x00\x9b\u202eevil\u2028\r\tend\ud800"

@@ -12,8 +12,9 @@ import pytest
 from tests.assistants.test_repository import commit, git, repository
 from tests.cli.conftest import CommandLine
 
-from elytron_assistants.hooks.events import HookHost, HookKind, read_event
-from elytron_assistants.repository import repository_of, space_name
+from elytron_assistants.hooks.events import HookKind, read_event
+from elytron_assistants.hosts import HostName
+from elytron_assistants.project_identity import repository_of, space_name
 from elytron_cli.agents.resident import server_space
 
 FORMATTER = "In this repo we always use ruff, never black."
@@ -344,7 +345,7 @@ def test_the_list_of_spaces_names_their_projects(sessions: Sessions, shop: Path)
 
 
 def test_on_a_server_the_key_of_the_folder_names_the_space(shop: Path) -> None:
-    event = read_event(HookHost.CLAUDE_CODE, HookKind.KEEP, json.dumps({"session_id": "s", "cwd": str(shop)}).encode())
+    event = read_event(HostName.CLAUDE_CODE, HookKind.KEEP, json.dumps({"session_id": "s", "cwd": str(shop)}).encode())
     assert server_space(event, "person", {}, per_repository=True) == repository_of(shop).space  # pyright: ignore[reportOptionalMemberAccess]
     assert server_space(event, "team", {}, per_repository=False) == "team"
 

@@ -21,7 +21,6 @@ from elytron_cli.tables.planes import (
 )
 from elytron_core.clock import Instant
 from elytron_core.contracts.continuity import ContinuityReport
-from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport
 from elytron_core.contracts.facts import (
     FactAction,
     FactChangeReport,
@@ -31,6 +30,7 @@ from elytron_core.contracts.facts import (
     ProfileSentence,
 )
 from elytron_core.contracts.inspection import JournalAccount, MemoryReplayReport
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome, MemoryControlReport
 from elytron_core.contracts.recall import (
     AbsenceReason,
     MemoryRecallReport,

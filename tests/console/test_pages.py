@@ -9,8 +9,8 @@ from tests.console.conftest import HOST, Watched, browser_page, make_agent
 from tests.transports.serving import Served, served
 
 from elytron_cli.server.optional_surfaces import SurfaceOptions
-from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.facts import FactListRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.space import PrincipalKind

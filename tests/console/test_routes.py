@@ -10,7 +10,7 @@ from tests.transports.nodes import skip_over_nodes
 from tests.transports.serving import Served
 
 from elytron_console.surfaces import static_assets
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio

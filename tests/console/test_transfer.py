@@ -10,7 +10,7 @@ import pytest
 from tests.console.conftest import Keys, Watched, bearer
 from tests.transports.serving import Served
 
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.contracts import archive, control, inspection, projection, recall, transcript
+from elytron_core.contracts import archive, inspection, memories, projection, recall, transcript
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId, TurnId
 from elytron_core.scope import ScopedRequest
@@ -36,7 +36,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             "limit is not valid: input should be greater than or equal to 1",
         ),
         (
-            control.MemoryForgetRequest,
+            memories.MemoryForgetRequest,
             {"ID_s": ("a",)},
             (
                 "ID_s is not a field, and ids is missing: did you mean ids? Choose from scope, min_sequence, ids, "
@@ -68,7 +68,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             "write.transcript.turns is not valid: tuple should have at least 1 item after validation, not 0",
         ),
         (
-            control.MemoryForgetRequest,
+            memories.MemoryForgetRequest,
             {"ids": ()},
             "ids is not valid: tuple should have at least 1 item after validation, not 0",
         ),

@@ -11,16 +11,16 @@ import pytest
 from tests.gates.tree import ROOT
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_files import SKILL
-from elytron_assistants.hosts.host_table import (
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import (
     HOST_TABLE,
     WIRED_HOSTS,
-    HostName,
     HostWiring,
     host_events,
     host_folders,
     timeout_s,
 )
+from elytron_assistants.wiring.wiring_files import SKILL
 
 FOLDER = ROOT / "docs" / "how-to" / "assistants"
 FOLDERS = host_folders({}, Path("~"), "linux")

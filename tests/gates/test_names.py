@@ -96,13 +96,13 @@ _STORED = "a field of stored documents"
 _VALUE = "its own value, which clients or documents hold"
 LASTING_PARTICIPLES = {
     "elytron/flows/maintenance.py: BacklogReport.left": _CLIENTS,
-    "elytron/passes/extraction.py: StateAnswer.done": "a field that a model writes",
+    "elytron/passes/continuity.py: StateAnswer.done": "a field that a model writes",
     "elytron_agent/loop/removal.py: SharedMemory.KEPT": _VALUE,
     "elytron_agent/rag/embedding_wire.py: QuotaState.used": _CLIENTS,
     "elytron_agent/runs/events.py: StopReason.DONE": _VALUE,
     "elytron_agent/service/responses/response_repository.py: ResponseDocument.asked": _STORED,
     "elytron_agent/service/wire.py: AgentEventKind.DONE": _VALUE,
-    "elytron_assistants/migration.py: SpaceSplitReport.left": _CLIENTS,
+    "elytron_assistants/space_split.py: SpaceSplitReport.left": _CLIENTS,
     "elytron_cli/agents/hosts.py: RulesReport.written": _CLIENTS,
     "elytron_cli/chat/screen.py: CommandAnswer.given": _CLIENTS,
     "elytron_console/spending_reports.py: ProgramSpending.written": _CLIENTS,

@@ -20,7 +20,7 @@ NOUNS = frozenset({
 })  # fmt: skip
 """Words in -ing or -ed that name a thing of the field, and libraries."""
 FAMILIES = frozenset({
-    "archive", "blobs", "candidates", "capsules", "config", "continuity", "control", "copy", "embedding", "erasure",
+    "archive", "blobs", "candidates", "capsules", "config", "continuity", "copy", "embedding", "erasure",
     "erasures", "events", "everyday", "fact_uses", "facts", "filters", "freshness", "hooks", "inspection", "jobs",
     "learning_rules", "limits", "maintenance", "modes", "platform", "profiles", "reads", "recall", "records",
     "reference", "rules", "settings", "skills", "store", "subjects", "tools", "transcript", "window",

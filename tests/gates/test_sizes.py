@@ -9,10 +9,10 @@ FUNCTION_LINES = 60
 CLASS_LINES = 300
 PARAMETERS = 7
 MANY_PARAMETERS = {
-    "elytron/api/candidates.py: add_fact": "an everyday call",
-    "elytron/api/everyday.py: add": "an everyday call",
-    "elytron/api/everyday.py: recall": "an everyday call",
-    "elytron/api/records.py: put_record": "an everyday call",
+    "elytron/api/faces/facts.py: add_fact": "an everyday call",
+    "elytron/api/faces/everyday.py: add": "an everyday call",
+    "elytron/api/faces/everyday.py: recall": "an everyday call",
+    "elytron/api/faces/records.py: put_record": "an everyday call",
     "elytron/embedding/embedders.py: __init__": "an embedder that hosts make",
     "elytron/factory.py: open": "an everyday call",
     "elytron/flows/transcript_import.py: import_transcript": "an everyday call",

@@ -5,7 +5,7 @@ from benchmarks.rigs.live_words import live_bytes
 from tests.gateway.asking import CHAT, add, texts
 
 import elytron
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import AlreadyExists, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope

@@ -30,7 +30,7 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
-from elytron_store.gateway import GatewayStore
+from elytron_store.remote_store import GatewayStore
 from elytron_store.store_urls import open_store
 
 pytestmark = pytest.mark.anyio

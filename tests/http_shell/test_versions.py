@@ -10,9 +10,9 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron.memories.lookup import demanding_context, version_of
-from elytron.ops.control import erase_from_space, forget_memories
+from elytron.ops.memories import erase_from_space, forget_memories
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.memories import (
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,

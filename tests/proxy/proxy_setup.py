@@ -15,7 +15,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, Authenticator, DevelopmentCallers
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind

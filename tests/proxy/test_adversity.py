@@ -13,8 +13,8 @@ from tests.models.streams import RECORDED, TEXTS, chat, data, lines, named
 from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 
 from elytron_proxy import limits
-from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal, PromptDialect
 from elytron_proxy.figures import ProxyFigure
+from elytron_proxy.prompts import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal, PromptDialect
 from elytron_proxy.wire.relay import EventGate, KeyMask, StreamRelay, WholeCopy
 from elytron_proxy.wire.upstream import client_headers
 

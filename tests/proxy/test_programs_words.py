@@ -4,10 +4,10 @@ import pytest
 from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.scope import Scope
-from elytron_proxy.dialects.dialect import split_programs
+from elytron_proxy.prompts.prompt import split_programs
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)

@@ -16,8 +16,8 @@ from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying
 
 from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
 from elytron_models import DIALECTS, parse_answer
-from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal
 from elytron_proxy.figures import ProxyFigure
+from elytron_proxy.prompts import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal
 from elytron_proxy.wire.relay import AnswerCopy, StreamRelay
 
 pytestmark = pytest.mark.anyio

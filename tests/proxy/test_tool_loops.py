@@ -9,7 +9,7 @@ from tests.models.streams import RECORDED, TEXTS
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
 from elytron import FactAction, FactChangeRequest, FactPrivacy
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
 from elytron_core.evidence import TrustLevel
 from elytron_core.scope import Scope

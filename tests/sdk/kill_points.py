@@ -15,8 +15,8 @@ from elytron.erasure import removal
 from elytron.flows.worker import run_next
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.jobs.queue import schedule_job
+from elytron.journal.compaction import compact_space
 from elytron.journal.follower import AnnouncingStore
-from elytron.journal.upkeep import compact_space
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId

@@ -16,7 +16,7 @@ from elytron.documents.stored_values import ChangeSet
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.errors import NotFound
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import SpaceRecord

@@ -10,7 +10,7 @@ from tests.sdk.kill_points import compacting, exit_code
 
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime
-from elytron.journal.upkeep import EntrySums, compact_space
+from elytron.journal.compaction import EntrySums, compact_space
 from elytron.state.space_records import REF
 from elytron.transfer.migration import migrate_store
 from elytron_core.clock import FrozenClock

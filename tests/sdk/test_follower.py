@@ -9,8 +9,8 @@ import pytest
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
+from elytron.journal.compaction import compact_space
 from elytron.journal.follower import AnnouncingStore, StoreJournals, entry_pages, inner_store
-from elytron.journal.upkeep import compact_space
 from elytron_core import limits
 from elytron_core.contracts.events import EventAction, EventGap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed

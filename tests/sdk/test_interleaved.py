@@ -20,7 +20,7 @@ from elytron import (
 )
 from elytron.state import change_lines
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.memories import ControlOutcome
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.facts import FactAuthority, FactKind

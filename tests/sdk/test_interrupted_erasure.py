@@ -4,7 +4,7 @@ import pytest
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.control import ControlDecision, ControlOutcome
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import ErasureReceipt, ErasureTarget

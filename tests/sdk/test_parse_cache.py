@@ -10,7 +10,7 @@ import elytron
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.indexing.units import READING_BYTES, ParseCache
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes import transcript
 from elytron_core.ports.store import Document, DocumentRef

@@ -7,7 +7,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import LayerOutcome, SnapshotLayer
-from elytron_core.contracts.control import HistoryEvent
+from elytron_core.contracts.memories import HistoryEvent
 from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.evidence import EvidenceRole

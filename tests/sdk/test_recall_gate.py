@@ -32,7 +32,7 @@ ASKED = {
     "evaluation/elytron_evaluation/recall_questions.py",
     "gateway/elytron_gateway/upstream/port.py",
     "replay/elytron_replay/evolve.py",
-    "sdk/elytron/api/everyday.py",
+    "sdk/elytron/api/faces/everyday.py",
     "sdk/elytron/api/flat_calls.py",
 }
 """Modules whose recalls were asked for: by a caller, an operator, a tool of a model, or a test of recall."""

@@ -22,8 +22,8 @@ from elytron import (
 from elytron.remote.memory import REMOTE_ATTEMPTS, RemoteConnecting
 from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
-from elytron_core.contracts.control import MemoryForgetRequest
 from elytron_core.contracts.events import EventGap, GapReason, JournalEvent
+from elytron_core.contracts.memories import MemoryForgetRequest
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,

@@ -10,9 +10,9 @@ import elytron
 from elytron import FactAction, FactChangeRequest, FactForgetRequest, FactListRequest, MemoryForgetRequest
 from elytron.registry import OPERATIONS
 from elytron_core.clock import DAY_MS, FrozenClock, Instant
-from elytron_core.contracts import control, facts
-from elytron_core.contracts.control import ControlDecision, ControlOutcome
+from elytron_core.contracts import facts, memories
 from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest
 from elytron_core.errors import InvalidInput
@@ -208,7 +208,7 @@ def test_every_operation_that_changes_facts_has_a_table() -> None:
     changing = {
         operation.name
         for operation in OPERATIONS
-        if operation.mutates and operation.request.__module__ in {control.__name__, facts.__name__}
+        if operation.mutates and operation.request.__module__ in {memories.__name__, facts.__name__}
     }
     of_candidates = {"merge_facts", "resolve_candidate"}  # act on what waits, and on near duplicates of any slot
     assert changing - {"set_learning"} - of_candidates == {*VERBS, "change_fact"}

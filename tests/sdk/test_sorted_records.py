@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron.journal.sorted_records import SortedRecords
-from elytron.journal.upkeep import StateFingerprint
+from elytron.journal.verification import StateFingerprint
 from elytron_core.ports.store import Document, DocumentRef
 
 MANY = 40_000

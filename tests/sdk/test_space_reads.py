@@ -24,7 +24,7 @@ from elytron_core.contracts.continuity import (
     SummaryDraft,
     SummaryWrite,
 )
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId

@@ -13,7 +13,7 @@ import elytron
 from elytron.runtime import MemoryRuntime
 from elytron.secrets.forms import SecretState
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import (
     Conflict,
     ElytronError,

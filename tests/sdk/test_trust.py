@@ -19,8 +19,8 @@ from elytron import (
     TurnDraft,
 )
 from elytron.standing_items import WISHES_READ
-from elytron_core.contracts.control import HiddenFilter
 from elytron_core.contracts.facts import CandidatesWrite, FactDraft
+from elytron_core.contracts.memories import HiddenFilter
 from elytron_core.contracts.projection import SectionName
 from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole, TrustLevel

@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron_core.contracts.archive import ImportMode
-from elytron_core.contracts.control import HiddenFilter, HistoryEvent
+from elytron_core.contracts.memories import HiddenFilter, HistoryEvent
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,

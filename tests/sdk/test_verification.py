@@ -11,7 +11,7 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryInspectionRequest, MemoryRuntime
-from elytron.journal.upkeep import DigestAccount, verify_store
+from elytron.journal.verification import DigestAccount, verify_store
 from elytron.state.space_records import REF
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount

@@ -15,7 +15,7 @@ from elytron_core.ids import SpaceId
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.upstream.everos import EverOsUpstream
 from elytron_outbound.clients import REMOTE_IDLE_S
-from elytron_store.gateway import GatewayStore
+from elytron_store.remote_store import GatewayStore
 
 pytestmark = pytest.mark.anyio
 

@@ -31,7 +31,7 @@ from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.server import ERROR
 from elytron_mcp_shell.tools import CONFIRM, tool_name
 from elytron_proxy import ModelUpstream, ProxySettings
-from elytron_proxy.dialects import DIALECTS
+from elytron_proxy.prompts import DIALECTS
 from elytron_proxy.settings import PASS_ROUTES
 from elytron_replay import comparison
 

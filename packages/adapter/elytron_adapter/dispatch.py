@@ -33,7 +33,7 @@ from elytron_adapter.key_quotas import KeyQuotas, WrongAttempts, place_of
 from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,

@@ -24,8 +24,8 @@ from elytron.runtime import MemoryRuntime
 from elytron.state.space_records import REF
 from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, Envelope, QueuedAnswer
 from elytron_core import limits, strict_json
-from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.maintenance.maintenance import PUTTING_OFF
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import (
     Conflict,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from elytron.indexing.units import is_standing
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import ProjectMemory, note_project
+from elytron_assistants.project_registry import ProjectMemory, note_project
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft

@@ -287,14 +287,14 @@ def stated_settings(*, with_file: bool = True) -> RunSettings:
 
 def person_space(settings: RunSettings, /) -> str:
     """Return the space for all projects: the one that the user names, not a file in a project."""
-    from elytron_assistants.registry import PERSON_SPACE
+    from elytron_assistants.project_registry import PERSON_SPACE
 
     return PERSON_SPACE if settings.space.origin in {"default", FILE} else settings.space.value
 
 
 async def project_labels(session: CommandSession, /) -> dict[str, str]:
     """Return the labels of projects by their spaces; none if the registry is unreadable."""
-    from elytron_assistants.registry import read_registry
+    from elytron_assistants.project_registry import read_registry
 
     with suppress(ElytronError):
         return (await read_registry(session.runtime, person_space(stated_settings()))).labels
@@ -302,8 +302,8 @@ async def project_labels(session: CommandSession, /) -> dict[str, str]:
 
 
 async def _project_space(settings: RunSettings, place: Path | None) -> str:
-    from elytron_assistants.registry import note_project, project_memory
-    from elytron_assistants.repository import session_folder
+    from elytron_assistants.project_identity import session_folder
+    from elytron_assistants.project_registry import note_project, project_memory
 
     folder = place or session_folder(str(Path.cwd()), environment=os.environ)
     async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:

@@ -13,7 +13,7 @@ from elytron.jobs.background import BackgroundTask
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.system_documents import record_of
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import GatewayUser, MemoryOverride, MessageAttachment, QuotaQuantity, UploadedResource

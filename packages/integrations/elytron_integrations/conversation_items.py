@@ -15,7 +15,7 @@ from elytron.intake import json_text, scrub_json
 from elytron.runtime_records import RecordDraft, records_of
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.transcript import (
     MemoryTranscriptReplayRequest,
     MemoryWriteRequest,

@@ -13,10 +13,7 @@ from elytron.api.line_tools import LineTool
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
 from elytron_adapter import envelope
 from elytron_core import limits
-from elytron_core.contracts.control import (
-    MemoryControlReport,
-    MemoryListReport,
-)
+from elytron_core.contracts.memories import MemoryControlReport, MemoryListReport
 from elytron_core.contracts.recall import MemoryRecallReport, RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
@@ -143,7 +140,7 @@ def everyday_tools() -> tuple[PlainTool, ...]:
 
 def mem0_tools() -> tuple[PlainTool, ...]:
     """Return the tools that mem0's hosts use."""
-    from elytron_core.contracts.control import MemoryHistoryReport
+    from elytron_core.contracts.memories import MemoryHistoryReport
 
     return (
         PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add_memory, mutates=True),

@@ -29,11 +29,11 @@ from elytron_outbound.answers import read_beginning
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.conversation import ConversationFinder
-from elytron_proxy.dialects import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
-from elytron_proxy.dialects.dialect import items_of
 from elytron_proxy.exchange import DOWN, ProxyExchange, ProxyParts
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
+from elytron_proxy.prompts import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
+from elytron_proxy.prompts.prompt import items_of
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, folded_path, route_of
 from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, ProxyCall

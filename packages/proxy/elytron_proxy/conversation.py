@@ -11,10 +11,10 @@ from elytron_core.planes.records import COPIES_OF_BLOCKS, Record
 from elytron_models.dialect import Fields, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
-from elytron_proxy.dialects import CallPrompt
-from elytron_proxy.dialects.dialect import decode_stored_block, encode_stored_block
-from elytron_proxy.dialects.request_turn import START, end_of, question_of, start_of
 from elytron_proxy.memory import NAMESPACE, MemoryDown, NamespacePath, PromptBlock, ProxyMemory
+from elytron_proxy.prompts import CallPrompt
+from elytron_proxy.prompts.prompt import decode_stored_block, encode_stored_block
+from elytron_proxy.prompts.request_turn import START, end_of, question_of, start_of
 
 BLOCKS_BEFORE: Final = 16
 """Earlier turns with tools whose blocks stay in their places."""

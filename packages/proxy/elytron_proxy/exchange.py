@@ -21,12 +21,12 @@ from elytron_core.ports.chat import FailureReason, FinishReason
 from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy.caller import CHANNEL, ProxyCaller
 from elytron_proxy.conversation import ConversationFinder, RequestThread
-from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect, spoken_answer
-from elytron_proxy.dialects.dialect import Body, encode_stored_block
-from elytron_proxy.dialects.openai import unseal_request
-from elytron_proxy.dialects.request_turn import continued_by, draft_of, end_of
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
+from elytron_proxy.prompts import CallPrompt, CallRefusal, PromptDialect, spoken_answer
+from elytron_proxy.prompts.openai import unseal_request
+from elytron_proxy.prompts.prompt import Body, encode_stored_block
+from elytron_proxy.prompts.request_turn import continued_by, draft_of, end_of
 from elytron_proxy.response_store import ContinuedRequest, ResponseStore
 from elytron_proxy.settings import BlockPlacement, MemoryUse, ProxySettings
 from elytron_proxy.wire.relay import (

@@ -24,7 +24,7 @@ from elytron_adapter.envelope import (
     QueuedAnswer,
     RejectedAnswer,
 )
-from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, StoreBusy, StoreUnavailable, Unreachable
@@ -43,8 +43,8 @@ from elytron_core.policy.projection import fence
 from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
-from elytron_proxy.dialects import CallPrompt
-from elytron_proxy.dialects.request_turn import without_conversation
+from elytron_proxy.prompts import CallPrompt
+from elytron_proxy.prompts.request_turn import without_conversation
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
 
 MAX_REGISTRIES: Final = 1_024

@@ -12,9 +12,9 @@ from elytron_core.planes.records import copies_of_conversation
 from elytron_core.policy.admission.own_output import of_others
 from elytron_models.dialect import Fields, inner_object, json_text, object_fields, object_list, text_field
 from elytron_proxy.caller import ProxyCaller
-from elytron_proxy.dialects import CallRefusal
-from elytron_proxy.dialects.dialect import Body, items_of
 from elytron_proxy.memory import NAMESPACE, ProxyMemory
+from elytron_proxy.prompts import CallRefusal
+from elytron_proxy.prompts.prompt import Body, items_of
 from elytron_proxy.wire.relay import ProxyCall
 from elytron_proxy.wire.upstream import RefusedCall
 

@@ -13,9 +13,9 @@ import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.archive import MemoryImportRequest, MemorySpaceExportRequest
-from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import PermissionRefused, ScopeMissing

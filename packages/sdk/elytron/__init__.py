@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.clock": "instant",
         "elytron_core.contracts.archive": "*",
         "elytron_core.contracts.continuity": "*",
-        "elytron_core.contracts.control": "*",
+        "elytron_core.contracts.memories": "*",
         "elytron_core.contracts.facts": "*",
         "elytron_core.contracts.inspection": "*",
         "elytron_core.contracts.maintenance.embedding": "*",

@@ -12,13 +12,13 @@ from elytron.runtime import SyncMemoryRuntime as SyncMemoryRuntime
 from elytron_core.clock import instant as instant
 from elytron_core.contracts.archive import *
 from elytron_core.contracts.continuity import *
-from elytron_core.contracts.control import *
 from elytron_core.contracts.facts import *
 from elytron_core.contracts.inspection import *
 from elytron_core.contracts.maintenance.embedding import *
 from elytron_core.contracts.maintenance.jobs import *
 from elytron_core.contracts.maintenance.journal_compaction import *
 from elytron_core.contracts.maintenance.maintenance import *
+from elytron_core.contracts.memories import *
 from elytron_core.contracts.projection import *
 from elytron_core.contracts.recall import *
 from elytron_core.contracts.records import *

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron.journal.upkeep import compact_space
+from elytron.journal.compaction import compact_space
 from elytron_core import limits, strict_json
 from elytron_core.contracts.maintenance.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import (

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
 from elytron.documents.stored_values import SoundDocuments, sound_documents, values_at
-from elytron.memories.links import meant_conversation, target_of
+from elytron.memories.chat_aliases import meant_conversation
+from elytron.memories.links import target_of
 from elytron_core import limits
 from elytron_core.contracts.continuity import CapsuleDraft, CapsulesWrite, NotesWrite
 from elytron_core.contracts.facts import FactDraft

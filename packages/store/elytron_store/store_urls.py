@@ -286,7 +286,7 @@ async def _find_store(
                 if when_missing is not WhenMissing.PRETEND:
                     raise
         case "gateway", _ if address.url is not None:
-            from elytron_store.gateway import GatewayStore
+            from elytron_store.remote_store import GatewayStore
 
             return _FoundStore(GatewayStore(address.url, api_key=api_key), _note_nothing, shared=True)
         case _:

@@ -22,7 +22,7 @@ from elytron_agent import (
     read_agent_file,
 )
 from elytron_agent.runs.journal import journal_of
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.records import RecordSearchRequest
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound
 

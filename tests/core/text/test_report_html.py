@@ -1,7 +1,7 @@
 """Values in notebooks: tables that are escaped and bounded."""
 
 import elytron
-from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome, MemoryControlReport
 from elytron_core.text.report_html import report_html
 
 

@@ -32,7 +32,7 @@ from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Store
 from elytron_store.engine import innermost_store
-from elytron_store.gateway import (
+from elytron_store.remote_store import (
     ANSWERS,
     BLOBS,
     CHUNK,

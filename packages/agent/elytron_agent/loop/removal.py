@@ -14,7 +14,7 @@ from elytron_agent.loop.tools import SubagentRepository
 from elytron_agent.runs.journal import RunJournal, journal_of
 from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core import limits
-from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest
+from elytron_core.contracts.memories import HiddenFilter, MemoryEraseRequest, MemoryListRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.records import RecordSearchRequest
 from elytron_core.errors import InvalidInput, NotFound

@@ -41,7 +41,7 @@ from elytron_agent.rag.usage import UsageLedger
 from elytron_agent.rag.vector_table import RankedRow, RowFilter, TableAnswer, VectorKind, VectorTable, merged_answers
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from elytron_core.evidence import PRIVATE_FLAG, STORE_FLAG, EvidenceAuthority, EvidenceRole
 from elytron_core.ids import SpaceId, TurnId

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from elytron_agent.runs.settings import RunDeadline, WorkCancelled, finish_work
 from elytron_agent.runs.source import AgentParts
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
-from elytron_core.contracts.control import MemoryForgetRequest, MemoryListRequest
+from elytron_core.contracts.memories import MemoryForgetRequest, MemoryListRequest
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, ModelError

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
-from elytron_assistants.repository import working_copy
+from elytron_assistants.project_identity import working_copy
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, InvalidJson, StoreUrlInvalid, UnreadableFile

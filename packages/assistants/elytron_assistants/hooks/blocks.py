@@ -8,7 +8,7 @@ from typing import Final
 
 from elytron_assistants.hooks.activity import digest_of
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.control import ListOrder, MemoryListRequest
+from elytron_core.contracts.memories import ListOrder, MemoryListRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.evidence import EvidenceRole, TrustLevel

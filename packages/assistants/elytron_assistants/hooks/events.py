@@ -10,23 +10,12 @@ from typing import Final, NamedTuple
 from elytron.importers.message_shape import optional_title
 from elytron_assistants.foreign_json import parse_object
 from elytron_assistants.hooks.activity import digest_of
-from elytron_assistants.repository import session_folder
+from elytron_assistants.hosts import HostName
+from elytron_assistants.project_identity import session_folder
 from elytron_assistants.sessions.session_log import AssistantHost
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.text.program_parts import typed_text
-
-
-class HookHost(StrEnum):
-    """An assistant that calls hooks."""
-
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    CURSOR = "cursor"
-    GEMINI = "gemini"
-    OPENCODE = "opencode"
-    COPILOT = "copilot"
-    VSCODE = "vscode"
 
 
 class HookKind(StrEnum):
@@ -94,12 +83,12 @@ _CAMEL_FIELDS: Final = EventFields(
     reply=("last_assistant_message", "finalMessage"),
     parent=("agent_id", "agentId"),
 )
-HOSTS: Final[Mapping[HookHost, HostContract]] = {
-    HookHost.CLAUDE_CODE: HostContract(
+HOSTS: Final[Mapping[HostName, HostContract]] = {
+    HostName.CLAUDE_CODE: HostContract(
         AssistantHost.CLAUDE_CODE, {**_CLAUDE_NAMES, HookKind.END: "SessionEnd"}, max_chars=9_500
     ),
-    HookHost.CODEX: HostContract(AssistantHost.CODEX, _CLAUDE_NAMES, max_chars=9_500),
-    HookHost.CURSOR: HostContract(
+    HostName.CODEX: HostContract(AssistantHost.CODEX, _CLAUDE_NAMES, max_chars=9_500),
+    HostName.CURSOR: HostContract(
         AssistantHost.CURSOR,
         {
             HookKind.START: "sessionStart",
@@ -113,7 +102,7 @@ HOSTS: Final[Mapping[HookHost, HostContract]] = {
         has_messages=False,
         fields=EventFields(session=("conversation_id", "session_id")),
     ),
-    HookHost.GEMINI: HostContract(
+    HostName.GEMINI: HostContract(
         AssistantHost.GEMINI,
         {
             HookKind.START: "SessionStart",
@@ -125,7 +114,7 @@ HOSTS: Final[Mapping[HookHost, HostContract]] = {
         max_chars=4_000,
         fields=EventFields(reply=("prompt_response",)),
     ),
-    HookHost.OPENCODE: HostContract(
+    HostName.OPENCODE: HostContract(
         AssistantHost.OPENCODE,
         {
             HookKind.START: "experimental.chat.system.transform",
@@ -143,7 +132,7 @@ HOSTS: Final[Mapping[HookHost, HostContract]] = {
             parent=("parent_id", "parentID"),
         ),
     ),
-    HookHost.COPILOT: HostContract(
+    HostName.COPILOT: HostContract(
         AssistantHost.COPILOT,
         {
             HookKind.START: "sessionStart",
@@ -156,7 +145,7 @@ HOSTS: Final[Mapping[HookHost, HostContract]] = {
         has_messages=False,
         fields=_CAMEL_FIELDS,
     ),
-    HookHost.VSCODE: HostContract(AssistantHost.COPILOT, _CLAUDE_NAMES, max_chars=4_000, fields=_CAMEL_FIELDS),
+    HostName.VSCODE: HostContract(AssistantHost.COPILOT, _CLAUDE_NAMES, max_chars=4_000, fields=_CAMEL_FIELDS),
 }
 """Contract by host, as of Claude Code 2.1, Codex 0.163, Cursor 2026.07, Gemini CLI 0.x, OpenCode 1.18, Copilot CLI 1.0
 and VS Code 1.110."""
@@ -169,7 +158,7 @@ _NEW_CONTEXTS: Final = frozenset({"clear", "compact"})
 class HookEvent:
     """A session event, independent of its host."""
 
-    host: HookHost
+    host: HostName
     session: str
     cwd: str = ""
     roots: tuple[str, ...] = ()
@@ -201,7 +190,15 @@ class HookEvent:
         return session_folder(self.cwd or next(iter(self.roots), ""), roots=self.roots, environment=environment)
 
 
-def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
+def hook_host(word: str, /) -> HostName:
+    """Return the assistant with this name. Raises ValueError if none of that name calls hooks."""
+    host = HostName(word)
+    if host not in HOSTS:
+        raise ValueError(f"{word!r} calls no hooks")
+    return host
+
+
+def read_event(host: HostName, kind: HookKind, data: bytes, /) -> HookEvent:
     """Parse a host's event. Unknown fields are ignored. Raises InvalidInput if a required field is missing."""
     if len(data) > limits.JSON_BYTES:
         raise InvalidInput(field="standard input", problem=f"is larger than {limits.JSON_BYTES:,} bytes")
@@ -209,7 +206,7 @@ def read_event(host: HookHost, kind: HookKind, data: bytes, /) -> HookEvent:
     if value is None:
         raise InvalidInput(field="standard input", problem="is not a JSON object")
     if value.text("cursor_version"):
-        host = HookHost.CURSOR  # Cursor also runs Claude Code's hooks
+        host = HostName.CURSOR  # Cursor also runs Claude Code's hooks
     fields = HOSTS[host].fields
     session = value.text(*fields.session)
     if not session:

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple, Protocol
 from elytron.runtime import MemoryRuntime
 from elytron_assistants.hooks.activity import PAUSED, ActivityCounts, ActivityFolder, SessionActivity, digest_of
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS, HookBlock, is_used, recalled_block, start_block
-from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind, event_answer, read_event
+from elytron_assistants.hooks.events import HookEvent, HookKind, event_answer, read_event
 from elytron_assistants.hooks.transcripts import StoredTurns, send_session, store_session
-from elytron_assistants.registry import ProjectMemory
+from elytron_assistants.hosts import HostName
+from elytron_assistants.project_registry import ProjectMemory
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.memories import MemoryGetRequest
 from elytron_core.contracts.recall import RecallGate
 from elytron_core.errors import ElytronError, InvalidInput, Unreachable
 from elytron_core.scope import Scope
@@ -42,7 +43,7 @@ class HookCall:
     """A hook call. `environment` has the caller's variables, and `cpu_s` returns its CPU time."""
 
     kind: HookKind
-    host: HookHost
+    host: HostName
     data: bytes
     environment: Mapping[str, str]
     cpu_s: Callable[[], float]

@@ -11,7 +11,7 @@ from typing import Final
 
 from elytron.runtime import MemoryRuntime
 from elytron_assistants.hooks.events import HookEvent
-from elytron_assistants.registry import ProjectMemory
+from elytron_assistants.project_registry import ProjectMemory
 from elytron_assistants.sessions import claude_code
 from elytron_assistants.sessions.session_files import SessionPosition, SessionSource
 from elytron_assistants.sessions.session_import import SessionImport

@@ -17,8 +17,8 @@ from elytron.documents.stored_values import values_at
 from elytron.importers.message_shape import optional_title
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, records_of
-from elytron_assistants.registry import ProjectKey, ProjectMemory, project_memory
-from elytron_assistants.repository import ProjectSource, space_name, working_copy
+from elytron_assistants.project_identity import ProjectSource, space_name, working_copy
+from elytron_assistants.project_registry import ProjectKey, ProjectMemory, project_memory
 from elytron_assistants.sessions.memory_files import CHANNEL, MemoryFile, find_memory_files, read_notes
 from elytron_assistants.sessions.session_files import SessionPosition, SessionSource, digest_before, open_lines
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
@@ -36,7 +36,7 @@ from elytron_assistants.tiers import write_tiers
 from elytron_assistants.tool_marks import without_home
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.memories import MemoryForgetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value

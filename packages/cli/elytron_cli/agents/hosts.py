@@ -7,7 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from elytron_assistants.hosts.host_table import HOST_TABLE, KEY, HostName, tools_text
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import HOST_TABLE, KEY, tools_text
 from elytron_cli.config import RunSettings, program_path
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_core.errors import InvalidInput, StoreUrlInvalid

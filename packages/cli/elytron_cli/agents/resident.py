@@ -16,10 +16,11 @@ import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_assistants.hooks.activity import ActivityFolder, store_digest
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
-from elytron_assistants.hooks.events import HookEvent, HookHost, HookKind
+from elytron_assistants.hooks.events import HookEvent, HookKind, hook_host
 from elytron_assistants.hooks.runner import HookCall, HookMemory, HookOutput, run_hook
-from elytron_assistants.registry import ProjectMemory, project_memory
-from elytron_assistants.repository import repository_of
+from elytron_assistants.hosts import HostName
+from elytron_assistants.project_identity import repository_of
+from elytron_assistants.project_registry import ProjectMemory, project_memory
 from elytron_assistants.tiers import TieredMemory
 from elytron_cli.agents.prompt_client import (
     OWN_PROGRAM,
@@ -162,7 +163,7 @@ class HookServer:
         started_s = time.process_time()
         call = HookCall(
             HookKind(words["event"]),
-            HookHost(words["host"] or HookHost.CLAUDE_CODE),
+            hook_host(words["host"] or HostName.CLAUDE_CODE),
             event,
             environment,
             cpu_s=lambda: caller_cpu_s + time.process_time() - started_s,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import click
 from pydantic import Field
 
-from elytron.journal.upkeep import VerifiedSpace, verify_store
+from elytron.journal.verification import VerifiedSpace, verify_store
 from elytron.ops.inspection import shown_check
 from elytron_adapter.envelope import EXIT_DAMAGE, RejectedAnswer, failure_of, reject_error
-from elytron_assistants.hosts.host_files import read_record
-from elytron_assistants.hosts.probe import WiringCheck, check_wiring
+from elytron_assistants.wiring.probe import WiringCheck, check_wiring
+from elytron_assistants.wiring.wiring_files import read_record
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings, program_path
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options

@@ -29,7 +29,7 @@ from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, at_terminal, confirm_question
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.memories import (
     ControlOutcome,
     HiddenFilter,
     ListOrder,

@@ -17,7 +17,7 @@ from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.access_keys import Authenticator
-from elytron_assistants.hosts.host_table import HostName
+from elytron_assistants.hosts import HostName
 from elytron_cli.agents.prompt_client import OWN_PROGRAM
 from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
 from elytron_console import (

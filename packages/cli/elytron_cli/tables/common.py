@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.control import HistoryItem, MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport, StoreCheck
+from elytron_core.contracts.memories import HistoryItem, MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recall import (
     AbsenceReason,

@@ -19,7 +19,8 @@ from elytron_console.routes.console_calls import ConsoleCall, ConsoleRoute
 from elytron_console.sessions import ROOT
 from elytron_core import limits as core_limits
 from elytron_core.contracts.archive import MemoryImportReport
-from elytron_core.contracts.control import (
+from elytron_core.contracts.facts import FactDetailReport, FactDetailRequest
+from elytron_core.contracts.memories import (
     MemoryControlReport,
     MemoryEraseRequest,
     MemoryForgetRequest,
@@ -28,7 +29,6 @@ from elytron_core.contracts.control import (
     MemoryHistoryRequest,
     MemoryId,
 )
-from elytron_core.contracts.facts import FactDetailReport, FactDetailRequest
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import ControlOutcome, Remaining
+from elytron_core.contracts.memories import ControlOutcome, Remaining
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes import candidates, facts

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Self, assert_never
 from pydantic import ValidationError
 
 from elytron_core import strict_json
-from elytron_core.contracts.control import OriginKind, OutsideOrigin
 from elytron_core.contracts.inspection import HEAD, HeadStanding
+from elytron_core.contracts.memories import OriginKind, OutsideOrigin
 from elytron_core.contracts.transcript import DerivedMemoryLink, TranscriptRepairIssue
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.errors import InvalidInput

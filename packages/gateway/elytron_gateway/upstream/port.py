@@ -8,8 +8,8 @@ from elytron.erasure.removal import erase_many
 from elytron.recall.retrieval import covered_overrides
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
-from elytron_core.contracts.control import ControlOutcome, MemoryForgetRequest, MemoryGetRequest
 from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.memories import ControlOutcome, MemoryForgetRequest, MemoryGetRequest
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused

@@ -24,8 +24,8 @@ from elytron_core.scope import Scope
 from elytron_integrations.user_memory import space_scope
 from elytron_models.dialect import fields_of, json_text
 from elytron_proxy import limits
-from elytron_proxy.dialects import DIALECTS, CallPrompt, PromptDialect, spoken_answer
-from elytron_proxy.dialects.request_turn import draft_of, end_of, question_of, start_of, without_conversation
+from elytron_proxy.prompts import DIALECTS, CallPrompt, PromptDialect, spoken_answer
+from elytron_proxy.prompts.request_turn import draft_of, end_of, question_of, start_of, without_conversation
 from elytron_proxy.settings import BlockPlacement
 from elytron_proxy.wire.relay import StreamCopy, WholeCopy
 from elytron_turn.memory import TurnBudget, TurnContext, TurnDeadline, TurnMemory, TurnMessages

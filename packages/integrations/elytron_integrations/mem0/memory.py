@@ -10,12 +10,12 @@ from typing import Any, Final, Self, TypeVar
 
 from elytron.api import MemoryFace
 from elytron.api.calls import BlockingCalls, Messages, When, blocking_call
-from elytron.api.mem0 import delete_all
+from elytron.api.faces.mem0 import delete_all
 from elytron.factory import open as open_memory
 from elytron.remote import connect
 from elytron.runtime import BlockingMemory
-from elytron_core.contracts.control import ControlOutcome, HistoryEvent, HistoryItem, MemoryEraseRequest
 from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.memories import ControlOutcome, HistoryEvent, HistoryItem, MemoryEraseRequest
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.contracts.transcript import MemoryWriteRequest, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from elytron.api import calls
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.control import HistoryItem
+from elytron_core.contracts.memories import HistoryItem
 from elytron_core.contracts.recall import RecallFilters, RecallHit
 from elytron_core.contracts.transcript import TranscriptWrite, TurnDraft, WriteDecision
 from elytron_core.errors import InvalidInput, ScopeMissing

@@ -18,8 +18,8 @@ from elytron_core.ports.chat import (
 )
 from elytron_models.dialect import Fields, StreamParser, fields_of, parse_answer
 from elytron_proxy import limits
-from elytron_proxy.dialects import AnswerWitness, CallRefusal, PromptDialect
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
+from elytron_proxy.prompts import AnswerWitness, CallRefusal, PromptDialect
 from elytron_proxy.wire import upstream as names
 from elytron_proxy.wire.upstream import Pairs, RefusedCall, UpstreamClients, chunks_of
 

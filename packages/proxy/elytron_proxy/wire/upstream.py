@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
 from elytron_outbound.clients import ClientSettings, http_client
-from elytron_proxy.dialects import CallRefusal
+from elytron_proxy.prompts import CallRefusal
 from elytron_proxy.settings import ModelUpstream, ProxySettings
 
 if TYPE_CHECKING:

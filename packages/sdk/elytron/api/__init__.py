@@ -3,12 +3,17 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
-from elytron.api.candidates import BlockingCandidates, CandidatesFace
-from elytron.api.everyday import BlockingTranscript, EverydayFace, TranscriptFace
-from elytron.api.mem0 import BlockingMem0, Mem0Face
-from elytron.api.platform import BlockingMaintenance, BlockingPlatform, MaintenanceFace, PlatformFace
-from elytron.api.records import BlockingRecords, RecordsFace
-from elytron.api.skills import BlockingSkills, BlockingTools, SkillsFace, ToolsFace
+from elytron.api.faces.continuity import BlockingContinuity, ContinuityFace
+from elytron.api.faces.embedding import BlockingEmbedding, EmbeddingFace
+from elytron.api.faces.everyday import EverydayFace
+from elytron.api.faces.facts import BlockingFacts, FactsFace
+from elytron.api.faces.maintenance import BlockingMaintenance, MaintenanceFace
+from elytron.api.faces.mem0 import BlockingMem0, Mem0Face
+from elytron.api.faces.platform import BlockingPlatform, PlatformFace
+from elytron.api.faces.records import BlockingRecords, RecordsFace
+from elytron.api.faces.skills import BlockingSkills, SkillsFace
+from elytron.api.faces.tools import BlockingTools, ToolsFace
+from elytron.api.faces.transcript import BlockingTranscript, TranscriptFace
 
 if TYPE_CHECKING:
     from elytron.api.model_tools import BlockingModelTools, BlockingOperations, ModelTools
@@ -16,13 +21,15 @@ if TYPE_CHECKING:
 
 class MemoryFace(
     Mem0Face,
-    CandidatesFace,
+    FactsFace,
+    ContinuityFace,
     TranscriptFace,
     PlatformFace,
     SkillsFace,
     ToolsFace,
     RecordsFace,
     MaintenanceFace,
+    EmbeddingFace,
 ):
     """Every call of a memory, wherever it runs. Leaving the `async with` block closes it.
 
@@ -58,13 +65,15 @@ class MemoryFace(
 
 class BlockingFaces(
     BlockingMem0,
-    BlockingCandidates,
+    BlockingFacts,
+    BlockingContinuity,
     BlockingTranscript,
     BlockingPlatform,
     BlockingSkills,
     BlockingTools,
     BlockingRecords,
     BlockingMaintenance,
+    BlockingEmbedding,
 ):
     """Every call of a memory, blocking until its answer."""
 
@@ -83,8 +92,10 @@ class BlockingFaces(
 
 
 __all__ = [
-    "BlockingCandidates",
+    "BlockingContinuity",
+    "BlockingEmbedding",
     "BlockingFaces",
+    "BlockingFacts",
     "BlockingMaintenance",
     "BlockingMem0",
     "BlockingPlatform",
@@ -92,8 +103,10 @@ __all__ = [
     "BlockingSkills",
     "BlockingTools",
     "BlockingTranscript",
-    "CandidatesFace",
+    "ContinuityFace",
+    "EmbeddingFace",
     "EverydayFace",
+    "FactsFace",
     "MaintenanceFace",
     "Mem0Face",
     "MemoryFace",

@@ -11,7 +11,8 @@ from elytron.api.flat_calls import SearchRequest as FlatSearch
 from elytron.registry import AnyOperation, by_name
 from elytron_core import limits
 from elytron_core.clock import as_datetime
-from elytron_core.contracts.control import (
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.memories import (
     ControlDecision,
     ControlOutcome,
     ListOrder,
@@ -20,7 +21,6 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, RecallFilters, RecallHit, RecallOutcome
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.model import JsonSchema, Request, Value

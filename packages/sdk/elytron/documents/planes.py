@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import ControlDecision, ControlOutcome
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value

@@ -22,7 +22,7 @@ from elytron_core.contracts.archive import (
     ErasuresOutcome,
     MemoryErasuresApplyReport,
 )
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId

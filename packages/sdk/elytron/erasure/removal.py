@@ -25,7 +25,7 @@ from elytron.state.conversation_heads import read_head
 from elytron.state.space_records import REF, opening_changes
 from elytron.writes.imported_messages import erasure_marks
 from elytron_core import limits
-from elytron_core.contracts.control import (
+from elytron_core.contracts.memories import (
     ControlDecision,
     ControlOutcome,
     MemoryControlReport,

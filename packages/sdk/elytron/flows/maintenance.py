@@ -13,17 +13,12 @@ from elytron.context import OperationContext
 from elytron.intake import admit_texts
 from elytron.jobs.queue import enqueue_turns, move_job
 from elytron.jobs.spending_budget import BudgetReached, ModelAsker
-from elytron.memories.links import home_scope, with_last
+from elytron.memories.chat_aliases import home_scope, with_last
 from elytron.ops.transcript import commit_turn
-from elytron.passes.extraction import PASSES, TurnReading, extract_facts
-from elytron.passes.governance import (
-    PassWork,
-    mark_maintained,
-    note_reuse,
-    read_maintained,
-    read_turns,
-    skipped_outcome,
-)
+from elytron.passes.extraction import TurnReading, extract_facts
+from elytron.passes.governance import note_reuse
+from elytron.passes.pass_table import PASSES
+from elytron.passes.pass_work import PassWork, mark_maintained, read_maintained, read_turns, skipped_outcome
 from elytron.state.conversation_heads import read_head, read_heads
 from elytron.writes.transcript import TurnCompanion
 from elytron_core import limits

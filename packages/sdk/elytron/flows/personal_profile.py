@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.jobs.spending_budget import BudgetReached, ModelAsker
-from elytron.memories.links import meant_conversation
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes
 from elytron_core import limits

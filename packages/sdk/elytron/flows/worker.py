@@ -12,8 +12,8 @@ from elytron.context import JobBlocked, OperationContext
 from elytron.jobs.background import BackgroundTask, apart_from_others, log_fault
 from elytron.jobs.queue import KnownJob, claim_job, job_view, move_job, next_queue, read_jobs, read_queue, visit_queues
 from elytron.jobs.spending_budget import BudgetReached, ModelAsker
-from elytron.passes.extraction import PASSES
-from elytron.passes.governance import PassWork, read_turns
+from elytron.passes.pass_table import PASSES
+from elytron.passes.pass_work import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance.jobs import JobRunReport, JobRunRequest

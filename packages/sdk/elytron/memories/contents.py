@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import Progress, end_of
-from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
+from elytron.journal.verification import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.errors import SealBroken, SealError, SpaceIncomplete, SpaceLocked, StoreCorrupt, StoreError

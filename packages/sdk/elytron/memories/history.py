@@ -23,10 +23,7 @@ from elytron.memories.lookup import (
 )
 from elytron.state.space_records import REF
 from elytron_core.clock import late_recording
-from elytron_core.contracts.control import (
-    HistoryEvent,
-    HistoryItem,
-)
+from elytron_core.contracts.memories import HistoryEvent, HistoryItem
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.planes import candidates, skills, transcript
 from elytron_core.planes.facts import FACTS, Fact, FactState

@@ -13,13 +13,13 @@ from elytron.documents.planes import HOMES, StoredMemory, at_of, is_expired, kep
 from elytron.documents.stored_values import documents_at
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.facts import CandidateResolveRequest, FactChangeRequest, FactDetailRequest
+from elytron_core.contracts.memories import (
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryGetRequest,
 )
-from elytron_core.contracts.facts import CandidateResolveRequest, FactChangeRequest, FactDetailRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.contracts.records import RecordDeleteRequest, RecordGetRequest, RecordPutRequest
 from elytron_core.contracts.skills import (

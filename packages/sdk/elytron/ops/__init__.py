@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "elytron.ops": (
-            "archive continuity control facts inspection maintenance projection recall records skills tools transcript"
+            "archive continuity facts inspection maintenance memories projection recall records skills tools transcript"
         ),
     },
 )

@@ -1,9 +1,9 @@
 from elytron.ops import archive as archive
 from elytron.ops import continuity as continuity
-from elytron.ops import control as control
 from elytron.ops import facts as facts
 from elytron.ops import inspection as inspection
 from elytron.ops import maintenance as maintenance
+from elytron.ops import memories as memories
 from elytron.ops import projection as projection
 from elytron.ops import recall as recall
 from elytron.ops import records as records

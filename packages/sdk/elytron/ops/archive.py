@@ -15,7 +15,7 @@ from elytron.erasure.reapplication import (
     read_erasures,
     write_erasures,
 )
-from elytron.journal.upkeep import EventFingerprint, StateFingerprint, space_documents
+from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
 from elytron.secrets.user_spaces import further_spaces
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron.transfer.bootstrap import bootstrap_space

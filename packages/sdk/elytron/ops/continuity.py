@@ -7,7 +7,7 @@ from typing import assert_never
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet
 from elytron.intake import admit_texts, require_chars, scrub_value
-from elytron.memories.links import home_scope, meant_conversation
+from elytron.memories.chat_aliases import home_scope, meant_conversation
 from elytron.transcript import with_founded_citations
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_report
 from elytron.writes.continuity import plan_capsules, plan_execution, plan_summary

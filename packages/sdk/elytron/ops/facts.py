@@ -9,7 +9,8 @@ from elytron.documents.planes import is_private_candidate, place_of
 from elytron.documents.stored_values import ChangeSet, key_of, read_slot, versions_of
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.links import RestingMemory, link_written, meant_conversation, unlink_left
+from elytron.memories.chat_aliases import meant_conversation
+from elytron.memories.links import RestingMemory, link_written, unlink_left
 from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed, tag_of
 from elytron.memories.tombstones import LEARNING, add_tombstones, read_learning, stones_of_topic
 from elytron.writes.candidates import admit_candidate

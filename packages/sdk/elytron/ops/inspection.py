@@ -18,8 +18,8 @@ from elytron.erasure.erasure_mark import is_mark_damaged
 from elytron.intake import admit_texts
 from elytron.jobs.queue import relist_all_jobs, work_of
 from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.chat_aliases import meant_conversation, with_last
 from elytron.memories.contents import SpaceReading
-from elytron.memories.links import meant_conversation, with_last
 from elytron.state.conversation_heads import read_head, read_heads
 from elytron.state.losses import losses_of
 from elytron.state.space_records import MARK, REF

@@ -7,7 +7,7 @@ from itertools import chain
 
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
-from elytron.memories.links import meant_conversation, with_last
+from elytron.memories.chat_aliases import meant_conversation, with_last
 from elytron.recall.hints import hints_beside, note_shown
 from elytron.recall.retrieval import GatheredHits, HitQuery, gather_hits
 from elytron.recall.space_reader import SpaceReader, open_reader

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import cited_hit, cursor_of, place_in, require_same
-from elytron.memories.links import meant_conversation, with_last
+from elytron.memories.chat_aliases import meant_conversation, with_last
 from elytron.memories.lookup import FactMemory, MessageMemory, find_memory, is_private
 from elytron.recall.filters import asked_planes, passes_filters
 from elytron.recall.hints import hints_beside, note_shown

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.intake import admit_texts
-from elytron.memories.links import home_scope
+from elytron.memories.chat_aliases import home_scope
 from elytron.transcript import inspect_links, read_page, without_unfounded
 from elytron.writes.candidates import plan_candidates
 from elytron.writes.commit import Plan, commit_write

@@ -1,3 +1,3 @@
-"""The maintenance passes, one module each, and their order."""
+"""The maintenance passes."""
 
 __all__: list[str] = []

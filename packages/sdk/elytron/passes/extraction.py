@@ -1,40 +1,35 @@
 """Extraction of lasting facts and procedures from turns, by a model or by rules. Admission judges each of them."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from elytron.context import OperationContext
-from elytron.documents.stored_values import ChangeSet, value_at
+from elytron.documents.stored_values import ChangeSet
 from elytron.memories.tombstones import LEARNING, read_learning
-from elytron.passes.governance import (
+from elytron.passes.pass_work import (
     NEEDS_MODEL,
     KnownTurn,
     PassWork,
+    cited_turns,
     ended_outcome,
-    govern_space,
-    maintain_space,
     mark_maintained,
-    note_reuse,
     read_maintained,
     read_turns,
     skipped_outcome,
 )
 from elytron_core import limits
-from elytron_core.contracts.continuity import CapsulesWrite, ExecutionDraft, ExecutionWrite, SummaryDraft, SummaryWrite
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, PassOutcome, PassStatus
 from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ModelRefused, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
-from elytron_core.model import Value
-from elytron_core.planes import continuity, facts, transcript
+from elytron_core.planes import facts, transcript
 from elytron_core.planes.candidates import CandidateDraft
-from elytron_core.planes.continuity import ExecutionStatus
 from elytron_core.planes.jobs import MAINTAINED, MaintainedTurns, MaintenancePass
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
@@ -42,13 +37,9 @@ from elytron_core.policy.admission.facts import is_paused
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.fact_language import parse_language
 from elytron_core.policy.extraction.model_facts import (
-    STATE,
-    SUMMARY,
     ExtractedItems,
     ReadingGate,
     extraction_prompt,
-    state_data,
-    summary_data,
 )
 from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
@@ -261,138 +252,12 @@ async def learn_procedure(work: PassWork, /) -> PassOutcome:
     state = await work.state()
     if state is None:
         return skipped_outcome(MaintenancePass.TASK_LEARNING, "no_execution_state")
-    draft = maintenance.learned_of(state, _cited_turns(work))
+    draft = maintenance.learned_of(state, cited_turns(work))
     if draft is None:
         return skipped_outcome(MaintenancePass.TASK_LEARNING, "not_due")
     report = await work.write(CandidatesWrite(candidates=(draft,)))
     counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
     return ended_outcome(MaintenancePass.TASK_LEARNING, counts, changed=report.changed)
-
-
-async def encapsulate_work(work: PassWork, /) -> PassOutcome:
-    """Write the capsule of the conversation's work, replacing the one of the same matter."""
-    state = await work.state()
-    if state is None:
-        return skipped_outcome(MaintenancePass.CAPSULES, "no_execution_state")
-    draft = maintenance.capsule_of(state, _cited_turns(work))
-    if draft is None:
-        return skipped_outcome(MaintenancePass.CAPSULES, "too_little_to_tell")
-    report = await work.write(CapsulesWrite(capsules=(draft,)))
-    return ended_outcome(MaintenancePass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
-
-
-def _cited_turns(work: PassWork) -> tuple[str, ...]:
-    return tuple(turn.id for turn in work.turns)[-limits.CANDIDATE_CITATIONS :]
-
-
-class StateAnswer(Value, extra="ignore"):
-    """A model's answer about the work; `is_work` is "no" if the turns are only talk."""
-
-    is_work: Literal["yes", "no"]
-    goal: str
-    progress: str
-    blocker: str
-    next_action: str
-    last_output: str
-    done: tuple[str, ...]
-    pending: tuple[str, ...]
-    decisions: tuple[str, ...]
-    artifacts: tuple[str, ...]
-    status: ExecutionStatus
-
-
-async def keep_state(work: PassWork, /) -> PassOutcome:
-    """Update the conversation's execution state if its turns may have changed the work."""
-    if work.asker is None:
-        return skipped_outcome(MaintenancePass.EXECUTION_STATE, NEEDS_MODEL)
-    state = await work.state()
-    turns = [turn.turn for turn in work.turns]
-    if not turns or not maintenance.is_state_due(turns, state):
-        return skipped_outcome(MaintenancePass.EXECUTION_STATE, "not_due")
-    answer = await work.ask(STATE, state_data(state, turns, most=work.chars), StateAnswer)
-    if answer.is_work == "no" or not answer.goal.strip():
-        return ended_outcome(MaintenancePass.EXECUTION_STATE, {"no_work": 1}, changed=0)
-    report = await work.write(ExecutionWrite(state=_execution_draft(answer)))
-    return ended_outcome(MaintenancePass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
-
-
-def _execution_draft(answer: StateAnswer) -> ExecutionDraft:
-    return ExecutionDraft(
-        goal=_answer_text(answer.goal),
-        progress=_answer_text(answer.progress),
-        blocker=_answer_text(answer.blocker),
-        next_action=_answer_text(answer.next_action),
-        last_output=_answer_text(answer.last_output),
-        done=_last_items(answer.done),
-        pending=_last_items(answer.pending),
-        decisions=_last_items(answer.decisions),
-        artifacts=_last_items(answer.artifacts),
-        status=answer.status,
-    )
-
-
-def _answer_text(text: str) -> str:
-    return " ".join(text.split())[: limits.EXECUTION_TEXT_CHARS]
-
-
-def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last non-empty items: what was done last is worth more than what was done first."""
-    texts = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
-    return tuple(dict.fromkeys(texts))[-limits.EXECUTION_ITEMS :]
-
-
-TURNS_READ = 400
-
-
-class SummaryAnswer(Value, extra="ignore"):
-    """A model's summary of a conversation."""
-
-    summary: str
-
-
-async def sum_up(work: PassWork, /) -> PassOutcome:
-    """Update the conversation's summary if it is due: from 40 messages on, then every 20 new ones."""
-    if work.asker is None:
-        return skipped_outcome(MaintenancePass.SUMMARY, NEEDS_MODEL)
-    ref = DocumentRef(continuity.SUMMARIES, work.tag)
-    summary, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
-    covered = summary.through_sequence if summary is not None else 0
-    turns = await _turns_after(work, covered)
-    messages = (summary.messages if summary is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
-    if not maintenance.is_summary_due(messages, summary):
-        return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
-    # A forgotten summary must not come back through the next one.
-    earlier = summary.text if summary is not None and summary.forgotten_at is None else ""
-    data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
-    answer = await work.ask(SUMMARY, data, SummaryAnswer)
-    text = answer.summary.strip()[: limits.SUMMARY_CHARS]
-    if not text:
-        return ended_outcome(MaintenancePass.SUMMARY, {"empty": 1}, changed=0)
-    draft = SummaryDraft(
-        text=text, messages=messages, through_sequence=turns[-1].turn.sequence, model=work.asker.model.name
-    )
-    report = await work.write(SummaryWrite(summary=draft))
-    return ended_outcome(MaintenancePass.SUMMARY, {"messages": messages}, changed=report.changed)
-
-
-async def _turns_after(work: PassWork, sequence: int) -> list[KnownTurn]:
-    after = transcript.turn_id(work.tag, sequence)
-    documents = await work.ctx.store.scan(
-        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
-    )
-    return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]
-
-
-PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
-    MaintenancePass.SUMMARY: sum_up,
-    MaintenancePass.EXECUTION_STATE: keep_state,
-    MaintenancePass.GOVERNANCE: govern_space,
-    MaintenancePass.SKILL_REUSE: note_reuse,
-    MaintenancePass.EXTRACTION: extract_facts,
-    MaintenancePass.HYGIENE: maintain_space,
-    MaintenancePass.TASK_LEARNING: learn_procedure,
-    MaintenancePass.CAPSULES: encapsulate_work,
-}
 
 
 def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:

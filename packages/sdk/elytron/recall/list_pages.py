@@ -19,11 +19,7 @@ from elytron.memories.lookup import (
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
-    HiddenFilter,
-    MemoryListReport,
-    MemoryListRequest,
-)
+from elytron_core.contracts.memories import HiddenFilter, MemoryListReport, MemoryListRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId

@@ -13,7 +13,7 @@ from elytron.documents.planes import PLANES_IF_NAMED, kept_memory, text_of, titl
 from elytron.documents.stored_values import documents_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
-from elytron.memories.links import meant_conversation
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.recall.closer_look import CLOSER, SearchedSpace, looked_closer
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.hit_places import time_places

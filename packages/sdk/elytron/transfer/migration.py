@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 from elytron.indexing.checkpoints import Progress, end_of
-from elytron.journal.upkeep import EventFingerprint, StateFingerprint, space_documents
+from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
 from elytron.state.space_records import FILLING, REF
 from elytron.transfer import restore
 from elytron.transfer.restore import batch_count, batch_share, fill_space, take_over

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.planes import BOOTSTRAP_HOMES
-from elytron.journal.upkeep import StateFingerprint
+from elytron.journal.verification import StateFingerprint
 from elytron.state.space_records import FILLING, REF
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron_core.clock import Instant

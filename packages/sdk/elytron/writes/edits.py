@@ -7,8 +7,8 @@ from elytron.memories.lookup import MessageMemory, must_find
 from elytron.memories.versions import latest_versions
 from elytron.writes.commit import PlannedWrite, commit_write
 from elytron.writes.transcript import TurnRules, plan_turns
-from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryCorrectRequest
 from elytron_core.contracts.facts import FactAction
+from elytron_core.contracts.memories import ControlDecision, ControlOutcome, MemoryControlReport, MemoryCorrectRequest
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput

@@ -26,8 +26,8 @@ from elytron.memories.tombstones import LEARNING, ForgottenDrafts, add_tombstone
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactChangeRequest, FactDraft
+from elytron_core.contracts.memories import ControlOutcome
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import LongTermExtraction, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, SealError, StoreError

@@ -7,7 +7,7 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at, documents_under, value_at
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.links import MeantConversation, meant_conversation
+from elytron.memories.chat_aliases import MeantConversation, meant_conversation
 from elytron.memories.lookup import parts_of
 from elytron.memories.versions import message_versions
 from elytron.transcript import ReportClipper

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at
-from elytron.memories.links import put_alias, read_alias
+from elytron.memories.chat_aliases import put_alias, read_alias
 from elytron.state.conversation_heads import GrownHead
 from elytron.writes.commit import Plan, PlannedWrite
 from elytron.writes.imported_messages import (

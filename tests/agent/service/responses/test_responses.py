@@ -14,7 +14,7 @@ from tests.agent.service.served import called, echo, last_words, said
 from tests.models.fake_server import Asked, Sent
 
 from elytron_agent.service.companion import AgentPart
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 

@@ -36,7 +36,7 @@ from elytron_agent.service.responses.response_wire import (
 )
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn

@@ -16,7 +16,7 @@ from elytron_agent.service.agent_service import ROOT
 from elytron_agent.service.companion import KnownAgent
 from elytron_agent.service.routes.agent_calls import AgentCall, AgentRoute
 from elytron_agent.service.wire import SearchHit, SearchSource
-from elytron_core.contracts.control import MemoryEraseRequest, MemoryGetRequest
+from elytron_core.contracts.memories import MemoryEraseRequest, MemoryGetRequest
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
 from elytron_core.model import Value

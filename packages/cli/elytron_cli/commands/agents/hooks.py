@@ -11,10 +11,11 @@ import click
 
 from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_assistants.hooks.blocks import CONTEXT_CHARS
-from elytron_assistants.hooks.events import HookHost, HookKind
+from elytron_assistants.hooks.events import HOSTS, HookKind
 from elytron_assistants.hooks.runner import ALONE_S, HookCall
-from elytron_assistants.hosts.host_files import slash_command_text
-from elytron_assistants.hosts.host_table import KEY
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import KEY
+from elytron_assistants.wiring.wiring_files import slash_command_text
 from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
 from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
@@ -33,9 +34,7 @@ _RESIDENT = click.option(
     is_flag=True,
     help="Keep a process with the open memory running between events, to answer in about 0.1 s.",
 )
-_HOST = click.option(
-    "--host", type=OneOf(HookHost), default=HookHost.CLAUDE_CODE, help="Assistant that calls the hook."
-)
+_HOST = click.option("--host", type=OneOf(HOSTS), default=HostName.CLAUDE_CODE, help="Assistant that calls the hook.")
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path), default=".")
 _URL = click.option("--url", metavar="URL", help=f"Address of a memory server; its key is read from {KEY}.")
 
@@ -58,7 +57,7 @@ def _event_command(kind: HookKind, text: str) -> None:
     @_RESIDENT
     @_URL
     @common_options
-    def event_command(*, host: HookHost, max_chars: int, resident: bool, url: str | None) -> int:
+    def event_command(*, host: HostName, max_chars: int, resident: bool, url: str | None) -> int:
         try:
             return _answer_event(kind, host, max_chars=max_chars, resident=resident, url=url)
         except ElytronError as error:
@@ -77,7 +76,7 @@ for _kind, _text in {
     _event_command(_kind, _text)
 
 
-def _answer_event(kind: HookKind, host: HookHost, *, max_chars: int, resident: bool, url: str | None) -> int:
+def _answer_event(kind: HookKind, host: HostName, *, max_chars: int, resident: bool, url: str | None) -> int:
     """Handle the event, print the answer, and return the exit code."""
     _require_local(url, resident=resident)
     place = _hook_place(url)
@@ -144,7 +143,7 @@ def resume_command(*, folder: Path) -> None:
 @_HOST
 @click.option("--wrap", metavar="COMMAND", help="Status line command whose output comes first.")
 @common_options
-def status_command(*, host: HookHost, wrap: str | None) -> None:
+def status_command(*, host: HostName, wrap: str | None) -> None:
     """Print a status line for the session that standard input names: what was recalled and stored."""
     print_status_line([f"--host={host}", *([f"--wrap={wrap}"] if wrap is not None else [])])
 

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_files import (
+from elytron_assistants.hosts import HostName
+from elytron_assistants.project_identity import repository_of
+from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, host_folders
+from elytron_assistants.wiring.settings_text import SettingsEntry, uses_shared_space
+from elytron_assistants.wiring.wiring_files import (
     FilePlan,
     WiringChoice,
     WiringRecord,
@@ -23,15 +27,6 @@ from elytron_assistants.hosts.host_files import (
     removal_paths,
     write_plan,
 )
-from elytron_assistants.hosts.host_table import (
-    HOST_TABLE,
-    SERVER_NAME,
-    WIRED_HOSTS,
-    HostName,
-    host_folders,
-)
-from elytron_assistants.hosts.settings_text import SettingsEntry, uses_shared_space
-from elytron_assistants.repository import repository_of
 from elytron_cli.agents.hosts import mcp_address, setting_options
 from elytron_cli.app import FAILURE
 from elytron_cli.config import program_path, state_folder

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elytron_assistants.hooks.activity import ActivityFolder, store_digest
-from elytron_assistants.migration import NO_FOLDER, SpaceSplit, SpaceSplitReport, session_folders
-from elytron_assistants.registry import (
+from elytron_assistants.project_identity import ProjectSource, session_folder, space_name
+from elytron_assistants.project_registry import (
     ProjectMemory,
     RepositoryRegistry,
     change_registry,
     project_memory,
     read_registry,
 )
-from elytron_assistants.repository import ProjectSource, session_folder, space_name
+from elytron_assistants.space_split import NO_FOLDER, SpaceSplit, SpaceSplitReport, session_folders
 from elytron_cli.config import DEFAULT_SPACE, state_folder
 from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
 from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core import limits
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing

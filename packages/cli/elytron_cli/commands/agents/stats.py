@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elytron_assistants.hooks.repository_stats import RepositoryStats, StatsReport, repository_stats
-from elytron_assistants.registry import project_memory
+from elytron_assistants.project_registry import project_memory
 from elytron_cli.config import state_folder
 from elytron_cli.input.options import common_options
 from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings

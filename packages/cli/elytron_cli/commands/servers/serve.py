@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elytron_adapter.surface import SurfaceFigure
-from elytron_assistants.hosts.host_table import HostName
+from elytron_assistants.hosts import HostName
 from elytron_cli.agents.hosts import config_of
 from elytron_cli.config import RunSettings
 from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command

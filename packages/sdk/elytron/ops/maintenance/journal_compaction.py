@@ -1,7 +1,7 @@
 """Compaction of the journal of a space."""
 
 from elytron.context import OperationContext
-from elytron.journal.upkeep import compact_space
+from elytron.journal.compaction import compact_space
 from elytron_core.contracts.maintenance.journal_compaction import JournalCompactReport, JournalCompactRequest
 
 

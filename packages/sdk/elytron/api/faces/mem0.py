@@ -5,10 +5,10 @@ from typing import Any
 
 from elytron.api import calls
 from elytron.api.calls import CallFace, blocking_call
-from elytron.api.everyday import BlockingEveryday, EverydayFace
+from elytron.api.faces.everyday import BlockingEveryday, EverydayFace
 from elytron_core import limits
-from elytron_core.contracts import control, recall
-from elytron_core.contracts.control import (
+from elytron_core.contracts import memories, recall
+from elytron_core.contracts.memories import (
     ControlDecision,
     HiddenFilter,
     MemoryControlReport,
@@ -75,7 +75,7 @@ class Mem0Face(EverydayFace):
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
-    ) -> control.MemoryListReport:
+    ) -> memories.MemoryListReport:
         """Read memories a page at a time, by mem0's name.
 
         >>> _ = memory.add("The kiln fires at nine.", run_id="pottery")
@@ -86,7 +86,7 @@ class Mem0Face(EverydayFace):
         most = limit if top_k is None else top_k
         return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
 
-    async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> control.MemoryControlReport:
+    async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> memories.MemoryControlReport:
         """Give a fact or a message another text, by mem0's name. Raises NotFound.
 
         A fact is corrected. A message is hidden and replaced by the edit, with its speaker and time, and the message's
@@ -99,7 +99,7 @@ class Mem0Face(EverydayFace):
         """
         return await self.correct(memory_id, text, user_id=user_id)
 
-    async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
+    async def delete(self, memory_id: str, *, user_id: str | None = None) -> memories.MemoryControlReport:
         """Erase one memory, by mem0's name. Raises NotFound.
 
         >>> memory.delete(key).changed
@@ -110,7 +110,7 @@ class Mem0Face(EverydayFace):
 
     async def delete_all(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> control.MemoryControlReport:
+    ) -> memories.MemoryControlReport:
         """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any.
 
         >>> _ = memory.add("Table for two at eight.", agent_id="concierge")

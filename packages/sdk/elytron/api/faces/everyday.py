@@ -1,4 +1,4 @@
-"""The everyday calls, which take a typed request or plain values, and the transcript calls."""
+"""The everyday calls, which take a typed request or plain values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from elytron.api import calls
 from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core import limits
-from elytron_core.contracts import control, inspection, projection, transcript
+from elytron_core.contracts import inspection, projection
+from elytron_core.contracts import memories as contracts_memories
 from elytron_core.contracts import recall as contracts_recall
 from elytron_core.contracts import transcript as contracts_write
 
@@ -128,7 +129,7 @@ class EverydayFace(CallFace):
         )
         return await self.operate(request)
 
-    @takes_request(control.MemoryGetRequest)
+    @takes_request(contracts_memories.MemoryGetRequest)
     async def get(
         self, memory_id: str, *, include_private: bool = False, user_id: str | None = None
     ) -> contracts_recall.RecallHit:
@@ -138,20 +139,20 @@ class EverydayFace(CallFace):
         'The boat key is under the oar.'
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        request = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
+        request = contracts_memories.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(request)
 
-    @takes_request(control.MemoryListRequest)
+    @takes_request(contracts_memories.MemoryListRequest)
     async def list(
         self,
         *,
         limit: int = 100,
         cursor: str | None = None,
         filters: contracts_recall.RecallFilters | Mapping[str, Any] | None = None,
-        hidden: control.HiddenFilter = control.HiddenFilter.LEFT_OUT,
+        hidden: contracts_memories.HiddenFilter = contracts_memories.HiddenFilter.LEFT_OUT,
         include_private: bool = False,
         user_id: str | None = None,
-    ) -> control.MemoryListReport:
+    ) -> contracts_memories.MemoryListReport:
         """Read memories a page at a time.
 
         >>> page = memory.list(limit=2, filters={"speaker": "Ada"})
@@ -160,24 +161,24 @@ class EverydayFace(CallFace):
         """
         user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
         scope = calls.scope_of(self.scope, user_id=user_id)
-        request = control.MemoryListRequest(
+        request = contracts_memories.MemoryListRequest(
             scope=scope,
             limit=limit,
             cursor=cursor,
             filters=narrowed,
-            hidden=calls.word_member(control.HiddenFilter, hidden, field="hidden"),
+            hidden=calls.word_member(contracts_memories.HiddenFilter, hidden, field="hidden"),
             include_private=include_private,
         )
         return await self.operate(request)
 
-    @takes_request(control.MemoryHistoryRequest)
+    @takes_request(contracts_memories.MemoryHistoryRequest)
     async def history(
         self,
         memory_id: str,
         *,
         include_private: bool = False,
         user_id: str | None = None,
-    ) -> control.MemoryHistoryReport:
+    ) -> contracts_memories.MemoryHistoryReport:
         """Read the history of a memory, oldest first. Raises NotFound.
 
         >>> _ = memory.correct(tea, "Ada drinks white tea")
@@ -185,10 +186,10 @@ class EverydayFace(CallFace):
         ['added', 'corrected', 'added']
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        request = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
+        request = contracts_memories.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(request)
 
-    @takes_request(control.MemoryForgetRequest)
+    @takes_request(contracts_memories.MemoryForgetRequest)
     async def forget(
         self,
         memories: str | Sequence[str],
@@ -197,7 +198,7 @@ class EverydayFace(CallFace):
         undo: bool = False,
         reason: str = "",
         user_id: str | None = None,
-    ) -> control.MemoryControlReport:
+    ) -> contracts_memories.MemoryControlReport:
         """Hide memories from recall and projection, by their ids; `undo` restores them.
 
         >>> _ = memory.forget(key, reason="the key hangs elsewhere")
@@ -208,10 +209,10 @@ class EverydayFace(CallFace):
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
         ids = calls.id_list(memories)
-        request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
+        request = contracts_memories.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
         return await self.operate(request)
 
-    @takes_request(control.MemoryCorrectRequest)
+    @takes_request(contracts_memories.MemoryCorrectRequest)
     async def correct(
         self,
         memory_id: str,
@@ -220,7 +221,7 @@ class EverydayFace(CallFace):
         *,
         reason: str = "",
         user_id: str | None = None,
-    ) -> control.MemoryControlReport:
+    ) -> contracts_memories.MemoryControlReport:
         """Replace the content of a fact or message; the old version stays in history. Raises NotFound.
 
         >>> _ = memory.correct(tea, "Ada drinks black tea", reason="misheard")
@@ -228,10 +229,10 @@ class EverydayFace(CallFace):
         'Ada drinks black tea'
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        request = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
+        request = contracts_memories.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
         return await self.operate(request)
 
-    @takes_request(control.MemoryEraseRequest)
+    @takes_request(contracts_memories.MemoryEraseRequest)
     async def erase(
         self,
         memories: str | Sequence[str] = (),
@@ -240,7 +241,7 @@ class EverydayFace(CallFace):
         whole_space: str | None = None,
         reason: str = "",
         user_id: str | None = None,
-    ) -> control.MemoryControlReport:
+    ) -> contracts_memories.MemoryControlReport:
         """Physically remove memories by their ids, or the whole space by its name.
 
         Raises ScopeMissing if nothing is named.
@@ -252,7 +253,7 @@ class EverydayFace(CallFace):
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
         ids = calls.id_list(memories)
-        request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
+        request = contracts_memories.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(request)
 
     @takes_request(inspection.MemoryReplayRequest)
@@ -294,76 +295,3 @@ class BlockingEveryday(BlockingCalls):
     correct = blocking_call(EverydayFace.correct)
     erase = blocking_call(EverydayFace.erase)
     replay = blocking_call(EverydayFace.replay)
-
-
-class TranscriptFace(CallFace):
-    """Commit turns, read them through views, change the lifecycle of their text, check their links."""
-
-    async def commit_transcript(
-        self, request: transcript.MemoryTranscriptCommitRequest, /
-    ) -> transcript.MemoryTranscriptCommitReport:
-        """Commit a finished turn as governed evidence. Raises TurnConflict, Conflict.
-
-        >>> said = (elytron.Message(text="My order never came."),)
-        >>> delta = elytron.CanonicalTurnDelta(turn_id="turn-7", input_messages=said)
-        >>> memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=delta)).sequence
-        3
-        """
-        return await self.operate(request)
-
-    async def replay_transcript(
-        self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
-    ) -> transcript.MemoryTranscriptReplayReport:
-        """Read the scope's conversation as one audience may see it; defaults to the host's UI.
-
-        >>> request = elytron.MemoryTranscriptReplayRequest(view=elytron.TranscriptReplayView.MODEL_CONTEXT, limit=1)
-        >>> [turn.messages[0].text for turn in memory.replay_transcript(request).slice.turns]
-        ['We moved to Lisbon in May.']
-        """
-        request = request or transcript.MemoryTranscriptReplayRequest()
-        return await self.operate(request)
-
-    async def export_transcript(
-        self, request: transcript.MemoryTranscriptExportRequest | None = None, /
-    ) -> transcript.MemoryTranscriptExportReport:
-        """Read the scope's conversation in the export view: only content that may be exported.
-
-        >>> len(memory.export_transcript().slice.turns)
-        2
-        """
-        request = request or transcript.MemoryTranscriptExportRequest()
-        return await self.operate(request)
-
-    async def request_transcript_lifecycle(
-        self, request: transcript.MemoryTranscriptLifecycleRequest, /
-    ) -> transcript.MemoryTranscriptLifecycleReport:
-        """Archive, restore, mask or delete the raw text of turns, or preview what that would affect.
-
-        >>> mask = elytron.TranscriptLifecycleTransition.MASK
-        >>> request = elytron.MemoryTranscriptLifecycleRequest(transition=mask, turn_ids=(key,))
-        >>> memory.request_transcript_lifecycle(request).affected_turns
-        1
-        """
-        return await self.operate(request)
-
-    async def repair_transcript(
-        self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
-    ) -> transcript.MemoryTranscriptRepairReport:
-        """Report the broken links of the scope's conversation.
-
-        >>> report = memory.repair_transcript()
-        >>> (report.checked_turns, report.issues)
-        (2, ())
-        """
-        request = request or transcript.MemoryTranscriptRepairRequest()
-        return await self.operate(request)
-
-
-class BlockingTranscript(BlockingCalls):
-    """The calls of transcripts, blocking until their answer."""
-
-    commit_transcript = blocking_call(TranscriptFace.commit_transcript)
-    replay_transcript = blocking_call(TranscriptFace.replay_transcript)
-    export_transcript = blocking_call(TranscriptFace.export_transcript)
-    request_transcript_lifecycle = blocking_call(TranscriptFace.request_transcript_lifecycle)
-    repair_transcript = blocking_call(TranscriptFace.repair_transcript)

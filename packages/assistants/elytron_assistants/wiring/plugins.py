@@ -1,6 +1,6 @@
 """Write the hosts' plugins and extensions from the table.
 
-    python -m elytron_assistants.hosts.plugins plugin
+    python -m elytron_assistants.wiring.plugins plugin
 
 The plugins call the program `elytron`, which has to be installed and on the search path.
 """
@@ -12,15 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.hosts.host_files import SKILL, WiringChoice, module_text, packaged_text, slash_command_text
-from elytron_assistants.hosts.host_table import (
-    HOST_TABLE,
-    SERVER_NAME,
-    WIRED_HOSTS,
-    HostName,
-    host_events,
-    timeout_s,
-)
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, WIRED_HOSTS, host_events, timeout_s
+from elytron_assistants.wiring.wiring_files import SKILL, WiringChoice, module_text, packaged_text, slash_command_text
 from elytron_core.strict_json import Json
 
 _CHOICE: Final = WiringChoice("elytron", ("--per-repository",), {}, "linux", is_resident=True)

@@ -1,9 +1,12 @@
-"""The dialects of model APIs: the parts of requests that a proxy reads and changes."""
+"""Prompts in the dialects of model APIs: the parts of requests that a proxy reads and changes."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from elytron_proxy.dialects.dialect import (
+from elytron_proxy.prompts.messages import MESSAGES
+from elytron_proxy.prompts.ollama import COMPLETION, OLLAMA
+from elytron_proxy.prompts.openai import CHAT, RESPONSES
+from elytron_proxy.prompts.prompt import (
     AnswerWitness,
     CallPrompt,
     CallRefusal,
@@ -12,9 +15,6 @@ from elytron_proxy.dialects.dialect import (
     ToolUse,
     spoken_answer,
 )
-from elytron_proxy.dialects.messages import MESSAGES
-from elytron_proxy.dialects.ollama import COMPLETION, OLLAMA
-from elytron_proxy.dialects.openai import CHAT, RESPONSES
 
 DIALECTS: Final[Mapping[str, PromptDialect]] = {
     "/v1/chat/completions": CHAT,

@@ -6,7 +6,8 @@ from elytron_core.policy.projection.fence import without_wrapped
 from elytron_models.chat_messages import message_items
 from elytron_models.dialect import Fields, json_text, object_list, text_field
 from elytron_models.dialects.ollama import OllamaAnswer
-from elytron_proxy.dialects.dialect import (
+from elytron_proxy.prompts.openai import place_in_chat
+from elytron_proxy.prompts.prompt import (
     BETWEEN,
     Body,
     CallPrompt,
@@ -18,7 +19,6 @@ from elytron_proxy.dialects.dialect import (
     steps_of,
     with_part,
 )
-from elytron_proxy.dialects.openai import place_in_chat
 from elytron_proxy.settings import BlockPlacement
 
 

@@ -1,16 +1,16 @@
-"""The calls of governance, continuity and subjects."""
+"""Calls on facts and candidates: state, propose, decide, change, merge, forget, and what is learned."""
 
 from collections.abc import Sequence
 
 from elytron.api import calls
 from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
-from elytron_core.contracts import continuity, facts
+from elytron_core.contracts import facts
 from elytron_core.contracts import transcript as contracts_write
 from elytron_core.planes.facts import FactAuthority, FactKind, LearningAction
 
 
-class CandidatesFace(CallFace):
-    """Propose and decide on beliefs, merge near duplicates, and read a conversation's state and its subjects.
+class FactsFace(CallFace):
+    """State, propose and decide on beliefs, change and forget them, and merge near duplicates.
 
     The examples start from here:
 
@@ -178,78 +178,17 @@ class CandidatesFace(CallFace):
         """
         return await self.operate(request or facts.MemoryMergeRequest())
 
-    async def read_continuity(
-        self, request: continuity.ContinuityRequest | None = None, /
-    ) -> continuity.ContinuityReport:
-        """Return the state of the scope's conversation: work, summary, capsules, notes.
 
-        >>> state = elytron.ExecutionDraft(goal="move the tea shop", blocker="no van")
-        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.ExecutionWrite(state=state)))
-        >>> memory.read_continuity().state.blocker
-        'no van'
-        """
-        return await self.operate(request or continuity.ContinuityRequest())
-
-    async def export_continuity(
-        self, request: continuity.ContinuityExportRequest | None = None, /
-    ) -> continuity.ContinuityExportReport:
-        """Export the scope's conversation as a snapshot.
-
-        >>> snapshot = memory.export_continuity().snapshot
-        >>> [fact.content for fact in snapshot.layers.facts]
-        ['Ada drinks green tea']
-        """
-        return await self.operate(request or continuity.ContinuityExportRequest())
-
-    async def import_continuity(
-        self, request: continuity.ContinuityImportRequest, /
-    ) -> continuity.ContinuityImportReport:
-        """Import a snapshot into the scope's conversation; the newer version wins.
-
-        >>> snapshot = memory.export_continuity().snapshot
-        >>> there = elytron.Scope(space="ada-at-work", conversation="monday")
-        >>> memory.import_continuity(elytron.ContinuityImportRequest(scope=there, snapshot=snapshot)).changed
-        True
-        """
-        return await self.operate(request)
-
-    async def read_subjects(self, request: continuity.SubjectsRequest | None = None, /) -> continuity.SubjectsReport:
-        """Return the subjects of the space and their relations.
-
-        >>> noor = elytron.SubjectDraft(name="noor", subject_kind="human_user")
-        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.SubjectsWrite(subjects=(noor,))))
-        >>> [subject.name for subject in memory.read_subjects().subjects]
-        ['noor']
-        """
-        return await self.operate(request or continuity.SubjectsRequest())
-
-    async def read_garden(self, request: continuity.GardenRequest, /) -> continuity.GardenReport:
-        """Read the private documents of the scope's conversation, for a named audience.
-
-        >>> diary = elytron.GardenDraft(role="diary", name="monday", text="I like these talks.")
-        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.GardenWrite(documents=(diary,))))
-        >>> request = elytron.GardenRequest(audience=elytron.GardenAudience.OWNER)
-        >>> [document.text for document in memory.read_garden(request).documents]
-        ['I like these talks.']
-        """
-        return await self.operate(request)
-
-
-class BlockingCandidates(BlockingCalls):
+class BlockingFacts(BlockingCalls):
     """The calls about beliefs, blocking until their answer."""
 
-    add_fact = blocking_call(CandidatesFace.add_fact)
-    list_candidates = blocking_call(CandidatesFace.list_candidates)
-    resolve_candidate = blocking_call(CandidatesFace.resolve_candidate)
-    list_facts = blocking_call(CandidatesFace.list_facts)
-    get_fact = blocking_call(CandidatesFace.get_fact)
-    profile = blocking_call(CandidatesFace.profile)
-    change_fact = blocking_call(CandidatesFace.change_fact)
-    forget_facts = blocking_call(CandidatesFace.forget_facts)
-    set_learning = blocking_call(CandidatesFace.set_learning)
-    merge_facts = blocking_call(CandidatesFace.merge_facts)
-    read_continuity = blocking_call(CandidatesFace.read_continuity)
-    export_continuity = blocking_call(CandidatesFace.export_continuity)
-    import_continuity = blocking_call(CandidatesFace.import_continuity)
-    read_subjects = blocking_call(CandidatesFace.read_subjects)
-    read_garden = blocking_call(CandidatesFace.read_garden)
+    add_fact = blocking_call(FactsFace.add_fact)
+    list_candidates = blocking_call(FactsFace.list_candidates)
+    resolve_candidate = blocking_call(FactsFace.resolve_candidate)
+    list_facts = blocking_call(FactsFace.list_facts)
+    get_fact = blocking_call(FactsFace.get_fact)
+    profile = blocking_call(FactsFace.profile)
+    change_fact = blocking_call(FactsFace.change_fact)
+    forget_facts = blocking_call(FactsFace.forget_facts)
+    set_learning = blocking_call(FactsFace.set_learning)
+    merge_facts = blocking_call(FactsFace.merge_facts)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_table import HOST_TABLE, SERVER_NAME, HostName, SettingsStyle, toml_table
-from elytron_assistants.hosts.jsonc_text import add_item, node_at, read_text, remove_part, set_member
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import HOST_TABLE, SERVER_NAME, SettingsStyle, toml_table
+from elytron_assistants.wiring.jsonc_text import add_item, node_at, read_text, remove_part, set_member
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value
 from elytron_core.strict_json import Json

@@ -7,7 +7,7 @@ from elytron_models.chat_messages import message_items
 from elytron_models.dialect import Fields, count_field, inner_object, object_fields, object_list, text_field
 from elytron_models.dialects.chat import ChatAnswer
 from elytron_models.dialects.responses import ResponsesAnswer
-from elytron_proxy.dialects.dialect import (
+from elytron_proxy.prompts.prompt import (
     BETWEEN,
     AnswerWitness,
     Body,

@@ -8,7 +8,7 @@ from tests.sdk.transcripts import turn as turn_over
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.memories import ControlOutcome
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
 from elytron_core.evidence import EvidenceRole

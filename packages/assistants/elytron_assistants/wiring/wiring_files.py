@@ -15,19 +15,19 @@ from typing import Final
 from pydantic import ValidationError
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_table import (
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import (
     HOST_TABLE,
     SERVER_NAME,
     WIRED_HOSTS,
-    HostName,
     HostWiring,
     SettingsStyle,
     command_line,
     host_events,
     timeout_s,
 )
-from elytron_assistants.hosts.jsonc_text import read_text
-from elytron_assistants.hosts.settings_text import (
+from elytron_assistants.wiring.jsonc_text import read_text
+from elytron_assistants.wiring.settings_text import (
     SettingsEntry,
     UndoSpan,
     add_entries,
@@ -196,7 +196,7 @@ def slash_command_text(choice: WiringChoice, /) -> str:
     return text
 
 
-def packaged_text(name: str, /, *, package: str = "elytron_assistants.hosts") -> str:
+def packaged_text(name: str, /, *, package: str = "elytron_assistants.wiring") -> str:
     """Return a text file packaged with a package's modules."""
     return files(package).joinpath(name).read_text("utf-8")
 

@@ -4,7 +4,7 @@ from elytron_core.errors import InvalidInput
 from elytron_models.chat_messages import anthropic_items
 from elytron_models.dialect import Fields, object_list, text_field
 from elytron_models.dialects.messages import MessagesAnswer
-from elytron_proxy.dialects.dialect import (
+from elytron_proxy.prompts.prompt import (
     BETWEEN,
     Body,
     CallPrompt,

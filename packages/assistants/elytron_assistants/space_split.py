@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from elytron.runtime import MemoryRuntime
-from elytron_assistants.registry import ProjectMemory, project_memory
+from elytron_assistants.project_registry import ProjectMemory, project_memory
 from elytron_assistants.sessions.claude_code import session_folder
 from elytron_assistants.tiers import write_tiers
 from elytron_core import limits
-from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.memories import MemoryForgetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value

@@ -7,8 +7,8 @@ import pytest
 from tests.assistants.test_repository import git, repository
 
 import elytron
-from elytron_assistants import registry as registries
-from elytron_assistants.registry import (
+from elytron_assistants import project_registry as registries
+from elytron_assistants.project_registry import (
     PERSON_SPACE,
     ProjectKey,
     RepositoryRegistry,
@@ -18,7 +18,7 @@ from elytron_assistants.registry import (
     read_registry,
 )
 from elytron_assistants.tiers import TieredMemory
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.contracts.records import RecordNamespaceListRequest
 from elytron_core.scope import Scope
 

@@ -8,7 +8,7 @@ from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondit
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.evidence import PRIVATE_FLAG, EvidenceRole
 from elytron_core.planes.transcript import Message, TurnDelivery, TurnSource
-from elytron_proxy.dialects.dialect import CallPrompt, spoken_answer
+from elytron_proxy.prompts.prompt import CallPrompt, spoken_answer
 from elytron_turn.memory import observed_tools
 
 CONVERSATION: Final = "llm_conversation"

@@ -11,10 +11,11 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from elytron_assistants.hooks.events import HookKind
-from elytron_assistants.hosts.host_files import FileRecord, WiringRecord, is_unchanged, read_settings
-from elytron_assistants.hosts.host_table import SERVER_NAME, HostName
-from elytron_assistants.hosts.jsonc_text import read_text
-from elytron_assistants.hosts.settings_text import own_commands, own_words, read_table
+from elytron_assistants.hosts import HostName
+from elytron_assistants.wiring.host_table import SERVER_NAME
+from elytron_assistants.wiring.jsonc_text import read_text
+from elytron_assistants.wiring.settings_text import own_commands, own_words, read_table
+from elytron_assistants.wiring.wiring_files import FileRecord, WiringRecord, is_unchanged, read_settings
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 from elytron_core.strict_json import Json

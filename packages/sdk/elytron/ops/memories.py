@@ -40,7 +40,8 @@ from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.edits import edit_message
 from elytron.writes.facts import plan_change
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.facts import FactAction, FactChangeRequest
+from elytron_core.contracts.memories import (
     ControlDecision,
     ControlOutcome,
     ListOrder,
@@ -54,7 +55,6 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import Value, invalid_input

@@ -12,7 +12,7 @@ from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RuntimeRecords, records_of
 from elytron_assistants.git_files import root_commit
-from elytron_assistants.repository import ProjectIdentity, ProjectSource, repository_of, space_name
+from elytron_assistants.project_identity import ProjectIdentity, ProjectSource, repository_of, space_name
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value

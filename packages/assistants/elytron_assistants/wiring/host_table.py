@@ -11,30 +11,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from elytron_assistants.hooks.events import HOSTS, HookHost, HookKind
+from elytron_assistants.hooks.events import HOSTS, HookKind
+from elytron_assistants.hosts import HostName
 from elytron_core.strict_json import Json
 
 KEY: Final = "ELYTRON_API_KEY"
 """The environment variable with the access key. The key itself is never printed or written."""
 SERVER_NAME: Final = "elytron"
 """Name of the MCP server in every host."""
-
-
-class HostName(StrEnum):
-    """A program that can use the memory."""
-
-    CLAUDE_CODE = "claude-code"
-    CLAUDE_DESKTOP = "claude-desktop"
-    CLINE = "cline"
-    CODEX = "codex"
-    CONTINUE = "continue"
-    COPILOT = "copilot"
-    CURSOR = "cursor"
-    GEMINI = "gemini"
-    OPENCODE = "opencode"
-    VSCODE = "vscode"
-    WINDSURF = "windsurf"
-    ZED = "zed"
 
 
 class SettingsStyle(StrEnum):
@@ -343,7 +327,7 @@ def timeout_s(kind: HookKind, /) -> int:
 
 def host_events(host: HostName, /) -> Mapping[HookKind, str]:
     """Return a host's event names by the `elytron hooks` command that each event runs."""
-    return HOSTS[HookHost(host.value)].names
+    return HOSTS[host].names
 
 
 def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from elytron_assistants import git_files
 from elytron_assistants.git_files import network_origin, root_commit
-from elytron_assistants.repository import (
+from elytron_assistants.project_identity import (
     START_VARIABLES,
     ProjectIdentity,
     ProjectSource,

@@ -1,0 +1,1 @@
+"""The calls of a memory, one face per family."""
