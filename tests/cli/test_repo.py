@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.assistants.test_repository import commit, git, repository
+from tests.assistants.test_project_identity import commit, git, repository
 from tests.cli.conftest import CommandLine
 
 from elytron_assistants.hooks.events import HookKind, read_event

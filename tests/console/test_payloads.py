@@ -92,11 +92,15 @@ class PlantedStore:
             for write in (plain, *variants(components, {"$ref": reference}, plain, texts)):
                 self.taken[kind] += await self.write(write, conversation=SHORT[0])
         for text in (LONG, HIDDEN):
-            turn = {"messages": [{"text": text, "speaker": SHORT[1]}], "tags": [SHORT[2]]}
-            assert await self.write({"kind": "transcript", "turns": [turn], "title": SHORT[3]}, conversation=SHORT[4])
+            await self.write_turn(text)
             fact = {"topic": SHORT[1], "fact_kind": "profile", "content": text[:3_900], "authority": "user_asserted"}
             assert await self.write({"kind": "long_term", "facts": [fact]})
         await self._fill_routes()
+
+    async def write_turn(self, text: str) -> None:
+        """Store a message with payloads around its text."""
+        turn = {"messages": [{"text": text, "speaker": SHORT[1]}], "tags": [SHORT[2]]}
+        assert await self.write({"kind": "transcript", "turns": [turn], "title": SHORT[3]}, conversation=SHORT[4])
 
     async def _fill_routes(self) -> None:
         scope = {"space": "ada"}
@@ -140,12 +144,16 @@ class PlantedStore:
 
 
 @pytest.fixture
-async def planted(open_server: Served) -> AsyncIterator[PlantedStore]:
-    await make_agent(open_server, SHORT[0])
+async def empty(open_server: Served) -> AsyncIterator[PlantedStore]:
     async with httpx.AsyncClient(base_url=open_server.url, trust_env=False, timeout=60) as client:
-        store = PlantedStore(client)
-        await store.fill()
-        yield store
+        yield PlantedStore(client)
+
+
+@pytest.fixture
+async def planted(open_server: Served, empty: PlantedStore) -> PlantedStore:
+    await make_agent(open_server, SHORT[0])
+    await empty.fill()
+    return empty
 
 
 async def require_plain(page: Watched, address: str) -> None:
@@ -174,9 +182,9 @@ async def test_no_payload_in_any_field_runs_on_any_page(planted: PlantedStore, p
     assert (page.said, page.foreign) == ([], [])
 
 
-async def test_a_long_text_with_payloads_is_shown_completely_on_demand(planted: PlantedStore, page: Watched) -> None:
-    asked = {"scope": {"space": "ada"}, "limit": 1000}
-    listed = (await planted.send("POST", "/v1/list", asked))["items"]
+async def test_a_long_text_with_payloads_is_shown_completely_on_demand(empty: PlantedStore, page: Watched) -> None:
+    await empty.write_turn(LONG)
+    listed = (await empty.send("POST", "/v1/list", {"scope": {"space": "ada"}, "limit": 1000}))["items"]
     made = next(item["id"] for item in listed if item["plane"] == "transcript" and len(item["text"]) == len(LONG))
     await page.go(f"memories?id={made}")
     detail = page.page.get_by_label("The memory")
