@@ -1,5 +1,6 @@
 """Items of frameworks: whole, in order, stored once, and erased with their words."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,13 +9,16 @@ import pytest
 import elytron
 from elytron import intake
 from elytron.api import MemoryFace
-from elytron.runtime_records import records_of
+from elytron.runtime_records import RecordDraft, records_of
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import (
     LimitExceeded,
     NotFound,
     PreconditionFailed,
 )
 from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.records import copies_of_turn
+from elytron_core.planes.transcript import Message, OpaqueItem
 from elytron_integrations import conversation_items
 from elytron_integrations.conversation_items import (
     ConversationItem,
@@ -27,6 +31,8 @@ from elytron_integrations.user_memory import narrowed_scope, user_memory
 
 pytestmark = pytest.mark.anyio
 LARGE = {"image": "A" * 200_000, "words": ["ü"] * 10}
+OTHER = {**LARGE, "image": "B" * 200_000}
+"""Of the same size."""
 
 
 @pytest.fixture
@@ -114,6 +120,16 @@ async def test_credentials_in_an_item_are_redacted_and_it_stays_json(items: Conv
     assert set(value) == {"key", "password", "note"}
 
 
+@pytest.mark.parametrize("before", ["\n", "\t", "\r\n", '"', "\\", "\u2028", "\x1f"])
+@pytest.mark.parametrize("secret", ["ghp_" + "a1B2" * 9, "4111 1111 1111 1111", "AKIAIOSFODNN7EXAMPLE"])
+async def test_a_credential_behind_an_escape_is_redacted(items: ConversationItems, before: str, secret: str) -> None:
+    await items.append([item_of({"text": f"use this:{before}{secret}", "list": [f"a{before}{secret}"]})])
+    await items.append([item_of({"text": f"use this:{before}{secret}", "rest": LARGE})])
+    values = await values_of(items)
+    assert secret not in str(values)
+    assert (values[0].keys(), values[1]["rest"]) == ({"text", "list"}, LARGE)
+
+
 async def test_an_item_whose_redaction_breaks_its_json_is_redacted_text_by_text(
     items: ConversationItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,9 +154,57 @@ async def test_a_block_of_recalled_memory_is_removed_from_an_item(items: Convers
     assert value["more"][1] == "A" * 100_000
 
 
-async def test_an_oversized_item_is_rejected(items: ConversationItems) -> None:
+async def test_an_oversized_item_is_rejected_before_anything_is_stored(
+    items: ConversationItems, memory: MemoryFace
+) -> None:
     with pytest.raises(LimitExceeded, match="bytes of an item"):
-        await items.append([item_of("A" * conversation_items.ITEM_BYTES)])
+        await items.append([item_of(1), item_of(LARGE), item_of("A" * conversation_items.ITEM_BYTES)])
+    assert await values_of(items) == []
+    assert [record async for record in records_of(memory).below()] == []
+
+
+@pytest.mark.parametrize("other", [OTHER, {**LARGE, "image": "A" * 400_000}, "small"])
+async def test_a_large_item_sent_again_with_other_content_stays_as_it_was(
+    items: ConversationItems, memory: MemoryFace, other: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await items.append([item_of(LARGE, host_id="photo"), item_of({"n": 2})])
+    pieces = [record async for record in records_of(memory).below()]
+    await items.append([item_of(other, host_id="photo")])
+    assert await values_of(items) == [LARGE, {"n": 2}]
+    assert [record async for record in records_of(memory).below()] == pieces
+    assert "sent again with other content" in caplog.text
+    await items.append([item_of(LARGE, host_id="photo")])
+    assert await values_of(items) == [LARGE, {"n": 2}]
+
+
+async def test_large_items_of_one_id_in_two_channels_are_apart(memory: MemoryFace) -> None:
+    shop, bank = (
+        ConversationItems(
+            memory, narrowed_scope(memory.scope, channel=channel, conversation="trip"), issuer="framework"
+        )
+        for channel in ("shop", "bank")
+    )
+    await bank.append([item_of(LARGE, host_id="photo")])
+    await shop.append([item_of(OTHER, host_id="photo")])
+    assert await values_of(bank) == [LARGE]
+    assert await shop.erase() == 1
+    assert (await values_of(bank), await values_of(shop)) == ([LARGE], [])
+
+
+async def test_pieces_of_an_earlier_build_are_read_and_erased(items: ConversationItems, memory: MemoryFace) -> None:
+    body = json.dumps(LARGE)
+    pieces = conversation_items.text_pieces(body)
+    namespace = copies_of_turn("photo", "trip")
+    await records_of(memory).put_all(
+        [RecordDraft(namespace, f"framework:{place}", piece) for place, piece in enumerate(pieces)]
+    )
+    item = OpaqueItem(kind="elytron.pieces", issuer="framework", body=str(len(pieces)))
+    turn = TurnDraft(messages=(Message(text=""),), host_id="photo", items=(item,))
+    scope = narrowed_scope(memory.scope, channel="framework", conversation="trip")
+    await memory.operate(MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=(turn,))))
+    assert await values_of(items) == [LARGE]
+    assert await items.erase() == 1
+    assert [record async for record in records_of(memory).below()] == []
 
 
 async def test_an_item_with_a_missing_piece_is_not_served(items: ConversationItems, memory: MemoryFace) -> None:

@@ -1,5 +1,6 @@
 """The runtime's own records: written by its port alone, all of a commit or nothing, gone with what they repeat."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.planes.records import copies_of_turn
 
 pytestmark = pytest.mark.anyio
+
+
+def unchanged(
+    drafts: tuple[RecordDraft, ...], _turn_id: str | None, _message_ids: tuple[str, ...], /
+) -> tuple[RecordDraft, ...]:
+    return drafts
+
 
 OWN = ("elytron:agent", "main")
 
@@ -147,10 +155,11 @@ async def test_a_turn_is_committed_with_records_or_not_at_all() -> None:
             delta = elytron.CanonicalTurnDelta(turn_id=turn, input_messages=(said,))
             request = elytron.MemoryTranscriptCommitRequest(scope=memory.scope, delta=delta)
             draft = RecordDraft(OWN, "main", {"turn": turn}, expected_version=expected)
+            committed = records.commit_turn(request, [draft.name], partial(unchanged, (draft,)))
             if turn == "one":
-                assert [record.value for record in await records.commit_turn(request, (draft,))] == [{"turn": "one"}]
+                assert [record.value for record in await committed] == [{"turn": "one"}]
             else:
                 with pytest.raises(PreconditionFailed):
-                    await records.commit_turn(request, (draft,))
+                    await committed
         assert await stored(records) == {"main": {"turn": "one"}}
         assert len((await memory.list()).items) == 1

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -12,11 +13,13 @@ from pydantic import JsonValue, ValidationError
 
 from elytron.api import MemoryFace
 from elytron.intake import json_text, scrub_json
-from elytron.runtime_records import RecordDraft, records_of
+from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords, records_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitRequest,
     MemoryTranscriptReplayRequest,
     MemoryWriteRequest,
     RedactedTranscriptTurn,
@@ -67,6 +70,35 @@ class StoredItem:
     recorded_at: Instant
 
 
+@dataclass(frozen=True, slots=True)
+class ItemTurn:
+    """The turn of an item, and the records that are committed with it if the item is too large for a turn."""
+
+    draft: TurnDraft
+    pieces: tuple[RecordDraft, ...] = ()
+
+    @property
+    def piece_names(self) -> list[RecordName]:
+        """Return the names of the records."""
+        return [piece.name for piece in self.pieces]
+
+    @property
+    def delta(self) -> CanonicalTurnDelta:
+        """Return the turn in the form that is committed together with records."""
+        (message,) = self.draft.messages
+        is_answer = message.role is EvidenceRole.ASSISTANT
+        return CanonicalTurnDelta(
+            turn_id=self.draft.host_id or uuid4().hex,
+            input_messages=() if is_answer else (message,),
+            assistant_message=message if is_answer else None,
+            items=self.draft.items,
+        )
+
+    def pieces_of(self, turn_id: str | None, _message_ids: tuple[str, ...], /) -> tuple[RecordDraft, ...]:
+        """Return the records, or none if the turn is not stored."""
+        return self.pieces if turn_id is not None else ()
+
+
 def host_name(text: str, /) -> str:
     """Return a framework's id as a name: itself where it is one, else its digest."""
     return text if is_name(text) else sha256_digest(text.encode("utf-8", "surrogatepass"))
@@ -94,26 +126,39 @@ class ConversationItems:
         self._issuer = issuer
 
     async def append(self, items: Sequence[ConversationItem], /) -> None:
-        """Store items behind those that are there, up to 1,000 in one commit. One of a known host id is left out.
+        """Store items after the existing ones: up to 1,000 in one commit, each large one in its own.
 
-        Raises LimitExceeded for an item of more than 16 MiB, Unsupported for one of more than 64 KiB on a server.
+        An item whose host id is known is not stored again. Raises LimitExceeded for an item of more than 16 MiB, and
+        Unsupported for one of more than 64 KiB on a server, before anything is stored.
         """
-        drafts = [await self.turn_draft(item) for item in items]
-        for start in range(0, len(drafts), limits.TURNS_PER_COMMIT):
-            await self._write(drafts[start : start + limits.TURNS_PER_COMMIT])
+        turns = [self.item_turn(item) for item in items]
+        records = records_of(self._memory, scope=self._scope) if any(turn.pieces for turn in turns) else None
+        for is_large, group in groupby(turns, key=lambda turn: bool(turn.pieces)):
+            if records is not None and is_large:
+                for turn in group:
+                    await self._write_large(records, turn)
+            else:
+                drafts = [turn.draft for turn in group]
+                for start in range(0, len(drafts), limits.TURNS_PER_COMMIT):
+                    await self._write(drafts[start : start + limits.TURNS_PER_COMMIT])
 
-    async def turn_draft(self, item: ConversationItem, /) -> TurnDraft:
-        """Return the turn that holds an item; what is too large for a turn is stored as copies that go with it."""
+    def item_turn(self, item: ConversationItem, /) -> ItemTurn:
+        """Return the turn that holds an item, with the records of what is too large for a turn."""
         message = Message(role=item.role, text=item.text, speaker=item.speaker, at=item.at)
         host_id = host_name(item.host_id) if item.host_id is not None else None
         body = clean_json(item.value)
+        pieces: tuple[RecordDraft, ...] = ()
         try:
             opaque = OpaqueItem(kind=item.kind, issuer=self._issuer, body=body)
         except ValidationError:
             host_id = host_id or uuid4().hex
-            count = await self._put_pieces(body, host_id)
-            opaque = OpaqueItem(kind=_PIECES, issuer=self._issuer, body=str(count))
-        return TurnDraft(messages=(message,), host_id=host_id, items=(opaque,))
+            texts = text_pieces(body)
+            # With the digest, the turn of an item with other content is another turn.
+            place = json_text({"pieces": len(texts), "digest": sha256_digest(body.encode())})
+            opaque = OpaqueItem(kind=_PIECES, issuer=self._issuer, body=place)
+            names = self._piece_names(host_id, len(texts))
+            pieces = tuple([RecordDraft(*name, text) for name, text in zip(names, texts, strict=True)])
+        return ItemTurn(TurnDraft(messages=(message,), host_id=host_id, items=(opaque,)), pieces)
 
     async def read(self) -> list[StoredItem]:
         """Return the items in order, without those that were erased."""
@@ -135,12 +180,22 @@ class ConversationItems:
         except TurnConflict:
             # One of them is stored with other content: it stays as it was, and the others are stored.
             if len(drafts) == 1:
-                logger.warning(
-                    "an item of %s was sent again with other content: the stored one was left unchanged", self._issuer
-                )
+                self._report_conflict()
                 return
             for draft in drafts:
                 await self._write((draft,))
+
+    async def _write_large(self, records: RuntimeRecords, turn: ItemTurn) -> None:
+        request = MemoryTranscriptCommitRequest(scope=self._scope, delta=turn.delta)
+        try:
+            await records.commit_turn(request, turn.piece_names, turn.pieces_of)
+        except TurnConflict:
+            self._report_conflict()
+
+    def _report_conflict(self) -> None:
+        logger.warning(
+            "an item of %s was sent again with other content: the stored one was left unchanged", self._issuer
+        )
 
     async def _turns(self) -> AsyncIterator[RedactedTranscriptTurn]:
         cursor: str | None = None
@@ -162,28 +217,24 @@ class ConversationItems:
                 continue
             body = item.body
             if item.kind == _PIECES:
-                body = await self._read_pieces(turn.host_turn_id or "", int(body))
+                body = await self._read_pieces(turn.host_turn_id or "", json.loads(body))
             items.append(StoredItem(json.loads(body), turn.id, turn.recorded_at))
         return items
 
-    async def _put_pieces(self, body: str, host_id: str) -> int:
-        pieces = text_pieces(body)
-        names = self._piece_names(host_id, len(pieces))
-        drafts = [RecordDraft(*name, piece) for name, piece in zip(names, pieces, strict=True)]
-        await records_of(self._memory, scope=self._scope).put_all(drafts)
-        return len(names)
-
-    async def _read_pieces(self, host_id: str, count: int) -> str:
-        names = self._piece_names(host_id, count)
+    async def _read_pieces(self, host_id: str, place: dict[str, Any] | int) -> str:
+        # Builds that stored only the number of pieces did not separate channels.
+        is_old = isinstance(place, int)
+        names = self._piece_names(host_id, place if isinstance(place, int) else place["pieces"], is_old=is_old)
         records = await records_of(self._memory, scope=self._scope).get_all(names)
         missing = next((name for name, record in zip(names, records, strict=True) if record is None), None)
         if missing is not None:
             raise NotFound(what="piece of an item", name=missing[1])
         return "".join(str(record.value) for record in records if record is not None)
 
-    def _piece_names(self, host_id: str, count: int) -> list[tuple[tuple[str, ...], str]]:
-        # Of these, the store knows that they repeat the turn: they are erased with it.
-        namespace = copies_of_turn(host_id, self._scope.conversation_key.conversation)
+    def _piece_names(self, host_id: str, count: int, *, is_old: bool = False) -> list[RecordName]:
+        # The store recognises these as copies of the turn, and erases them with it.
+        channel, conversation = self._scope.conversation_key
+        namespace = copies_of_turn(host_id, conversation, None if is_old else channel)
         return [(namespace, f"{self._issuer}:{place}") for place in range(count)]
 
 

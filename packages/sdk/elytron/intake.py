@@ -194,18 +194,23 @@ def _scrub_body(body: str, findings: _FoundSecrets) -> str:
 def scrub_json(body: str, /) -> tuple[str, dict[str, int]]:
     """Return JSON text without own output and secrets, and what was found by kind. The rest stays byte for byte.
 
-    If what was removed went over the end of a value, each value is cleaned, and the JSON is written anew.
+    Each text is cleaned before the JSON, in which escapes such as that of a line break touch the words next to them.
     """
     findings = _FoundSecrets()
-    clean = _black_out(findings.strip(body), findings)
+    if "\\" in body:
+        value = _scrub_json_value(json.loads(body), findings)
+        body = json_text(value) if findings.kinds else body
+    further = _FoundSecrets()
+    clean = _black_out(further.strip(body), further)
     if clean == body:
-        return body, {}
+        return body, dict(findings.kinds)
     try:
         strict_json.parse_json(clean.encode())
     except (InvalidJson, PayloadTooLarge):
-        findings = _FoundSecrets()
-        clean = json_text(_scrub_json_value(json.loads(body), findings))
-    return clean, dict(findings.kinds)
+        # What was removed reached beyond the end of a value: clean each value and write the JSON again.
+        further = _FoundSecrets()
+        clean = json_text(_scrub_json_value(json.loads(body), further))
+    return clean, dict(findings.kinds + further.kinds)
 
 
 def json_text(value: object, /) -> str:

@@ -58,6 +58,11 @@ class RecordDraft:
     is_opaque: bool = False
     """True if the value is another program's state, whose bytes must return as they are: nothing is redacted in it."""
 
+    @property
+    def name(self) -> "RecordName":
+        """Return the namespace and key."""
+        return self.namespace, self.key
+
 
 class _OwnPut(RecordPutRequest):
     """A put of a serialized form of the runtime's own, or one read from JSON."""
@@ -130,16 +135,15 @@ class RuntimeRecords:
         return report, beside.records
 
     async def commit_turn(
-        self, request: MemoryTranscriptCommitRequest, drafts: Sequence[RecordDraft], /
+        self, request: MemoryTranscriptCommitRequest, names: Sequence[RecordName], drafts: TurnDrafts, /
     ) -> tuple[Record, ...]:
-        """Commit a turn as evidence, and `drafts` in the same commit: all or nothing. Returns their records.
+        """Commit a turn as evidence, and atomically store what `drafts` returns for it, under `names`.
 
         Raises what `commit_transcript` and `put_all` do.
         """
         from elytron.ops.transcript import commit_turn
 
-        names = [(draft.namespace, draft.key) for draft in drafts]
-        beside = _RecordsOfTurn(self._ctx, names, lambda _turn, _messages: drafts, self._request)
+        beside = _RecordsOfTurn(self._ctx, names, drafts, self._request)
 
         async def commit(
             ctx: OperationContext, admitted: MemoryTranscriptCommitRequest, /

@@ -40,12 +40,12 @@ def is_reserved(namespace: tuple[str, ...], /) -> bool:
     return bool(namespace) and namespace[0].casefold().startswith(RESERVED_NAMESPACES)
 
 
-def copies_of_turn(host_id: str, conversation: str, /) -> tuple[str, str]:
+def copies_of_turn(host_id: str, conversation: str, channel: str | None = None, /) -> tuple[str, ...]:
     """Return the namespace of records that repeat the turn with this host id; every erasure of the turn removes them.
 
-    The same id in another conversation is another turn.
+    The same id in another conversation is another turn. So is, with `channel`, the same id in another channel.
     """
-    return f"elytron:run:{host_id}", conversation
+    return (f"elytron:run:{host_id}", conversation, *(() if channel is None else (channel,)))
 
 
 def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:

@@ -18,12 +18,10 @@ from elytron.api import MemoryFace
 from elytron.factory import DEFAULT_SPACE
 from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords, records_of
 from elytron_core.contracts.maintenance.maintenance import ExtractionMethod, MemoryFinalizeTurnRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta, TurnDraft
 from elytron_core.errors import PreconditionFailed
-from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import Record
 from elytron_core.scope import Scope
-from elytron_integrations.conversation_items import ConversationItems, host_name, settle_change
+from elytron_integrations.conversation_items import ConversationItems, ItemTurn, host_name, settle_change
 from elytron_integrations.google_adk.events import (
     APPS_SPACE,
     ISSUER,
@@ -132,15 +130,13 @@ class ElytronSessionService(BaseSessionService):
 
     async def _store_event(self, scope: Scope, app_name: str, session_id: str, event: Event) -> None:
         conversation = session_scope(scope, app_name, session_id)
-        draft = await ConversationItems(self._memory, conversation, issuer=ISSUER).turn_draft(event_item(event))
+        turn = ConversationItems(self._memory, conversation, issuer=ISSUER).item_turn(event_item(event))
         deltas = _state_deltas(event.actions.state_delta)
         await self._change_state(self._app_records(scope), _app_name(app_name), deltas[State.APP_PREFIX])
         records = records_of(self._memory, scope=scope)
         names = [_head_name(app_name, session_id), _user_name(app_name)]
-        request = MemoryFinalizeTurnRequest(
-            scope=conversation, delta=_turn_delta(draft), extraction=ExtractionMethod.OFF
-        )
-        await settle_change(lambda: self._commit_event(records, names, request, deltas, event))
+        request = MemoryFinalizeTurnRequest(scope=conversation, delta=turn.delta, extraction=ExtractionMethod.OFF)
+        await settle_change(lambda: self._commit_event(records, names, request, deltas, event, turn=turn))
 
     async def _commit_event(
         self,
@@ -149,6 +145,8 @@ class ElytronSessionService(BaseSessionService):
         request: MemoryFinalizeTurnRequest,
         deltas: Mapping[str, Mapping[str, Any]],
         event: Event,
+        *,
+        turn: ItemTurn,
     ) -> None:
         head, user = await records.get_all(names)
         if head is None:
@@ -160,7 +158,11 @@ class ElytronSessionService(BaseSessionService):
             user_state: Any = {**_state_of(user), **deltas[State.USER_PREFIX]}
             version = user.version if user is not None else 0
             drafts.append(RecordDraft(*names[1], user_state, expected_version=version))
-        await records.finalize_turn(request, names, lambda _turn_id, _message_ids: drafts)
+        await records.finalize_turn(
+            request,
+            [*names, *turn.piece_names],
+            lambda turn_id, message_ids: [*drafts, *turn.pieces_of(turn_id, message_ids)],
+        )
 
     async def _change_state(self, records: RuntimeRecords, name: RecordName, delta: Mapping[str, Any]) -> None:
         """Merge `delta` into the state with this name."""
@@ -226,18 +228,6 @@ def _state_deltas(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         prefix = next((prefix for prefix in _PREFIXES if key.startswith(prefix)), "")
         deltas[prefix][key.removeprefix(prefix)] = value
     return deltas
-
-
-def _turn_delta(draft: TurnDraft) -> CanonicalTurnDelta:
-    """Return an event's turn in the form that is committed together with records."""
-    (message,) = draft.messages
-    is_answer = message.role is EvidenceRole.ASSISTANT
-    return CanonicalTurnDelta(
-        turn_id=draft.host_id or uuid4().hex,
-        input_messages=() if is_answer else (message,),
-        assistant_message=message if is_answer else None,
-        items=draft.items,
-    )
 
 
 def _chosen_events(events: list[Event], config: GetSessionConfig | None) -> list[Event]:

@@ -141,7 +141,9 @@ class ElytronSession(SessionABC):
             assistant_message=messages[-1] if is_answered else None,
             source=TurnSource(ingress="openai-agents"),
         )
-        return await self._records.commit_turn(MemoryTranscriptCommitRequest(scope=self._scope, delta=delta), drafts)
+        request = MemoryTranscriptCommitRequest(scope=self._scope, delta=delta)
+        names = [draft.name for draft in drafts]
+        return await self._records.commit_turn(request, names, lambda _turn_id, _message_ids: drafts)
 
     async def _pop_item(self) -> TResponseInputItem | None:
         items = await self._records_of_items()

@@ -38,9 +38,9 @@ async def copies_of(
         if isinstance(memory, MessageMemory):
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
-                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
+                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation, memory.turn.channel)
                 # Earlier builds named a run only by its id.
-                prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
+                prefixes |= {record.namespace_key(namespace[:parts]) for parts in (1, 2, 3)}
     # Builds before the runtime had its own collection stored copies in the host's.
     copies = [
         document
