@@ -168,7 +168,8 @@ def _field_groups(name: str, value: Any) -> list[_Group]:
 
 def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     if name == _USER:
-        raise InvalidInput(field=f"filters.{name}", problem="names a space: only allowed at the top or under AND")
+        problem = "names a space: allowed only at the top, under AND or an OR of one"
+        raise InvalidInput(field=f"filters.{name}", problem=problem)
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="is not allowed under OR or NOT: use its own filter")
     if value == _WILDCARD:
