@@ -322,8 +322,8 @@ def test_a_call_of_mem0_without_a_counterpart_names_the_way_out(memory: Memory) 
             getattr(memory, name)
         assert not hasattr(memory, name)
         assert not hasattr(memory.runtime, name)
-    with pytest.raises(AttributeError, match="a memory has no attribute 'remeber'"):
-        memory.remeber  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
+    with pytest.raises(AttributeError, match="a memory has no attribute 'remembrance'"):
+        memory.remembrance  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
 
 
 def test_users_are_listed_and_deleted(memory: Memory) -> None:
@@ -375,6 +375,7 @@ async def test_memories_that_were_imported_from_mem0_have_their_ids_and_metadata
             "role": "user",
             "metadata": None,
         }
+        assert [(row["actor_id"], row["role"]) for row in await memory.history(second["id"])] == [(None, "user")]
         assert await memory.get("m1") is None
         with pytest.raises(NotFound, match="ids come from add, search and get_all"):
             await memory.delete("m1")

@@ -220,7 +220,7 @@ def _public_metadata(hit: RecallHit) -> dict[str, Any] | None:
 
 def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Mem0Answer:
     """Return a memory in mem0's form under the id `memory`, with only the ids that it has."""
-    hit = _original_fields(hit) if (hit.channel, hit.conversation) == (SYSTEM, MEMORIES) else hit
+    hit = _original_hit(hit)
     at = _iso_time(hit.at)
     ids = {
         "user_id": space if space != SHARED_SPACE else None,
@@ -241,8 +241,10 @@ def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Me
     }
 
 
-def _original_fields(hit: RecallHit) -> RecallHit:
-    """Return a memory that was imported from mem0 with the ids and metadata that it had there."""
+def _original_hit(hit: RecallHit) -> RecallHit:
+    """Return a memory that was imported from mem0 with the ids and metadata that it had there, others unchanged."""
+    if (hit.channel, hit.conversation) != (SYSTEM, MEMORIES):
+        return hit
     fields = {name.removeprefix(_IMPORTED): value for name, value in hit.metadata.items()}
     original = {
         "conversation": fields.get("run_id", DEFAULT_CONVERSATION),
@@ -268,6 +270,7 @@ def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: s
 
 def history_answer(items: Sequence[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
     """Return a memory's versions as mem0's history, oldest first."""
+    hit = _original_hit(hit)
     return [
         {
             "id": item.id,
