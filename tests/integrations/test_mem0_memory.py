@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -262,6 +262,7 @@ def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
         ("add", {"metadata": [1]}, "metadata must be a mapping"),
         ("add", {"run_id": "r" * 300}, "run_id of add"),
         ("search", {"agent_id": "a" * 300}, "agent_id of search"),
+        ("get_all", {"page_size": 3, "top_k": 4}, "different numbers"),
         ("get_all", {"page": 0}, "page of get_all"),
         ("get_all", {"page": "2"}, "page of get_all"),
     ],
@@ -323,7 +324,7 @@ def test_a_call_of_mem0_without_a_counterpart_names_the_way_out(memory: Memory) 
         assert not hasattr(memory, name)
         assert not hasattr(memory.runtime, name)
     with pytest.raises(AttributeError, match="a memory has no attribute 'remembrance'"):
-        memory.remembrance  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
+        _ = cast("Any", memory).remembrance
 
 
 def test_users_are_listed_and_deleted(memory: Memory) -> None:

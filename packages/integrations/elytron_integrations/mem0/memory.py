@@ -146,7 +146,7 @@ class AsyncMemory:
     ) -> Mem0Answer:
         """Return the memories of these ids, or one page of them with the numbers of the next and previous pages."""
         part = scope_of_call("get_all", self._owner, filters, **ids)
-        count = _bounded_count(limit, page_size if page_size is not None else top_k, default=100)
+        count = _bounded_count(limit, top_k, page_size, default=100)
         number = page if page is not None else 1
         if not isinstance(cast("object", number), int) or number < 1:
             raise InvalidInput(field="page of get_all()", problem="must be a whole number from 1")
@@ -353,8 +353,9 @@ class MemoryClient(BlockingMem0Calls):
         super().__init__(AsyncMemoryClient(api_key, host, user_id=user_id, **others))
 
 
-def _bounded_count(limit: int | None, top_k: int | None, *, default: int) -> int:
-    """Return the requested number of memories, given under either name."""
-    if None not in {limit, top_k} and limit != top_k:
-        raise InvalidInput(field="top_k", problem="and limit are different numbers: pass only one of them")
-    return next((count for count in (limit, top_k) if count is not None), default)
+def _bounded_count(*counts: int | None, default: int) -> int:
+    """Return the requested number of memories, given under any of its names."""
+    numbers = {count for count in counts if count is not None}
+    if len(numbers) > 1:
+        raise InvalidInput(field="limit, top_k and page_size", problem="are different numbers: pass only one of them")
+    return numbers.pop() if numbers else default
