@@ -1,16 +1,18 @@
 """A program that was written for mem0 reads the answers that it expects, by either generation of its arguments."""
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import elytron
 from elytron.compat.mem0 import AsyncMemory, Memory
-from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+from elytron_core.errors import InvalidInput, NotFound, ScopeMissing, StoreClosed, Unsupported
 
 CONFIG = {"vector_store": {"provider": "elytron", "config": {"path": "memory:"}}}
 MESSAGES = [
@@ -102,6 +104,7 @@ def test_no_digest_of_a_secret_is_stored(memory: Memory) -> None:
         {"filters": {"AND": [{"user_id": "ada"}, {"agent_id": "cook"}]}},
         {"user_id": "ada", "filters": {"metadata": {"topic": "food"}}},
         {"options": {"filters": {"user_id": "ada"}}},
+        {"filters": {"OR": [{"user_id": "ada"}]}},
     ],
 )
 def test_both_generations_of_arguments_find_the_same_memories(memory: Memory, ids: dict[str, Any]) -> None:
@@ -203,11 +206,18 @@ def test_calls_without_any_id_are_rejected(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    "ids", [{"user_id": ""}, {"user_id": " "}, {"filters": {"user_id": ""}}, {"user_id": "ada", "agent_id": ""}]
+    "ids",
+    [
+        {"user_id": ""},
+        {"user_id": " "},
+        {"user_id": "a" * 300},
+        {"filters": {"user_id": ""}},
+        {"user_id": "ada", "agent_id": ""},
+    ],
 )
-def test_an_empty_id_is_refused(memory: Memory, ids: dict[str, Any]) -> None:
+def test_an_empty_or_too_long_id_is_refused(memory: Memory, ids: dict[str, Any]) -> None:
     for call in (partial(memory.add, "tea"), partial(memory.search, "tea"), memory.get_all, memory.delete_all):
-        with pytest.raises(InvalidInput, match="is empty"):
+        with pytest.raises(InvalidInput, match=r"_id of .* is empty, longer than 200"):
             call(**ids)
 
 
@@ -245,6 +255,16 @@ def test_memories_of_an_agent_belong_to_no_user(memory: Memory) -> None:
         ("search", {"filter": {"topic": "food"}}, "use filters="),
         ("search", {"options": "fast"}, "must be a mapping"),
         ("get_all", {"show_expired": True}, "show_expired of get_all"),
+        ("search", {"filters": ["a"]}, "filters must be a mapping"),
+        ("search", {"filters": "a"}, "filters must be a mapping"),
+        ("get_all", {"filters": 5}, "filters must be a mapping"),
+        ("add", {"metadata": "oops"}, "metadata must be a mapping"),
+        ("add", {"metadata": [1]}, "metadata must be a mapping"),
+        ("add", {"run_id": "r" * 300}, "run_id of add"),
+        ("search", {"agent_id": "a" * 300}, "agent_id of search"),
+        ("get_all", {"page_size": 3, "top_k": 4}, "different numbers"),
+        ("get_all", {"page": 0}, "page of get_all"),
+        ("get_all", {"page": "2"}, "page of get_all"),
     ],
 )
 def test_no_argument_is_silently_ignored(memory: Memory, call: str, arguments: dict[str, Any], problem: str) -> None:
@@ -267,10 +287,96 @@ def test_an_update_without_a_text_is_refused(memory: Memory) -> None:
             memory.update(memory_id, **arguments)
 
 
-def test_settings_without_effect_give_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [Memory, Memory.from_config])
+def test_settings_without_effect_give_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[dict[str, Any]], Memory]
+) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"llm": {"provider": "openai"}, "vector_store": {"provider": "qdrant"}, "version": "v1.1"}
-    with pytest.warns(UserWarning, match="mem0 settings have no effect: llm, vector_store"):
-        memory = Memory(config)
+    with pytest.warns(UserWarning, match="mem0 settings have no effect: llm, vector_store") as warned:
+        memory = make(config)
     memory.close()
+    assert [warning.filename for warning in warned] == [__file__]
     assert (tmp_path / "memory.db").exists()
+
+
+def test_a_setting_that_mem0_does_not_have_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="config has the unknown key 'vectorstore': use vector_store="):
+        Memory.from_config({"vectorstore": {"provider": "elytron"}})
+
+
+@pytest.mark.anyio
+async def test_leaving_a_with_block_closes_the_memory() -> None:
+    with Memory(CONFIG) as memory:
+        raw_id(memory, "I like tea.")
+    with pytest.raises(StoreClosed):
+        memory.get_all(user_id="ada")
+    async with AsyncMemory(CONFIG) as awaited:
+        await awaited.add("I like tea.", user_id="ada", infer=False)
+    with pytest.raises(StoreClosed):
+        await awaited.get_all(user_id="ada")
+
+
+def test_a_call_of_mem0_without_a_counterpart_names_the_way_out(memory: Memory) -> None:
+    for name in ("feedback", "batch_delete", "chat", "project", "vector_store", "get_webhooks"):
+        with pytest.raises(Unsupported, match=f"mem0's '{name}' has no counterpart here: "):
+            getattr(memory, name)
+        assert not hasattr(memory, name)
+        assert not hasattr(memory.runtime, name)
+    with pytest.raises(AttributeError, match="a memory has no attribute 'remembrance'"):
+        _ = cast("Any", memory).remembrance
+
+
+def test_users_are_listed_and_deleted(memory: Memory) -> None:
+    for user in ("grace", "ada"):
+        raw_id(memory, "I like tea.", user_id=user)
+    raw_id(memory, "Answer in metric units.", agent_id="cook")
+    assert memory.users() == {"results": [{"name": name, "type": "user"} for name in ("ada", "grace")]}
+    memory.delete_users(user_id="ada")
+    assert memory.users() == {"results": [{"name": "grace", "type": "user"}]}
+
+
+def test_memories_are_read_in_pages(memory: Memory) -> None:
+    for number in range(3):
+        raw_id(memory, f"Tea number {number}.")
+    pages = [memory.get_all(user_id="ada", page=page, page_size=2) for page in (1, 2, 3)]
+    assert [texts_of(page) for page in pages] == [["Tea number 0.", "Tea number 1."], ["Tea number 2."], []]
+    assert [(page["next"], page["previous"]) for page in pages] == [(2, None), (None, 1), (None, 2)]
+
+
+@pytest.mark.anyio
+async def test_memories_that_were_imported_from_mem0_have_their_ids_and_metadata(tmp_path: Path) -> None:
+    rows = [
+        {"id": "m1", "memory": "Ada lives in Lisbon", "user_id": "ada", "metadata": {"category": "home"}},
+        {"id": "m2", "memory": "Ada likes tea", "user_id": "ada", "run_id": "trip", "role": "user"},
+    ]
+    path = tmp_path / "memory.db"
+    (tmp_path / "mem0.json").write_text(json.dumps(rows))
+    async with elytron.open(path, space="ada") as store:
+        await elytron.import_transcript(store, tmp_path / "mem0.json")
+    async with AsyncMemory({"vector_store": {"provider": "elytron", "config": {"path": str(path)}}}) as memory:
+        await memory.add("Ada works in Porto", user_id="ada", metadata={"category": "work"}, infer=False)
+
+        async def found_texts(**filters: Any) -> list[str]:
+            return texts_of(await memory.get_all(user_id="ada", filters=filters))
+
+        assert await found_texts(category="home") == ["Ada lives in Lisbon"]
+        assert await found_texts(category={"in": ["home", "work"]}) == ["Ada lives in Lisbon", "Ada works in Porto"]
+        assert await found_texts(category={"ne": "home"}) == ["Ada likes tea", "Ada works in Porto"]
+        assert await found_texts(NOT=[{"category": "work"}]) == ["Ada lives in Lisbon", "Ada likes tea"]
+        first, second, _ = (await memory.get_all(user_id="ada"))["results"]
+        names = ("user_id", "run_id", "actor_id", "role", "metadata")
+        assert {name: first[name] for name in names if name in first} == {
+            "user_id": "ada",
+            "metadata": {"category": "home"},
+        }
+        assert {name: second[name] for name in names if name in second} == {
+            "user_id": "ada",
+            "run_id": "trip",
+            "role": "user",
+            "metadata": None,
+        }
+        assert [(row["actor_id"], row["role"]) for row in await memory.history(second["id"])] == [(None, "user")]
+        assert await memory.get("m1") is None
+        with pytest.raises(NotFound, match="ids come from add, search and get_all"):
+            await memory.delete("m1")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron.compat.mem0 import AsyncMemory, Memory, MemoryClient
+from elytron.compat.mem0 import AsyncMemory, AsyncMemoryClient, Memory, MemoryClient
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused, ScopeMissing
+from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused, ScopeMissing, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
@@ -127,3 +127,26 @@ def test_a_client_reaches_what_its_key_opens(server: tuple[str, dict[str, str]])
         assert ada.get(ids[0]) is None
         ada.delete_all(user_id="ada")
         assert ada.get_all(user_id="ada") == {"results": []}
+
+
+def test_a_client_reads_its_key_from_the_environment(
+    server: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, keys = server
+    monkeypatch.setenv("ELYTRON_API_KEY", keys["ada"])
+    with MemoryClient(host=address) as client:
+        client.add("I like tea.", user_id="ada", infer=False)
+        assert [row["memory"] for row in client.get_all(user_id="ada")["results"]] == ["I like tea."]
+        with pytest.raises(PermissionRefused):
+            client.users()
+
+
+async def test_a_client_without_a_key_is_told_how_to_pass_one(
+    server: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEM0_API_KEY", "m0-1")
+    async with AsyncMemoryClient(host=server[0]) as client:
+        with pytest.raises(Unauthorized, match="ELYTRON_API_KEY, but not MEM0_API_KEY"):
+            await client.search("tea", user_id="ada")
+    with pytest.raises(InvalidInput, match="org_id of MemoryClient"):
+        MemoryClient("m0-1", org_id="acme")

@@ -110,10 +110,24 @@ async def test_unknown_keys_are_counted_and_stored_next_to_the_text(tmp_path: Pa
         {"items": MEM0["results"]},
         json_lines(*MEM0["results"]),
         {"results": [{"id": "1", "data": "Ada lives in Lisbon"}]},
+        [{"id": "1", "memory": "Ada lives in Lisbon", "role": "user"}, {"id": "2", "memory": "Ada is on call"}],
     ],
 )
 def test_mem0_is_read_in_each_shape_of_its_export(tmp_path: Path, records: Any) -> None:
     assert texts(write_json(tmp_path / "a.json", records))[0] == "Ada lives in Lisbon"
+
+
+def test_records_that_could_be_memories_or_messages_are_refused(tmp_path: Path) -> None:
+    record = {"id": "1", "memory": "Ada lives in Lisbon", "role": "user", "content": "I live in Lisbon"}
+    with pytest.raises(UnreadableFile, match="could be memories"):
+        read(write_json(tmp_path / "a.json", [record]))
+
+
+def test_an_invalid_time_of_mem0_is_reported_by_its_name_and_not_counted(tmp_path: Path) -> None:
+    record = {"id": "1", "memory": "Ada lives in Lisbon", "created_at": "nonsense"}
+    with opened(write_json(tmp_path / "a.json", [record])) as transcript:
+        assert list(transcript.messages(HOME)) == []
+        assert (transcript.skipped[0].problem[:10], transcript.remarks.naive_times) == ("created_at", 0)
 
 
 async def test_an_expired_memory_is_history_and_not_recalled(tmp_path: Path) -> None:

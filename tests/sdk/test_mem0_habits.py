@@ -38,6 +38,7 @@ async def test_a_run_and_another_conversation_are_refused(memory: elytron.Memory
         {"user_id": {"eq": "ada"}},
         {"AND": [{"user_id": "ada"}, {"run_id": "dinner"}]},
         {"AND": [{"user_id": ["ada"]}], "agent_id": "cook"},
+        {"OR": [{"user_id": "ada", "run_id": "dinner"}], "AND": [{"agent_id": "cook"}]},
     ],
 )
 async def test_filters_may_name_the_user(filters: dict[str, object]) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from elytron.api.metadata_filters import filters_from, where_from
+from elytron.api.metadata_filters import also_prefixed, filters_from, where_from
 from elytron_core.clock import instant
 from elytron_core.contracts.recall import RecallFilters, Scalar
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -50,6 +50,17 @@ def means(tree: Mapping[str, Any], fields: Mapping[str, Scalar]) -> bool:
 @given(tree=TREES, fields=FIELDS)
 def test_a_tree_of_and_or_and_not_means_the_same_as_its_groups(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
     assert filters_hold(where_from(tree), fields) is means(tree, fields)
+
+
+@given(tree=TREES, fields=FIELDS)
+def test_a_prefixed_field_means_the_same_as_the_field(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
+    try:
+        where = also_prefixed(where_from(tree), "mem0.")
+    except LimitExceeded:
+        assume(False)
+        raise
+    for prefix in ("", "mem0."):
+        assert filters_hold(where, {f"{prefix}{name}": value for name, value in fields.items()}) is means(tree, fields)
 
 
 def test_names_that_have_a_filter_of_their_own_become_it() -> None:

@@ -1,18 +1,15 @@
-"""mem0's classes: `Memory` and `AsyncMemory` over a store, and `MemoryClient` over a server.
+"""mem0's classes: `Memory` and `AsyncMemory` over a store, `MemoryClient` and `AsyncMemoryClient` over a server.
 
 Both generations of mem0's arguments are accepted: ids as keywords (1.x) and in `filters` (2.x).
 """
 
 import asyncio
-import warnings
 from collections.abc import Awaitable, Coroutine, Mapping
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, cast
 
 from elytron.api import MemoryFace
 from elytron.api.calls import BlockingCalls, Messages, When, blocking_call
 from elytron.api.faces.mem0 import delete_all
-from elytron.factory import open as open_memory
-from elytron.remote import connect
 from elytron.runtime import BlockingMemory
 from elytron_core.contracts.maintenance.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.memories import ControlOutcome, HistoryEvent, HistoryItem, MemoryEraseRequest
@@ -21,13 +18,16 @@ from elytron_core.contracts.transcript import MemoryWriteRequest, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
 from elytron_core.planes.transcript import EDIT_OF
 from elytron_core.scope import Scope
+from elytron_integrations.mem0.config import SERVER, server_opening, store_opening
 from elytron_integrations.mem0.requests import (
+    SHARED_SPACE,
     Mem0Answer,
+    absent_name,
     draft_messages,
+    drop_unchanging,
     history_answer,
     mem0_arguments,
     memory_answer,
-    plain_settings,
     public_id,
     scope_of_call,
     split_id,
@@ -35,8 +35,6 @@ from elytron_integrations.mem0.requests import (
 )
 
 ResultT = TypeVar("ResultT")
-_STORE: Final = "memory.db"
-_SERVER: Final = "http://127.0.0.1:8010"
 _EVENTS: Final = {WriteOutcome.STORED: "ADD", WriteOutcome.UPDATED: "UPDATE"}
 
 
@@ -50,7 +48,7 @@ class AsyncMemory:
     def __init__(
         self, config: object = None, *, user_id: str | None = None, opening: Awaitable[MemoryFace] | None = None
     ) -> None:
-        self._opening = opening if opening is not None else _store_opening(config)
+        self._opening = opening if opening is not None else store_opening(config)
         self._owner = user_id
         self._face: MemoryFace | None = None
         self._lock = asyncio.Lock()
@@ -62,6 +60,17 @@ class AsyncMemory:
         Its config takes `path` and the options of `elytron.open`.
         """
         return cls(config_dict, user_id=user_id)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise absent_name(self, name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def open_face(self) -> MemoryFace:
         """Return the underlying memory, which the first call opens."""
@@ -130,14 +139,27 @@ class AsyncMemory:
         *,
         limit: int | None = None,
         top_k: int | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
         filters: Mapping[str, Any] | None = None,
         **ids: Any,
     ) -> Mem0Answer:
-        """Return the memories of these ids."""
+        """Return the memories of these ids, or one page of them with the numbers of the next and previous pages."""
         part = scope_of_call("get_all", self._owner, filters, **ids)
-        count = _bounded_count(limit, top_k, default=100)
-        report = await (await self.open_face()).list(limit=count, filters=part.filters, user_id=part.space)
-        return {"results": [await self._answer(hit, part.space) for hit in report.items]}
+        count = _bounded_count(limit, top_k, page_size, default=100)
+        number = page if page is not None else 1
+        if not isinstance(cast("object", number), int) or number < 1:
+            raise InvalidInput(field="page of get_all()", problem="must be a whole number from 1")
+        face = await self.open_face()
+        report = await face.list(limit=count, filters=part.filters, user_id=part.space)
+        for _ in range(1, number):
+            if not report.has_more:
+                return {"results": [], "next": None, "previous": number - 1}
+            cursor = report.next_cursor
+            report = await face.list(limit=count, cursor=cursor, filters=part.filters, user_id=part.space)
+        pages = {"next": number + 1 if report.has_more else None, "previous": number - 1 or None}
+        results = [await self._answer(hit, part.space) for hit in report.items]
+        return {"results": results} | (pages if page is not None or page_size is not None else {})
 
     @mem0_arguments
     async def get(self, memory_id: str) -> Mem0Answer | None:
@@ -193,6 +215,21 @@ class AsyncMemory:
             await face.erase(report.derived, user_id=scope.space)
         return {"message": "Memories deleted successfully!"}
 
+    delete_users = delete_all
+
+    @mem0_arguments
+    async def users(self) -> Mem0Answer:
+        """Return the users who have a memory. On a server, only an operator's key may list them."""
+        names = [self._owner] if self._owner is not None else []
+        cursor = None
+        while self._owner is None:
+            report = await (await self.open_face()).spaces(cursor=cursor)
+            names += [space.space for space in report.spaces if space.space != SHARED_SPACE]
+            cursor = report.next_cursor
+            if cursor is None:
+                break
+        return {"results": [{"name": name, "type": "user"} for name in names]}
+
     @mem0_arguments
     async def history(self, memory_id: str) -> list[Mem0Answer]:
         """Return a memory's versions, oldest first; a deleted memory has none."""
@@ -236,12 +273,37 @@ class AsyncMemory:
                     history = await face.history(decision.id, user_id=space)
                     versions |= {item.id: item for item in history.items if item.event is HistoryEvent.ADDED}
         if must_exist and not versions:
-            raise NotFound(what="memory", name=memory_id)
+            way_out = None if space else "ids come from add, search and get_all, also those of imported memories"
+            raise NotFound(what="memory", name=memory_id, way_out=way_out)
         return space, sorted(versions.values(), key=lambda version: version.id)
+
+
+class AsyncMemoryClient(AsyncMemory):
+    """mem0's `AsyncMemoryClient`, for an Elytron server at `host` and one of its access keys.
+
+    Without `api_key`, the key is read from ELYTRON_API_KEY.
+    """
+
+    def __init__(
+        self, api_key: str | None = None, host: str | None = SERVER, *, user_id: str | None = None, **others: Any
+    ) -> None:
+        drop_unchanging("MemoryClient", others, ("api_key", "host", "user_id"))
+        super().__init__(user_id=user_id, opening=server_opening(api_key, host))
 
 
 class BlockingMem0Calls(BlockingCalls):
     """mem0's calls in blocking form."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise absent_name(self, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __init__(self, memory: AsyncMemory, /) -> None:
         self.runtime = memory
@@ -257,7 +319,8 @@ class BlockingMem0Calls(BlockingCalls):
     get = blocking_call(AsyncMemory.get)
     update = blocking_call(AsyncMemory.update)
     delete = blocking_call(AsyncMemory.delete)
-    delete_all = blocking_call(AsyncMemory.delete_all)
+    delete_all = delete_users = blocking_call(AsyncMemory.delete_all)
+    users = blocking_call(AsyncMemory.users)
     history = blocking_call(AsyncMemory.history)
     reset = blocking_call(AsyncMemory.reset)
 
@@ -282,27 +345,17 @@ Memory = SyncMemory
 
 
 class MemoryClient(BlockingMem0Calls):
-    """mem0's `MemoryClient`, for an Elytron server at `host` and one of its access keys."""
+    """mem0's `MemoryClient`: `AsyncMemoryClient` with blocking calls."""
 
-    def __init__(self, api_key: str | None = None, host: str = _SERVER, *, user_id: str | None = None) -> None:
-        super().__init__(AsyncMemory(user_id=user_id, opening=connect(host, api_key=api_key)))
-
-
-def _store_opening(config: object) -> Awaitable[MemoryFace]:
-    """Return an awaitable that opens the store of mem0's config. Warns about settings that have no effect."""
-    settings = plain_settings(config, what="config")
-    store = plain_settings(settings.get("vector_store"), what="vector_store")
-    options: dict[str, Any] = {"space": None}
-    if store.get("provider") == "elytron":
-        del settings["vector_store"]
-        options |= plain_settings(store.get("config"), what="vector_store.config")
-    if without_effect := sorted(settings.keys() - {"version"}):
-        warnings.warn(f"these mem0 settings have no effect: {', '.join(without_effect)}", stacklevel=4)
-    return open_memory(options.pop("path", _STORE), **options)
+    def __init__(
+        self, api_key: str | None = None, host: str | None = SERVER, *, user_id: str | None = None, **others: Any
+    ) -> None:
+        super().__init__(AsyncMemoryClient(api_key, host, user_id=user_id, **others))
 
 
-def _bounded_count(limit: int | None, top_k: int | None, *, default: int) -> int:
-    """Return the requested number of memories, given under either name."""
-    if None not in {limit, top_k} and limit != top_k:
-        raise InvalidInput(field="top_k", problem="and limit are different numbers: pass only one of them")
-    return next((count for count in (limit, top_k) if count is not None), default)
+def _bounded_count(*counts: int | None, default: int) -> int:
+    """Return the requested number of memories, given under any of its names."""
+    numbers = {count for count in counts if count is not None}
+    if len(numbers) > 1:
+        raise InvalidInput(field="limit, top_k and page_size", problem="are different numbers: pass only one of them")
+    return numbers.pop() if numbers else default

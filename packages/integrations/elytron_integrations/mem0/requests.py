@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
@@ -11,15 +11,21 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from elytron.api import calls
+from elytron.api.metadata_filters import also_prefixed
+from elytron.importers.memories.foreign_memory import MEMORIES
+from elytron.importers.memories.mem0_files import SYSTEM
+from elytron_core import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.memories import HistoryItem
 from elytron_core.contracts.recall import RecallFilters, RecallHit
 from elytron_core.contracts.transcript import TranscriptWrite, TurnDraft, WriteDecision
-from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.errors import InvalidInput, ScopeMissing, Unauthorized, Unsupported
 from elytron_core.errors.foreign_names import way_out
-from elytron_core.evidence import EvidenceRole
+from elytron_core.evidence import ROLE_WORDS, EvidenceRole
+from elytron_core.ids import is_name
 from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.scope import DEFAULT_CONVERSATION, Scope
+from elytron_integrations.mem0.config import KEY_HINT, plain_settings
 
 P = ParamSpec("P")
 SelfT = TypeVar("SelfT")
@@ -29,6 +35,8 @@ Mem0Answer = dict[str, Any]
 SHARED_SPACE: Final = "mem0-shared"
 """The space of memories that belong to an agent or run but to no user."""
 _AGENT: Final = "agent_id"
+_IMPORTED: Final = f"{SYSTEM}."
+"""Prefix of the metadata of memories that were imported from mem0."""
 _NESTED: Final = "mem0_nested"
 """Metadata key for nested values, which are stored as JSON."""
 _IDS: Final = frozenset({"user_id", _AGENT, "run_id", "actor_id", _NESTED})
@@ -43,6 +51,33 @@ _UNCHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "version": ("v2", "v3"),
 }
 """mem0 arguments that are accepted only with these values, which match what happens anyway."""
+_INSTEAD: Final = {
+    "answer with a model of your own from what search() returns": "chat",
+    "call update() or delete() for each memory": "batch_delete batch_update",
+    "choose the store and its models with from_config()": (
+        "config db embedding_model entity_store graph llm reranker vector_store"
+    ),
+    "correct a memory with update() or remove it with delete()": "feedback",
+    "follow the server's events": "create_webhook delete_webhook get_webhooks update_webhook",
+    "give each project a server or store of its own": "get_project org_id project project_id update_project",
+    "read the memories with get_all()": (
+        "create_memory_export generate_profile get_memory_export get_profile get_profile_job get_profile_settings "
+        "get_summary sample_profiles update_profile_settings"
+    ),
+}
+"""What to do instead of using mem0's other calls and attributes."""
+
+
+class Mem0NameAbsent(Unsupported, AttributeError):
+    """A call or attribute of mem0 that has no counterpart; `hasattr` says so too."""
+
+
+def absent_name(memory: object, name: str, /) -> AttributeError:
+    """Return the error for a name that `memory` does not have, with the way out if mem0 has it."""
+    for instead, names in _INSTEAD.items():
+        if name in names.split():
+            return Mem0NameAbsent(f"mem0's {name!r} has no counterpart here: {instead}")
+    return AttributeError(f"a memory has no attribute {name!r}", name=name, obj=memory)
 
 
 def mem0_arguments(
@@ -51,26 +86,25 @@ def mem0_arguments(
     """Let `method` take mem0's `options=` as keywords, and reject arguments that it does not support."""
     parameters = signature(method).parameters.keys() - {"self"}
     names = (parameters - {"ids"}) | {"user_id", _AGENT, "run_id"} if "ids" in parameters else parameters
+    method.__qualname__ = method.__name__  # Python shows it in errors, where the class may be another one
 
     @wraps(method)
     async def call(self: SelfT, *args: P.args, **kwargs: P.kwargs) -> ResultT:
         arguments = {**plain_settings(kwargs.pop("options", None), what="options"), **kwargs}
-        for name in arguments.keys() - names:
-            if arguments.pop(name) not in (None, *_UNCHANGING.get(name, ())):
-                problem = f"has no counterpart here{way_out(name, names)}"
-                raise InvalidInput(field=f"{name} of {method.__name__}()", problem=problem)
-        return await cast("Any", method)(self, *args, **arguments)
+        drop_unchanging(method.__name__, arguments, names)
+        try:
+            return await cast("Any", method)(self, *args, **arguments)
+        except Unauthorized:
+            raise Unauthorized(KEY_HINT) from None
 
     return call
 
 
-def plain_settings(settings: object, /, *, what: str) -> dict[str, Any]:
-    """Return the settings of a mapping or of one of mem0's models. Raises InvalidInput for other values."""
-    dump = getattr(settings, "model_dump", None)
-    fields: object = dump() if callable(dump) else settings or {}
-    if not isinstance(fields, Mapping):
-        raise InvalidInput(field=what, problem="must be a mapping or one of mem0's models")
-    return {name: value for name, value in cast("Mapping[str, Any]", fields).items() if value is not None}
+def drop_unchanging(call: str, arguments: dict[str, Any], names: Collection[str], /) -> None:
+    """Remove arguments without effect that are not in `names`. Raises InvalidInput for others without a counterpart."""
+    for name in arguments.keys() - names:
+        if arguments.pop(name) not in (None, *_UNCHANGING.get(name, ())):
+            raise InvalidInput(field=f"{name} of {call}()", problem=f"has no counterpart here{way_out(name, names)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +127,17 @@ class Mem0Scope:
 def scope_of_call(call: str, owner: str | None, filters: Mapping[str, Any] | None, /, **ids: object) -> Mem0Scope:
     """Return the memory that a call with these ids concerns. `owner` is the only user of the object, if it has one.
 
-    Raises ScopeMissing without any id, and InvalidInput for a user other than the owner.
+    Raises ScopeMissing without any id, and InvalidInput for an invalid id or a user other than the owner.
     """
     texts = {name: str(value).strip() for name, value in ids.items() if value is not None}
-    user, narrowed = calls.narrowed_by(filters or {}, **texts)
-    if "" in {user, *narrowed.agents, *narrowed.conversations}:
-        raise InvalidInput(field=f"an id of {call}()", problem="is empty")
+    user, narrowed = calls.narrowed_by(filters, **texts)
+    narrowed = narrowed.model_copy(update={"where": also_prefixed(narrowed.where, _IMPORTED)})
+    users = (user,) if user is not None else ()
+    for name, values in (("user_id", users), (_AGENT, narrowed.agents), ("run_id", narrowed.conversations)):
+        for value in values:
+            if not is_name(value):
+                problem = f"is empty, longer than {limits.NAME_CHARS} characters or not printable"
+                raise InvalidInput(field=f"{name} of {call}()", problem=problem)
     if user is None and owner is None and not (narrowed.agents or narrowed.conversations):
         raise ScopeMissing(operation=call, way_out="pass a user_id, agent_id or run_id, as an argument or in filters")
     if owner is not None and user not in {None, owner}:
@@ -158,7 +197,7 @@ def _stored_metadata(metadata: Mapping[str, Any] | None, scope: Scope) -> dict[s
 
     Raises InvalidInput for the names of ids and for values that JSON cannot represent.
     """
-    fields = dict(metadata or {})
+    fields = plain_settings(metadata, what="metadata") if not isinstance(metadata, Mapping) else dict(metadata)
     if names := sorted(_IDS & fields.keys()):
         raise InvalidInput(field=f"metadata.{names[0]}", problem="is reserved for an id: pass it as an argument")
     nested = {name: fields.pop(name) for name, value in [*fields.items()] if isinstance(value, dict | list | tuple)}
@@ -181,6 +220,7 @@ def _public_metadata(hit: RecallHit) -> dict[str, Any] | None:
 
 def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Mem0Answer:
     """Return a memory in mem0's form under the id `memory`, with only the ids that it has."""
+    hit = _original_hit(hit)
     at = _iso_time(hit.at)
     ids = {
         "user_id": space if space != SHARED_SPACE else None,
@@ -201,6 +241,20 @@ def memory_answer(hit: RecallHit, space: str, memory: str, /, **more: Any) -> Me
     }
 
 
+def _original_hit(hit: RecallHit) -> RecallHit:
+    """Return a memory that was imported from mem0 with the ids and metadata that it had there, others unchanged."""
+    if (hit.channel, hit.conversation) != (SYSTEM, MEMORIES):
+        return hit
+    fields = {name.removeprefix(_IMPORTED): value for name, value in hit.metadata.items()}
+    original = {
+        "conversation": fields.get("run_id", DEFAULT_CONVERSATION),
+        "speaker": fields.get("actor_id"),
+        "role": ROLE_WORDS.get(str(fields.pop("role", None))),
+        "metadata": fields,
+    }
+    return hit.model_copy(update=original)
+
+
 def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: str, /) -> Mem0Answer:
     """Return the result for one message as mem0's `add` does; for a refused message, include the reason."""
     (message,) = turn.messages
@@ -216,6 +270,7 @@ def stored_answer(turn: TurnDraft, decision: WriteDecision, space: str, event: s
 
 def history_answer(items: Sequence[HistoryItem], memory_id: str, hit: RecallHit, /) -> list[Mem0Answer]:
     """Return a memory's versions as mem0's history, oldest first."""
+    hit = _original_hit(hit)
     return [
         {
             "id": item.id,

@@ -384,8 +384,10 @@ def narrowed_by(
             raise InvalidInput(field="filters.user_id", problem="and user_id name different users")
         user_id = user_id if user_id is not None else filter_user
         narrowed = filters_from(rest)
-    else:
+    elif filters is None or isinstance(cast("object", filters), RecallFilters):
         narrowed = filters or _NO_FILTERS
+    else:
+        raise InvalidInput(field="filters", problem='must be a mapping, such as {"agent_id": "cook"}')
     if agent_id is not None:
         narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:

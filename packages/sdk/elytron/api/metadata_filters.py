@@ -11,6 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters, Scalar, Where
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.ids import is_name
 from elytron_core.model import invalid_input, nearest_name
 
 _WILDCARD: Final = "*"
@@ -30,7 +31,7 @@ _Group = tuple[FieldCondition, ...]
 
 
 def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
-    """Return the user named in `nested`, by `user_id` at the top or under AND, and `nested` without it.
+    """Return the user named in `nested`, by `user_id` at the top, under AND or an OR of one, and `nested` without it.
 
     Raises InvalidInput if it names several users, or all.
     """
@@ -39,10 +40,10 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
     for name, value in nested.items():
         if name == _USER:
             users.update(_listed_values(name, value))
-        elif name == "AND":
+        elif name == "AND" or (name == "OR" and len(_nested_items(name, value)) == 1):
             split = [user_from(item) for item in _nested_items(name, value)]
             users.update(user for user, _ in split if user is not None)
-            rest[name] = [inner for _, inner in split]
+            rest.setdefault("AND", []).extend(inner for _, inner in split)
         else:
             rest[name] = value
     if not users:
@@ -77,6 +78,20 @@ def where_from(nested: Nested, /) -> Where:
         return tuple(AnyOf(conditions=group) for group in _all_of(nested))
     except ValidationError as error:
         raise invalid_input(error) from None
+
+
+def also_prefixed(where: Where, prefix: str, /) -> Where:
+    """Return tests that treat the field `prefix` + name like each field. Raises LimitExceeded."""
+    groups = _all_groups(_any_groups([_twin_groups(test, prefix) for test in group.conditions]) for group in where)
+    return tuple(AnyOf(conditions=group) for group in groups)
+
+
+def _twin_groups(test: FieldCondition, prefix: str) -> list[_Group]:
+    if not is_name(prefix + test.field):
+        return [(test,)]
+    twin = test.model_copy(update={"field": prefix + test.field})
+    passes_without_field = (test.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}) is not test.negated
+    return [(test,), (twin,)] if passes_without_field else [(test, twin)]
 
 
 def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
@@ -153,7 +168,8 @@ def _field_groups(name: str, value: Any) -> list[_Group]:
 
 def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     if name == _USER:
-        raise InvalidInput(field=f"filters.{name}", problem="names a space: only allowed at the top or under AND")
+        problem = "names a space: allowed only at the top, under AND or an OR of one"
+        raise InvalidInput(field=f"filters.{name}", problem=problem)
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="is not allowed under OR or NOT: use its own filter")
     if value == _WILDCARD:

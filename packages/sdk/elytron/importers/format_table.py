@@ -130,10 +130,10 @@ DOCUMENT_ROWS: Final[tuple[FormatRow[Json], ...]] = (
     FormatRow(TranscriptFormat.LANGCHAIN, agent_histories.is_langchain, agent_histories.read_langchain),
     FormatRow(TranscriptFormat.PYDANTIC_AI, agent_histories.is_pydantic_ai, agent_histories.read_pydantic_ai),
     FormatRow(TranscriptFormat.RESPONSES, agent_histories.is_response_items, agent_histories.read_response_items),
+    FormatRow(TranscriptFormat.MEM0, mem0_files.looks_exported, mem0_files.read_export),
     FormatRow(TranscriptFormat.OPENAI_MESSAGES, _is_openai, formats.read_openai_messages),
     FormatRow(TranscriptFormat.GEMINI, gemini.is_activity, gemini.read_activity),
     FormatRow(TranscriptFormat.LANGGRAPH, records.is_store_export, records.read_store_export),
-    FormatRow(TranscriptFormat.MEM0, mem0_files.looks_exported, mem0_files.read_export),
     FormatRow(TranscriptFormat.GRAPHITI, graphs.is_graphiti_dump, graphs.read_graphiti_dump),
 )
 """JSON documents, the more specific formats first."""

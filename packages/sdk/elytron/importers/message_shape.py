@@ -312,8 +312,10 @@ class ReaderPlace:
             value = value.strip().removesuffix(" UTC") + "Z" * value.rstrip().endswith(" UTC")
             if not value:
                 return None
+        moment = optional_moment(value, what=what)
+        if isinstance(value, str):
             self.naive_times += _ZONE.search(value) is None or len(value) <= len("2026-01-01")
-        return optional_moment(value, what=what)
+        return moment
 
     @property
     def remarks(self) -> ReaderRemarks:

@@ -8,6 +8,6 @@ from elytron_core.lazy import lazy_exports
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "elytron_integrations.mem0.memory": "AsyncMemory Memory MemoryClient",
+        "elytron_integrations.mem0.memory": "AsyncMemory AsyncMemoryClient Memory MemoryClient",
     },
 )

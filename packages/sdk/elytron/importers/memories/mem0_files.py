@@ -43,14 +43,24 @@ def looks_like_line(record: dict[str, Json], /) -> bool:
 
 
 def read_export(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
-    """Yield the memories of a JSON export. Deleted and expired ones are history."""
+    """Yield the memories of a JSON export. Deleted and expired ones are history.
+
+    Raises InvalidInput for records that may also be messages.
+    """
+    match document:
+        case [{"memory": _, "role": _, "content": _}, *_]:
+            problem = "could be memories (`memory`) or messages (`role` and `content`): remove `memory` or `content`"
+            raise InvalidInput(field="export", problem=problem)
+        case _:
+            pass
     return foreign_memory.each_record(foreign_memory.record_list(document, *LISTS), "memory", place, read_record, home)
 
 
 def read_record(record: dict[str, Json], _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield one memory in the form used by mem0's API, exports and vector store payloads."""
     text = foreign_memory.own_text(record, _TEXTS)
-    at = place.moment(record.get("updated_at") or record.get("created_at"), what="updated_at")
+    dated = "updated_at" if record.get("updated_at") else "created_at"
+    at = place.moment(record.get(dated), what=dated)
     ended = record.get("deleted_at") or record.get("expiration_date")
     ended_at = place.moment(ended, what="expiration_date")
     if record.get("is_deleted") and ended_at is None:
