@@ -64,7 +64,7 @@ def test_the_hit_of_a_fact(score: float, signals: dict[str, float]) -> None:
     assert told(hit) == told(checked(hit))
 
 
-def test_a_hit_tells_its_time_as_a_datetime_too() -> None:
+def test_a_hit_also_provides_its_time_as_a_datetime() -> None:
     hit = RecallHit(id="t1", plane=RecallPlane.TRANSCRIPT, text="tea", score=1.0, at=Instant(1_740_909_600_000))
     assert hit.when == datetime(2025, 3, 2, 10, tzinfo=UTC)
     assert hit.model_copy(update={"at": None}).when is None
