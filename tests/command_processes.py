@@ -37,7 +37,7 @@ LOADED = (
     *("elytron_http_shell.server", "elytron_http_shell.telemetry", "elytron_mcp_shell.app", "elytron_proxy.app"),
     *("elytron_gateway.routes.surfaces", "elytron_store.sqlite.store", "elytron_store.sealed", "httpx", "uvicorn"),
 )
-"""Modules that load much of what commands do."""
+"""Modules that load most of what commands need."""
 _HIGH = 200
 """Descriptors from here on are neither standard ones nor such as a process is passed by their number."""
 _SET_CHILD_SUBREAPER = 36

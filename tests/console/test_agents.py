@@ -1,4 +1,4 @@
-"""Agents in the console: the service's own routes behind its door, in one space; and what models cost."""
+"""Agents in the console: the service's routes in one space, and model costs."""
 
 from collections.abc import AsyncIterator
 
