@@ -51,7 +51,7 @@ async def agent_page(browser: Browser, model: FakeServer) -> AsyncIterator[tuple
 
 
 async def spend(server: Served, *days: ModelUsage) -> None:
-    """Store a book of spending whose last day is today."""
+    """Store spending records whose last day is today."""
     now, book = server.memory.context.clock.now(), SpendingHistory()
     for place, spent in enumerate(reversed(days)):
         at = type(now)(now - place * 86_400_000)

@@ -1,4 +1,4 @@
-"""What language says is judged by data behind a port: core holds no tables of regular expressions."""
+"""Language is judged by data behind a port: core has no tables of regular expressions."""
 
 import ast
 import re
@@ -8,13 +8,13 @@ from tests.gates.tree import files, nodes, shown
 
 LINES = 40
 _PATTERN = re.compile(r"\\[bswdSWD(.?|\[\]]|\(\?[:!=<P]|\]\*|\[\^|\|[^|]+\|")
-"""What a text has in it that is a regular expression: an escape, a group, a class, or two bars."""
+"""Signs of a regular expression in a text: an escape, a group, a class, or two bars."""
 FORMATS = {"packages/core/elytron_core/policy/privacy.py"}
-"""Formats of secrets are no phrasing."""
+"""Secret formats are not phrasing."""
 
 
 def _lines(path: Path) -> int:
-    """Return on how many lines of the module regular expressions stand."""
+    """Return the number of lines of the module with regular expressions."""
     texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     lines: set[int] = set()
     for node in texts:
