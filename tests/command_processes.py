@@ -37,18 +37,18 @@ LOADED = (
     *("elytron_http_shell.server", "elytron_http_shell.telemetry", "elytron_mcp_shell.app", "elytron_proxy.app"),
     *("elytron_gateway.routes.surfaces", "elytron_store.sqlite.store", "elytron_store.sealed", "httpx", "uvicorn"),
 )
-"""Modules that load much of what commands do."""
+"""Modules that load most of what commands need."""
 _HIGH = 200
-"""Descriptors from here on are neither standard ones nor such as a process is passed by their number."""
+"""Descriptors from here on are neither standard ones nor likely to be passed to a process by number."""
 _SET_CHILD_SUBREAPER = 36
 _SETTINGS = re.compile(r"PYTHON(?!UNBUFFERED)|LC_|LANG|MALLOC")
-"""Variables that the interpreter reads when it begins, so that no copy can follow them."""
+"""Variables that the interpreter reads at startup, so no copy can apply them."""
 _LOOK_S = 2.0
 _real_start: Callable[..., int] = getattr(subprocess, "_fork_exec", lambda *_: 0)
 
 
 class CopiedProcess:
-    """Has processes started as copies of one, which is started when it is first needed and ends with this one."""
+    """Starts processes as copies of one that is started on demand and ends with this one."""
 
     def __init__(self) -> None:
         self.is_used = False
@@ -58,7 +58,7 @@ class CopiedProcess:
         self._lock = threading.Lock()
 
     def can_start(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Return whether a copy does all that a process of this command would."""
+        """Return whether a copy can do everything that a process of this command would."""
         is_ours = command[:2] == [sys.executable, "-c"] and command[2].endswith(RUN)
         return self.is_used and is_ours and settings_of(environment) == self.settings
 
@@ -67,7 +67,7 @@ class CopiedProcess:
         with self._lock, socket.socket(socket.AF_UNIX) as connection:
             if not self._address:
                 self._address = self._begin()
-            # The copy's own parent ends at once: for as long, what has no parent is given to this process.
+            # The copy's own parent ends at once; meanwhile, orphans are reparented to this process.
             _set_subreaper(is_on=True)
             try:
                 connection.connect(self._address)
@@ -83,13 +83,13 @@ class CopiedProcess:
         return int(text)
 
     def _begin(self) -> str:
-        """Start the process that is copied; return the address of its socket."""
+        """Start the process to copy and return the address of its socket."""
         address = f"{tempfile.mkdtemp(prefix='elytron-processes-')}/socket"
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(address)
             listening.listen(64)
             environment = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
-            # No Popen, which would want to be waited for. It ends soon after this process, however that ends.
+            # No Popen, which would have to be waited for. It ends soon after this process, however that ends.
             self._process = os.posix_spawn(
                 sys.executable,
                 [sys.executable, __file__],
@@ -100,7 +100,7 @@ class CopiedProcess:
         return address
 
     def close(self) -> None:
-        """End the process that is copied, if it was started."""
+        """End the process to copy, if it was started."""
         if self._address:
             os.kill(self._process, signal.SIGKILL)
             os.waitpid(self._process, 0)
@@ -109,7 +109,7 @@ class CopiedProcess:
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that an interpreter reads when it begins."""
+    """Return the variables that an interpreter reads at startup."""
     return {name: value for name, value in environment.items() if _SETTINGS.match(name)}
 
 
@@ -121,7 +121,7 @@ COPIED = CopiedProcess()
 
 
 def copy_processes() -> None:
-    """Have the processes that are asked for from now on be copies, where the system is one that can do it."""
+    """Let later processes be copies, on systems that support it."""
     if sys.platform == "linux" and hasattr(subprocess, "_fork_exec"):
         COPIED.is_used, COPIED.settings = True, settings_of(os.environ)
         subprocess._fork_exec = _start  # type: ignore[attr-defined]
@@ -138,13 +138,13 @@ def whole_starts() -> Generator[None]:
 
 
 def _start(*given: Any) -> int:
-    """Stand for `subprocess._fork_exec`, whose arguments have this order since Python 3.11."""
+    """Replaces `subprocess._fork_exec`, whose arguments have this order since Python 3.11."""
     args, _, _, kept, cwd, env, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session, group, *ids = given[:22]
-    # A copy loads nothing more, from the folder that it starts in or from elsewhere.
+    # A copy loads nothing more, neither from its working directory nor from elsewhere.
     command = [part for part in map(os.fsdecode, args) if part != "-P"]
     environment = dict(os.environ if env is None else (os.fsdecode(one).split("=", 1) for one in env))
     folder = os.fsdecode(cwd or Path.cwd())
-    # Of another user, with another umask, or behind a function: none of which a copy does.
+    # Another user or umask, or a function to run first: a copy supports none of these.
     is_plain = ids == [None, None, None, -1, None] and Path(folder).is_dir()
     if not is_plain or not COPIED.can_start(command, environment):
         return _real_start(*given)
@@ -164,7 +164,7 @@ def _start(*given: Any) -> int:
 
 
 def _umask() -> int:
-    """Return the umask of this process, which is read without a change for the sake of other threads."""
+    """Return the umask of this process, read without changing it for other threads."""
     (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask:")]
     return int(line.split()[1], 8)
 

@@ -17,17 +17,17 @@ from tests import command_processes
 from tests.store.postgres_server import ABSENT, PostgresServer, shared_server
 
 for name in ("http_proxy", "https_proxy", "all_proxy"):
-    # What a machine reaches the world by is no business of tests, whose servers are all on this machine.
+    # Proxy settings of the machine are irrelevant: all test servers are local.
     os.environ.pop(name, None)
     os.environ.pop(name.upper(), None)
-# For the same reason no client reads the certificates of the world's authorities, which takes 30 ms each time.
+# For the same reason no client reads the CA certificates, which takes 30 ms each time.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
 
 # The tests start some hundred processes, which read compiled modules in half the time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Temporary files in memory, where there is room for them: no test is about the disk's speed.
+# Temporary files are in memory if there is room: no test is about the disk's speed.
 MEMORY_FOLDER = Path("/dev/shm")
 ROOM = 2 * 2**30
 if "TMPDIR" not in os.environ and os.access(MEMORY_FOLDER, os.W_OK) and disk_usage(MEMORY_FOLDER).free > ROOM:
@@ -36,7 +36,7 @@ if "TMPDIR" not in os.environ and os.access(MEMORY_FOLDER, os.W_OK) and disk_usa
 command_processes.copy_processes()
 
 if coverage := getattr(sys.modules.get("slipcover.pytest_plugin"), "_slipcover_instance", None):
-    # Whenever a probe was passed this often, every function that there is is searched for what is covered by now: with
+    # Whenever a probe was passed this often, all functions are searched for lines covered by now: with
     # the 50 of a process without others, that takes a third of the tests' time.
     coverage.d_miss_threshold = 200_000
 
@@ -48,7 +48,7 @@ settings.load_profile(os.environ.get("ELYTRON_HYPOTHESIS", "ci"))
 
 
 WORKERS_MAX = 8
-"""More would wait for each other's disk longer than they save."""
+"""More processes would wait for each other's disk longer than they save."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -59,27 +59,27 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """
     named = config.option
     if hasattr(config, "workerinput"):
-        return  # one of the processes already: it would share its part among processes again, without end
+        return  # one of the processes already: it would distribute its part again, without end
     if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
-        # One more than there are cores: a third of the tests' time is waiting for disks and other processes.
+        # One more than there are cores: a third of the tests' time is spent waiting for disks and processes.
         named.numprocesses = min((os.cpu_count() or 1) + 1, named.maxprocesses or WORKERS_MAX)
-        # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
+        # Halves in order, so that a module's shared fixtures are created once, until one runs out and takes others'.
         named.dist = "worksteal" if named.dist == "no" else named.dist
 
 
 def pytest_unconfigure() -> None:
-    """End what the processes of this run were copies of."""
+    """End the processes that this run's processes were copied from."""
     command_processes.COPIED.close()
 
 
 MEASURING = ("tracemalloc", "process_time")
-"""Names that a module with such tests has imported."""
+"""Names that modules with such tests import."""
 MEASURES = ("tracemalloc.", "process_time(")
-"""By these, tests measure memory and processor time, which they would share with a measure of coverage."""
+"""Tests that call these measure memory and CPU time, which a coverage measurement would distort."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that measure, for the run with coverage to leave them to one without."""
+    """Mark measuring tests, so that the coverage run leaves them to one without."""
     for item in items:
         if not isinstance(item, pytest.Function) or not any(hasattr(item.module, name) for name in MEASURING):
             continue
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Search for no garbage among ten thousand tests and their modules, which stay to the end."""
+    """Skip garbage collection among ten thousand tests and their modules, which stay until the end."""
     gc.disable()
     try:
         return (yield)
@@ -108,14 +108,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def whole_starts() -> Iterator[None]:
-    """Start the processes of a test as users do, where others are copies of one that has loaded the command line."""
+    """Start the processes of a test as users do, instead of as copies of a preloaded command line."""
     with command_processes.whole_starts():
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_foreign_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail any test that connects beyond this machine: nobody asked for that."""
+    """Fail any test that connects beyond this machine."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
@@ -129,7 +129,7 @@ def no_foreign_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """Lend the Postgres server of this run, which the first test that asks for it starts."""
+    """Provide the Postgres server of this run, started by the first test that needs it."""
     with shared_server() as server:
         if server is None:
             assert not os.environ.get("CI"), ABSENT
@@ -139,5 +139,5 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def database(postgres: PostgresServer) -> str:
-    """Return the URL of a database of this module's own, without tables."""
+    """Return the URL of this module's own database, without tables."""
     return postgres.make_database()

@@ -1,4 +1,4 @@
-"""Another agent's own client speaks with the memory: the card, the seven messages, their bounds and refusals."""
+"""Another agent's client talks to the memory: the card, the seven messages, their limits and refusals."""
 
 import base64
 import hashlib
@@ -58,7 +58,7 @@ class Peer:
         return MessageToDict(part)["data"]
 
     async def send(self, name: str, payload: dict[str, Any] | None = None, **more: Any) -> Any:
-        """Send one of the seven messages and return what is carried back."""
+        """Send one of the seven messages and return the data in the answer."""
         message_id = more.pop("message_id", None)
         answer = await self.parts({"data": {"name": name, "payload": payload or {}, **more}}, message_id=message_id)
         assert answer["permissions"] == ["MemoryReport"]

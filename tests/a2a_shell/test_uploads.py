@@ -1,4 +1,4 @@
-"""Pieces of archives: bounded, each principal's apart, and not kept for those who never come back."""
+"""Pieces of archives: bounded, separate for each principal, and dropped when abandoned."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Keys are shown once, kept as digests, and open what they are for until they are rotated or revoked."""
+"""Keys are shown once, stored as digests, and valid for their purpose until rotated or revoked."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""More than can be done is refused early, and nobody waits behind another's thousand calls."""
+"""Excess load is refused early, and nobody waits behind another caller's thousand calls."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -147,8 +147,8 @@ async def test_a_slot_granted_to_a_cancelled_caller_goes_to_the_next() -> None:
     await full.take(ADA)
     gone, next_one = asyncio.create_task(full.take(BOB)), asyncio.create_task(full.take(ADA))
     await settle()
-    full.leave(ADA)  # BOB's turn is decided
-    gone.cancel()  # but he is gone before he hears of it
+    full.leave(ADA)  # BOB is about to be admitted
+    gone.cancel()  # but he is cancelled before he learns of it
     await asyncio.wait([gone, next_one])
     assert gone.cancelled()
     assert next_one.done()

@@ -1,4 +1,4 @@
-"""The codec takes JSON literally and repeats nothing of what it refuses."""
+"""The codec reads JSON strictly and never echoes rejected values."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Cookies of sessions: how long they open something, on which server, and whose make room."""
+"""Session cookies: how long they are valid, on which servers, and which are evicted."""
 
 from collections.abc import AsyncIterator
 

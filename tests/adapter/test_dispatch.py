@@ -1,4 +1,4 @@
-"""From an envelope to a response: one meaning for every transport, and nothing raised past it."""
+"""From an envelope to a response: one meaning for every transport, and no exception escapes."""
 
 import asyncio
 import logging

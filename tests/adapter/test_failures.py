@@ -1,4 +1,4 @@
-"""Every error has a row in the table, and an unknown one tells nothing."""
+"""Every error has a row in the table, and unknown errors reveal nothing."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Headers that are looked through once say what Starlette's own say."""
+"""Headers scanned once match what Starlette finds."""
 
 from starlette.datastructures import Headers
 

@@ -1,4 +1,4 @@
-"""Who asks, and how much: pages of other places are told from this server's own, and a body ends at its limit."""
+"""Origin checks and body limits: foreign pages are recognised, and a body ends at its limit."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ async def test_a_body_is_read_up_to_its_limit_and_rejected_beyond_it(pieces: lis
 
 
 def sending(pieces: list[bytes]) -> Any:
-    """Return what receives a body in pieces; a piece behind the last one is never asked for."""
+    """Return a function that receives a body in pieces; nothing is requested after the last one."""
     left = [*pieces, b""]
 
     async def receive() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A key with a quota is refused beyond it, whatever transport it comes by, until its minute or day ends."""
+"""A key with a quota is refused beyond it over any transport, until its minute or day ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Wrong credentials are counted by the place that they come from, of so many places, for a minute."""
+"""Wrong credentials are counted per address, for a limited number of addresses, for a minute."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A principal stays in his space and within his kind, whatever he asks for and by which transport."""
+"""A principal stays in its space and within its role, whatever it requests over any transport."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ async def test_a_device_does_not_erase_the_whole_space(admission: CallerAdmissio
 
 
 def proposing(authority: str) -> dict[str, Any]:
-    """Return a fact on somebody's word, as a write has it and as a snapshot does."""
+    """Return a fact with an authority, as a write and as a snapshot contain it."""
     fact = {"topic": "safe", "content": "It opens with 4417.", "authority": authority}
     return {"write": {"kind": "long_term", "facts": [fact]}}
 
@@ -140,7 +140,7 @@ def judged(authority: str) -> dict[str, Any]:
 
 
 def saying(authority: str) -> dict[str, Any]:
-    """Return what a tool says on a word that is not the tool's."""
+    """Return a tool's statement with an authority that is not the tool's."""
     message = {"role": "tool", "text": "It opens with 4417.", "authority": authority}
     return {"write": {"kind": "transcript", "turns": [{"messages": [message], "external_content_used": True}]}}
 

@@ -1,4 +1,4 @@
-"""The registry is the one list of operations, and it is true."""
+"""The registry is the single list of operations, and it is accurate."""
 
 import inspect
 import typing
@@ -48,7 +48,7 @@ def test_its_types_match_its_function(operation: AnyOperation) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_face_has_a_method_for_it(operation: AnyOperation) -> None:
     functions = inspect.getmembers(MemoryFace, inspect.isfunction)
-    # `tools` describes calls to a model and makes none.
+    # `tools` describes calls to a model and makes none
     calls = [call for name, call in functions if not name.startswith("_") and name not in {"operate", "tools"}]
     takers = [
         call.__name__

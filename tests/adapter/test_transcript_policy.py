@@ -1,4 +1,4 @@
-"""Which views of a transcript a member may ask for, and which are an operator's."""
+"""Which transcript views members may request, and which are for operators."""
 
 import pytest
 

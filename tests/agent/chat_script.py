@@ -1,4 +1,4 @@
-"""A chat model that says what a test wrote down, and keeps what it was asked."""
+"""A chat model that returns scripted answers and records its requests."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -27,13 +27,13 @@ Answer = Sequence[ModelEvent] | Callable[[ModelRequest], Sequence[ModelEvent]]
 
 
 def text(said: str, *, tokens: int = 0) -> Sequence[ModelEvent]:
-    """Return an answer in words; with `tokens`, the provider counts so many in the request."""
+    """Return an answer in text; with `tokens`, the provider counts that many in the request."""
     usage = (TokenUsage(input_tokens=tokens, output_tokens=1),) if tokens else ()
     return (TextDelta(text=said), *usage, ReplyFinished(reason=FinishReason.STOP))
 
 
 def calls(*wanted: tuple[str, Any], said: str = "") -> Sequence[ModelEvent]:
-    """Return an answer that calls tools, each with its arguments as a value, or as a text that may be no JSON."""
+    """Return an answer that calls tools, with arguments as values or as text that may be invalid JSON."""
     made = [
         ToolCall(id=f"c{place}", name=name, arguments=given if isinstance(given, str) else json.dumps(given))
         for place, (name, given) in enumerate(wanted)
@@ -43,12 +43,12 @@ def calls(*wanted: tuple[str, Any], said: str = "") -> Sequence[ModelEvent]:
 
 
 def failure(reason: FailureReason, *, said: str = "") -> Sequence[ModelEvent]:
-    """Return an answer that fails, perhaps after some words."""
+    """Return an answer that fails, optionally after some text."""
     return (*((TextDelta(text=said),) if said else ()), ReplyFailed(reason=reason))
 
 
 class ScriptedChat:
-    """Gives its answers one after the other, the last one for ever."""
+    """Returns its answers in turn, then repeats the last one."""
 
     def __init__(self, *answers: Answer, context_tokens: int | None = None) -> None:
         self.info = ModelInfo(name="scripted", context_tokens=context_tokens)
@@ -68,7 +68,7 @@ class ScriptedChat:
 
 
 def words(request: ModelRequest, *roles: ChatRole) -> str:
-    """Return all that messages of these roles say, tools' results and replies not among them."""
+    """Return all text of messages in these roles, without tool results and replies."""
     return "\n".join(
         part.text
         for message in request.messages
@@ -79,12 +79,12 @@ def words(request: ModelRequest, *roles: ChatRole) -> str:
 
 
 def results(request: ModelRequest) -> list[str]:
-    """Return the texts of tools' results, oldest first."""
+    """Return the texts of tool results, oldest first."""
     return [message.text for message in request.messages if isinstance(message, ToolResult)]
 
 
 def replies(request: ModelRequest) -> list[str]:
-    """Return what the model said before, oldest first."""
+    """Return the model's earlier replies, oldest first."""
     return [
         "".join(item.text for item in message.items if isinstance(item, TextPart))
         for message in request.messages

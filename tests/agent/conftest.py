@@ -1,4 +1,4 @@
-"""A memory in this process, or at each place that agents use."""
+"""A memory in this process, or at each location that agents use."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to its next timer while nothing else is to be done, and a clock that shows it."""
+"""An event loop whose time jumps to its next timer when idle, and a clock that shows it."""
 
 import asyncio
 import selectors
@@ -8,7 +8,7 @@ from elytron_core.clock import Instant
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that does not wait: it moves the loop's time on by as long as it would have waited."""
+    """A selector that does not wait but advances the loop's time by the waiting time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """A loop for tests of deadlines. Nothing may run in threads: the time would not wait for them."""
+    """A loop for tests of deadlines. Nothing may run in threads, because the time would not wait for them."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -33,7 +33,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The time of the running loop as a clock."""
+    """The running loop's time as a clock."""
 
     def now(self, /) -> Instant:
         return Instant(1_780_000_000_000 + round(asyncio.get_running_loop().time() * 1000))

@@ -1,4 +1,4 @@
-"""The places that a memory is opened in: in this process, in a file, and on a server."""
+"""Locations of a memory: in this process, in a file, and on a server."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ from elytron_store.memory import MemoryStore
 Place = Literal["memory", "sqlite", "remote"]
 PLACES: tuple[Place, ...] = get_args(Place)
 EVERYWHERE = pytest.mark.parametrize("place", PLACES, indirect=True)
-"""Runs a test at each place. Others run in this process: the suites of stores and transports hold the rest."""
+"""Runs a test at each location. Others run in this process: the suites of stores and transports cover the rest."""
 AT = Instant(1_780_000_000_000)
 
 
@@ -25,16 +25,16 @@ _JOURNALS: WeakKeyDictionary[MemoryFace, MemoryFace] = WeakKeyDictionary()
 
 
 def journal_beside(memory: MemoryFace) -> MemoryFace | None:
-    """Return the journal of agents over a memory on a server; None for one that holds its own."""
+    """Return the journal of agents over a memory on a server; None for one with its own."""
     return _JOURNALS.get(memory)
 
 
 class Ended(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class KeptStore(MemoryStore):
-    """A store that stays when a process lets go of it."""
+    """A store that survives the process that releases it."""
 
     async def close(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The agent's own rules of text take time linear in it, as those of memory do."""
+"""The agent's text rules take linear time, like those of memory."""
 
 from tests.core.test_hostile_texts import PARTS, is_linear
 

@@ -1,4 +1,4 @@
-"""Tools: declared to a model, called with checked arguments, answered by text also if something is wrong."""
+"""Tools: declared to a model, called with checked arguments, answered with text even on errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The record of what hooks did keeps few files, and loses no sum."""
+"""The hook record keeps few files and loses no total."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Whatever becomes of repositories on a disk, related places share one memory and unrelated ones share nothing."""
+"""Whatever happens to repositories on a disk, related folders share one memory and unrelated ones share nothing."""
 
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ STEPS = 14
 
 
 class Disk:
-    """Folders on a disk, each with the number of the project that it is of."""
+    """Folders on a disk, each with the number of its project."""
 
     def __init__(self, folder: Path, random: Random) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class Disk:
         self.projects: dict[Path, int] = {}
         self._origins: dict[int, str | None] = {}
         self._fixed: set[Path] = set()
-        """Places that others point to, so that they are not moved."""
+        """Folders that others point to, so they are not moved."""
         self.parents: dict[Path, Path] = {}
 
     def step(self) -> None:
@@ -46,7 +46,7 @@ class Disk:
 
     def _new(self) -> Path:
         self._count += 1
-        # Equal names say nothing.
+        # Equal names mean nothing.
         return self._folder / str(self._count) / self._random.choice(("shop", "app"))
 
     def _any(self) -> Path:
@@ -87,7 +87,7 @@ class Disk:
         source, place = self._cloned(*options)
         project = self.projects[source]
         if self._origins[project] is None and (place / ".git" / "shallow").exists():
-            # Nothing says what its history began with, so it is its own project, and so is each clone of it.
+            # Nothing shows what its history began with, so it and each of its clones are separate projects.
             project = len(self._origins)
             self._origins[project] = None
             self._fixed.add(place)
@@ -145,7 +145,7 @@ class Disk:
 
 
 async def keep(memory: MemoryRuntime, place: Path, words: str) -> str:
-    """Store a turn as a hook in the folder does, and return the space that it is in."""
+    """Store a turn as a hook in the folder does, and return its space."""
     turn = TurnDraft(messages=(Message(role=EvidenceRole.USER, text=words),))
     request = MemoryWriteRequest(scope=Scope(space="any"), write=TranscriptWrite(turns=(turn,)))
     home = await project_memory(memory, place)
@@ -154,7 +154,7 @@ async def keep(memory: MemoryRuntime, place: Path, words: str) -> str:
 
 
 async def words_at(memory: MemoryRuntime, place: Path) -> set[str]:
-    """Return all that a hook in the folder may show."""
+    """Return everything that a hook in the folder may show."""
     texts: set[str] = set()
     for space in (await project_memory(memory, place)).spaces:
         texts |= {hit.text for hit in await memory.operate(MemoryListRequest(scope=Scope(space=space)))}

@@ -1,4 +1,4 @@
-"""The plugin folder is what the table of hosts says, of one version, and in the form that each host reads."""
+"""The plugin folder matches the table of hosts, with one version, in the format of each host."""
 
 import json
 import re
@@ -45,11 +45,11 @@ FORMS = {
     "vscode/hooks/elytron-vscode.json": "vscode-1.128#hooks",
     "vscode/mcp.json": "vscode-1.128#mcp",
 }
-"""The form of each JSON file: the host with its version, and the part of its schema."""
+"""Formats of the JSON files: the host with its version, and the part of its schema."""
 
 
 def problems(value: Any, form: str) -> list[str]:
-    """Return what a form refuses in a value."""
+    """Return what a format rejects in a value."""
     name, _, part = form.partition("#")
     schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
     checked: Any = Draft202012Validator({**schema, "$ref": f"#/$defs/{part}"})

@@ -1,4 +1,4 @@
-"""The project of a folder: the same for clones, worktrees, copies and subfolders, another one for any other."""
+"""The project of a folder: the same for clones, worktrees, copies, and subfolders, and different for any other."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def commit(folder: Path, message: str) -> None:
 
 
 def repository(folder: Path, *, origin: str | None = None, commits: int = 1) -> Path:
-    """Make a repository whose history no other one has."""
+    """Create a repository with a unique history."""
     folder.mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
     for number in range(commits):
@@ -266,7 +266,7 @@ def test_a_pointer_to_another_repository_gives_no_access_to_its_memory(tmp_path:
 
 def test_a_pipe_instead_of_a_file_does_not_block(tmp_path: Path) -> None:
     if not hasattr(os, "mkfifo"):
-        return  # there are no pipes with a name here
+        return  # this system has no named pipes
     os.mkfifo(tmp_path / ".git")
     assert project(tmp_path).source is ProjectSource.FOLDER
 

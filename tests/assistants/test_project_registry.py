@@ -1,4 +1,4 @@
-"""The registry of projects: changed by several sessions at once, bounded, and out of the reach of tools."""
+"""The project registry: changed by several sessions at once, bounded, and unreachable for tools."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Readers of sessions meet anything: odd JSON is counted or read in part, and ends no import."""
+"""Session readers accept anything: odd JSON is counted or partly read, and aborts no import."""
 
 import json
 from contextlib import ExitStack
@@ -51,7 +51,7 @@ def test_no_line_aborts_an_import(tmp_path: Path, host: AssistantHost, lines: li
 
 
 def read_lines(folder: Path, host: AssistantHost, place: str, lines: list[Any]) -> list[AssistantSession]:
-    """Return the sessions of a host that has these lines at a place."""
+    """Return the sessions of a host with these lines in a file."""
     file = folder / place
     file.parent.mkdir(parents=True)
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")

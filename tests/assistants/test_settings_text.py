@@ -1,4 +1,4 @@
-"""Settings of hosts are changed in place: what others wrote stays, and undoing a change gives every byte back."""
+"""Host settings are changed in place: other content stays, and undoing a change restores every byte."""
 
 import json
 import tomllib
@@ -56,7 +56,7 @@ def json_texts(draw: st.DrawFn) -> str:
 
 
 def with_entries(settings: Json) -> dict[str, Any]:
-    """Return what the settings are to be afterwards."""
+    """Return the expected settings afterwards."""
     after: dict[str, Any] = json.loads(json.dumps(settings))
     for entry in ENTRIES:
         outer, inner = entry.path

@@ -1,11 +1,11 @@
-"""What is kept of an assistant's tools: never their output, only commands, exit codes, paths and decisions."""
+"""What is stored about an assistant's tools: commands, exit codes, paths, and decisions, but never output."""
 
 from elytron_assistants.foreign_json import ForeignObject
 from elytron_assistants.tool_marks import MarkKind, SessionMark, ToolRun, command_fixes, read_call, read_result
 
 
 def command(line: str, exit_code: int) -> ToolRun:
-    """Return a command that ended."""
+    """Return a finished command."""
     return read_call(f"call {line}", "Bash", ForeignObject({"command": line}), exit_code=exit_code)
 
 

@@ -1,4 +1,4 @@
-"""`elytron doctor` tries what `elytron install` wrote, and stores nothing by that."""
+"""`elytron doctor` tests what `elytron install` wrote, without storing anything."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from elytron_assistants.wiring.wiring_files import (
 
 
 def wired(folder: Path, host: HostName, program: str, address: str | None = None) -> WiringRecord:
-    """Wire a host in a home, as `elytron install` does."""
+    """Configure a host in a home folder, like `elytron install`."""
     choice = WiringChoice(program, ("--space", "ada"), host_folders({}, folder, "linux"), "linux", address=address)
     record, file = WiringRecord(), folder / "state" / "installed.json"
     for goal in host_goals(host, choice):
@@ -38,7 +38,7 @@ def problems(record: WiringRecord, program: str) -> dict[tuple[str, str], str]:
 
 
 def program_at(folder: Path, code: str) -> str:
-    """Leave a program called `elytron` that does what the code says."""
+    """Create a program called `elytron` that runs the code."""
     folder.mkdir()
     program = folder / "elytron"
     program.write_text(f"#!{sys.executable}\nimport json, sys\n{code}\n", "utf-8")
@@ -111,7 +111,7 @@ def test_a_server_is_tested_at_its_address(tmp_path: Path) -> None:
 
 
 def test_paths_and_commands_of_other_systems_are_correct() -> None:
-    """Not tried on them: the table is asked as if it ran there."""
+    """Not tested on those systems: the table is queried as if it ran there."""
     windows = host_folders({"APPDATA": "D:/ada/AppData/Roaming"}, Path("D:/ada"), "win32")
     assert windows["vscode"] == Path("D:/ada/AppData/Roaming/Code/User")
     assert windows["opencode"] == Path("D:/ada/.config/opencode")

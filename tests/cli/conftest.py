@@ -1,4 +1,4 @@
-"""The command line in this process: in a folder of its own, with nothing configured."""
+"""The command line in this process: in its own folder, with nothing configured."""
 
 import json
 import os
@@ -17,12 +17,12 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "assistants"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs `elytron` on the store m.db of the test's folder."""
+    """Runs `elytron` on the store m.db in the test's folder."""
 
     folder: Path
 
     def __call__(self, *arguments: str, standard_input: bytes | None = None, expect: int = 0) -> Result:
-        """Return the result of a run, which must end with the exit code `expect`."""
+        """Return the result of a run, which must exit with `expect`."""
         result = CliRunner().invoke(elytron_group, arguments, input=standard_input)
         assert result.exit_code == expect, result.output
         return result
@@ -32,23 +32,23 @@ class CommandLine:
         return json.loads(self(*arguments, standard_input=standard_input, expect=expect).stdout)
 
     def error(self, *arguments: str, expect: int, standard_input: bytes | None = None) -> dict[str, Any]:
-        """Return what a run says of its failure; it prints nothing else."""
+        """Return the error of a failed run, which prints nothing else."""
         result = self(*arguments, standard_input=standard_input, expect=expect)
         assert result.stdout == ""
         error: dict[str, Any] = json.loads(result.stderr)["error"]
         return error
 
     def write(self, name: str, content: bytes) -> str:
-        """Leave a file in the folder and return its path."""
+        """Write a file into the folder and return its path."""
         (self.folder / name).write_bytes(content)
         return str(self.folder / name)
 
     def make(self) -> None:
-        """Make the store, with nothing in the space that commands use."""
+        """Create the store, with nothing in the space that commands use."""
         self("add", "made", "--space", "another")
 
     def state(self) -> tuple[str, int]:
-        """Return what changes with any change of the space."""
+        """Return a value that changes with any change of the space."""
         report = self.json("inspect", "--fingerprints")
         return report["state_fingerprint"], report["sequence"]
 
@@ -76,7 +76,7 @@ def elytron(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 class Machine:
-    """A home with a repository and the files that assistants left; the command reads them as it would a person's."""
+    """A home with a repository and assistants' files, which the command reads like a person's."""
 
     def __init__(self, elytron: CommandLine) -> None:
         self.elytron = elytron
@@ -86,7 +86,7 @@ class Machine:
         self.claude = self.home / ".claude/projects/-w-shop"
 
     def put(self, fixture: str, place: str | Path) -> Path:
-        """Leave a sample at a place in the home, with the repository's real folder in it."""
+        """Write a sample into the home, with the repository's real folder in it."""
         text = (FIXTURES / fixture).read_text("utf-8").replace("/w/shop", self.shop.as_posix())
         path = self.home / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class Machine:
         return report
 
     def said(self, channel: str | None = None) -> list[tuple[str, str]]:
-        """Return what is stored in the repository's space, and who said it."""
+        """Return what is stored in the repository's space, with its speaker."""
         items = self.elytron.json("list", "--space", self.space)["items"]
         return [(item["role"], item["text"]) for item in items if channel in {None, item["channel"]}]
 
@@ -130,7 +130,7 @@ class Machine:
 
 @pytest.fixture
 def machine(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Have the command run for a person whose home is in the test's folder."""
+    """Run the command for a person whose home is in the test's folder."""
     machine = Machine(elytron)
     monkeypatch.setenv("HOME", str(machine.home))
     for name in (

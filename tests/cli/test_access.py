@@ -1,4 +1,4 @@
-"""Keys of a server are made and ended on the machine; `serve` says plainly why it does not start."""
+"""Server keys are created and revoked on the machine; `serve` explains why it does not start."""
 
 import asyncio
 import json
@@ -111,7 +111,7 @@ async def _project(address: str, **headers: str) -> None:
 
 
 async def _projections(folder: Path) -> int:
-    """Return how many projections the journal of the default space tells of."""
+    """Return the number of projections in the journal of the default space."""
     async with sdk.open(folder / "m.db", space="default") as memory:
         entries = await memory.context.store.journal(SpaceId("default"), after=0, limit=100)
     assert entries
@@ -120,7 +120,7 @@ async def _projections(folder: Path) -> int:
 
 @pytest.fixture
 def key(elytron: CommandLine) -> str:
-    """Make a key of the default space."""
+    """Create a key of the default space."""
     return elytron.json("access", "add", "--kind", "user", "--label", "laptop")["key"]
 
 
@@ -205,7 +205,7 @@ async def test_an_operator_sees_store_figures_and_stops_the_server_by_its_store(
 
 @pytest.fixture
 def open_umask() -> Iterator[None]:
-    """Let files be made as openly as programs ask for, here and in processes started meanwhile."""
+    """Let files be created with the permissions programs request, here and in child processes."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""`elytron backup` and `elytron migrate`: the whole store, kept or moved, and nothing half done."""
+"""`elytron backup` and `elytron migrate`: the whole store, copied or moved, and nothing half done."""
 
 import asyncio
 import sqlite3
@@ -71,7 +71,7 @@ def test_a_copy_needs_one_source_and_one_target(elytron: CommandLine) -> None:
 
 
 async def fill_spaces(store: Path) -> None:
-    """Have a user of the gateway write to the usual app and to another."""
+    """Let a gateway user write to the default app and another."""
     async with sdk.open(store, space=None) as memory:
         gateway = MemoryGateway(memory)
         ada = (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()

@@ -1,4 +1,4 @@
-"""`elytron chat` over a scripted model server: it streams, remembers across starts, and goes on after a kill."""
+"""`elytron chat` with a scripted model server: it streams, remembers across starts, and resumes after a kill."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WAIT_S = 60
 
 
 def said(*texts: str, calls: tuple[tuple[str, dict[str, Any]], ...] = (), hangs: bool = False) -> Sent:
-    """Return an answer of Ollama's dialect in pieces, perhaps with calls of tools."""
+    """Return an answer in Ollama's dialect in pieces, optionally with tool calls."""
     made = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
     pieces: list[dict[str, Any]] = [
         {"message": {"role": "assistant", "content": text}, "done": False} for text in texts

@@ -1,4 +1,4 @@
-"""`elytron chat` at a terminal: lines are edited, a pasted text is one, and what was typed comes back."""
+"""`elytron chat` at a terminal: lines are editable, pasted text is one line, and history is restored."""
 
 import json
 import os
@@ -22,14 +22,14 @@ from elytron_cli.chat.conversation import HISTORY_LINES, LineHistory
 
 SCRIPT = str(Path(__file__).parents[1] / "agent/loop/mcp_note_server.py")
 CONTROLLED = "import os; os.open(os.ttyname(0), os.O_RDWR); "
-"""Has the terminal be the one whose keys interrupt the process."""
+"""Make the terminal the controlling one, whose keys interrupt the process."""
 PASTE = "\x1b[200~{}\x1b[201~"
 UP, LEFT = "\x1b[A", "\x1b[D"
 
 
 @dataclass
 class Terminal:
-    """A chat in a terminal of its own."""
+    """A chat in its own terminal."""
 
     process: "subprocess.Popen[bytes]"
     handle: int
@@ -40,7 +40,7 @@ class Terminal:
         os.write(self.handle, text.encode())
 
     def until(self, wanted: str) -> None:
-        """Read until the terminal shows `wanted` after what was waited for before."""
+        """Read until the terminal shows `wanted` after the previous match."""
         end = time.monotonic() + WAIT_S
         while (at := self.screen.find(wanted, self.seen)) < 0:
             ready, _, _ = select.select([self.handle], [], [], max(end - time.monotonic(), 0))
@@ -49,7 +49,7 @@ class Terminal:
         self.seen = at + len(wanted)
 
     def until_idle(self) -> None:
-        """Wait until the chat does nothing but wait for a key."""
+        """Wait until the chat only waits for a key."""
         stat = Path(f"/proc/{self.process.pid}/stat")
         end = time.monotonic() + WAIT_S
         while stat.read_text().rpartition(")")[2].split()[0] != "S":

@@ -1,4 +1,4 @@
-"""`elytron client`: a server called from the command line."""
+"""`elytron client`: calling a server from the command line."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The commands on memories: what they store, find, show, hide, correct and erase."""
+"""Commands on memories: what they store, find, show, hide, correct, and erase."""
 
 import json
 from pathlib import Path
@@ -309,7 +309,7 @@ class TestInspect:
 
 
 def damage(file: Path, old: bytes, new: bytes) -> None:
-    """Alter bytes of a stored body behind the store's back."""
+    """Alter bytes of a stored body directly in the file."""
     data = file.read_bytes()
     assert data.count(old) == 1
     file.write_bytes(data.replace(old, new))

@@ -1,4 +1,4 @@
-"""Nothing is destroyed unasked: existing files stay, and what cannot be undone needs a yes."""
+"""Nothing is destroyed without consent: existing files stay, and irreversible actions need confirmation."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_snapshot_overwrites_a_file_only_with_force(elytron: CommandLine) -> N
 
 
 class TestOrigins:
-    """All that came through one tool, page or upload is erased as a set, and named before."""
+    """Everything that came through one tool, page, or upload is listed first and erased as a set."""
 
     @pytest.fixture
     def told(self, elytron: CommandLine) -> CommandLine:

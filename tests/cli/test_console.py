@@ -1,4 +1,4 @@
-"""The console of a server elsewhere, started as a command in this process."""
+"""The console of a remote server, run as a command in this process."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def page_reader(answers: list[int]) -> Callable[[str], None]:
-    """Return what opens a page as a browser does, beside this thread, and then ends the process's command."""
+    """Return a function that opens a page like a browser in a thread, and then ends the process's command."""
 
     def read(address: str) -> None:
         try:

@@ -42,7 +42,7 @@ for arguments in sys.argv[2:]:
 
 
 def of_extras() -> set[str]:
-    """Return the modules that an install without extras does not bring."""
+    """Return the modules missing from an installation without extras."""
     brought, wanted = set[str](), ["elytron"]
     while wanted:
         name = wanted.pop().lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""The demonstration shows what is true of the store it writes."""
+"""The demonstration shows facts about the store that it writes."""
 
 import json
 import shlex
@@ -94,7 +94,7 @@ def test_proposed_commands_are_called_like_the_demonstration(tmp_path: Path) -> 
     assert called(program, PATH=str(tmp_path)) == f"'{program}'"
     assert called("embedding_host", PATH=str(tmp_path)) == "elytron"
     assert called(other, PATH=str(program.parent)) == str(other)
-    # uv has its environment on the path, which the shell that started it does not.
+    # uv has its environment on the path, unlike the shell that started it.
     by_uv = {"UV": "/bin/uv", "UV_RUN_RECURSION_DEPTH": "1"}
     of_project = installed(tmp_path / "project" / ".venv" / "bin")
     (tmp_path / "project" / "pyproject.toml").touch()

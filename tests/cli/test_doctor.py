@@ -1,4 +1,4 @@
-"""What doctor and version say."""
+"""Output of doctor and version."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""Models from the command line: added on the user's word, listed, used, switched, removed."""
+"""Models on the command line: added on request, listed, used, switched, removed."""
 
 import sys
 from dataclasses import replace
@@ -14,7 +14,7 @@ from elytron.embedding import installation
 
 @pytest.fixture
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a folder as publishers leave it, and make two models of it known."""
+    """Return a folder like those of publishers, and register two models of it."""
     from tests.sdk.test_embedders import tiny
 
     folder = tiny_model(tmp_path / "published")

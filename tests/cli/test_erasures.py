@@ -1,4 +1,4 @@
-"""`elytron erasures`: a backup that is put back loses again what was erased since."""
+"""`elytron erasures`: a restored backup loses again what was erased since."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`elytron evaluate`: rates beside their bars."""
+"""`elytron evaluate`: rates next to their thresholds."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`elytron evaluate recall` at the command line: figures, comparison, page, and what it refuses."""
+"""`elytron evaluate recall`: figures, comparison, page, and rejected input."""
 
 from pathlib import Path
 

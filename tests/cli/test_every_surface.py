@@ -1,4 +1,4 @@
-"""Every path that a server can have, of whatever package: who is let in, and that no request breaks it."""
+"""Every path of every package on a server: who has access, and that no request breaks it."""
 
 import asyncio
 import itertools
@@ -42,12 +42,12 @@ MEMBERS = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER)
 ALWAYS = re.compile(
     r"/(livez|readyz|metrics|v1/operations|v1/access(/.*)?|v1/shutdown|docs(/.*)?|openapi\.json|openapi/all\.json|favicon.*)?"
 )
-"""What answers though every transport is off: what watches and describes the server, ends keys, and ends it."""
+"""Routes that answer with every transport off: they monitor and describe the server, revoke keys, or stop it."""
 SENT = (b"{}", b"[]", b'{"input": 7}', b"\xff", b"null")
 
 
 async def status_of(app: ASGIApp, asked: httpx.Request, body: bytes) -> int:
-    """Return the status of an answer, whose client waits for its end, but leaves a stream of events."""
+    """Return the status of an answer after waiting for its end, except for event streams."""
     statuses: list[int] = []
     gone = asyncio.Event()
     parts = [{"type": "http.request", "body": body, "more_body": False}]
@@ -79,7 +79,7 @@ async def status_of(app: ASGIApp, asked: httpx.Request, body: bytes) -> int:
 
 @dataclass(frozen=True)
 class WholeServer:
-    """A server with everything that `elytron serve` can have, and a key of each kind."""
+    """A server with everything that `elytron serve` offers, and a key of each kind."""
 
     client: httpx.AsyncClient
     surfaces: tuple[Surface, ...]
@@ -97,7 +97,7 @@ class WholeServer:
         query: dict[str, str] | None = None,
         word: str = "unknown",
     ) -> int:
-        """Return the status of an answer, with `word` in the place of each id of the path."""
+        """Return the status of an answer, with `word` for each id in the path."""
         path = re.sub(r"\{[^}]*\}", quote(word, safe=""), surface.route.path)
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         asked = self.client.build_request(method, path, headers=headers, params=query or {}, content=body)
@@ -193,7 +193,7 @@ async def test_a_device_cannot_erase_in_bulk(server: WholeServer) -> None:
         for surface, method in server.of(SurfaceAccess.MEMBER)
         if method == "DELETE" and not surface.route.path.endswith("}")
     }
-    # A reaction is one thing, and so is a session of one's own.
+    # A reaction is one object, and so is a caller's own session.
     assert {path for path, _ in bulk if not path.endswith(("/reaction", "/session"))} == set()
 
 
@@ -285,7 +285,7 @@ async def test_no_route_waits_for_a_body(server: WholeServer) -> None:
 
 
 def text_fields(form: type[Value]) -> Iterator[str]:
-    """Yield the fields of a request that hold text that a person may write; ids are stored as they are given."""
+    """Yield the fields of a request that contain free text; ids are stored as given."""
     for name, field in form.model_fields.items():
         is_id = any(isinstance(mark, OpaqueId) for mark in field.metadata)
         if holds_text(field.annotation) and not is_id:

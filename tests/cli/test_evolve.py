@@ -1,4 +1,4 @@
-"""The commands on proposed changes."""
+"""Commands on proposed changes."""
 
 import json
 

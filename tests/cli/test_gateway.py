@@ -1,4 +1,4 @@
-"""`memory-gateway`, as its reference documents it, against a server of this test's own."""
+"""`memory-gateway`, as its reference documents it, against a test server."""
 
 import json
 import sys
@@ -27,13 +27,13 @@ class Gate:
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
     def __call__(self, *arguments: str) -> Any:
-        """Return the JSON that a run which succeeds prints."""
+        """Return the JSON that a successful run prints."""
         done = CliRunner().invoke(gateway_group, ["--base-url", self.url, *arguments], env=self.environment)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
     def refused(self, *arguments: str, code: int = 1) -> str:
-        """Return what a run that fails says, all of it."""
+        """Return the complete output of a failed run."""
         done = CliRunner().invoke(gateway_group, ["--base-url", self.url, *arguments], env=self.environment)
         assert (done.exit_code, done.stdout) == (code, "")
         told = json.loads(done.stderr)

@@ -1,4 +1,4 @@
-"""The skill for agents that is shipped: its script takes the argument lines of the gateway's reference."""
+"""The shipped agent skill: its script accepts the argument lines of the gateway's reference."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""The kept pages of help are made anew as a whole, and one is read without loading a command."""
+"""The stored help pages are regenerated as a whole, and one is read without loading a command."""
 
 from pathlib import Path
 

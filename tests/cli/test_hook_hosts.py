@@ -1,4 +1,4 @@
-"""Hooks of each assistant, as processes, on events and transcripts of the shape that its version writes."""
+"""Hooks of each assistant, as processes, on events and transcripts in the format of its version."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from elytron_assistants.hosts import HostName
 
 
 class HostSample(NamedTuple):
-    """Events of a host, its session on disk, and what that says."""
+    """Events of a host, its session on disk, and their content."""
 
     events: str
     session: str
@@ -104,12 +104,12 @@ class HookedHost:
         self.store = f"sqlite://{machine.elytron.folder.as_posix()}/m.db"
 
     def call(self, kind: str, *, session: str = "", **fields: Any) -> Result:
-        """Run a hook on an event of the host; `session` takes the place of the event's own."""
+        """Run a hook on an event of the host; `session` replaces the event's own."""
         words, data = self._command(kind, session, fields)
         return self.machine.elytron(*words, standard_input=data)
 
     def start_process(self, kind: str, *, session: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run a hook as the host does."""
+        """Run a hook like the host does."""
         words, data = self._command(kind, session, {})
         command = [sys.executable, "-c", RUN, *words]
         return subprocess.run(command, input=data.decode(), capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def test_a_wish_is_not_shown_in_the_session_in_which_it_was_said(hooked: HookedH
         hooked.call("start", session=session)
     hooked.call("keep")
     assert hooked.call("recall", prompt="thanks").stdout == ""
-    # A session without a start, or with one that is gone from its context, has not been shown it.
+    # A session without a start, or with one that left its context, has not been shown it.
     wish = hooked.call("recall", session="third", prompt="thanks").stdout
     hooked.call("compact", session="another", transcript_path=str(hooked.transcript))
     assert hooked.sample.evidence in wish

@@ -1,4 +1,4 @@
-"""Hooks of Claude Code: what is said in one session is kept at its stop and recalled at the prompt of another."""
+"""Claude Code hooks: what is said in one session is stored at its stop and recalled at another's prompt."""
 
 import json
 import shlex
@@ -136,7 +136,7 @@ def test_a_turn_has_the_times_of_the_transcript(elytron: CommandLine, transcript
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"prompt": "s3cret"}'])
 @pytest.mark.parametrize("verb", ["recall", "keep"])
 def test_errors_never_block_the_prompt(elytron: CommandLine, verb: str, given: bytes) -> None:
-    result = elytron("hooks", verb, standard_input=given)  # an exit code 2 would
+    result = elytron("hooks", verb, standard_input=given)  # exit code 2 would
     assert result.stdout == ""
     assert "elytron: " in result.stderr
     assert "s3cret" not in result.stderr

@@ -1,4 +1,4 @@
-"""Importing transcripts: each message once for ever, and nothing from a file with anything wrong in it."""
+"""Importing transcripts: each message is stored once, and nothing from an invalid file."""
 
 import json
 import zipfile

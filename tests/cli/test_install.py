@@ -1,4 +1,4 @@
-"""`elytron install` and `uninstall`: every host's settings get our entries, and lose nothing else."""
+"""`elytron install` and `uninstall`: every host's settings get our entries and lose nothing else."""
 
 import json
 import os
@@ -32,11 +32,11 @@ PLACES = {
     "opencode-1.18.33-opencode.jsonc": ".config/opencode/opencode.jsonc",
     "vscode-1.128-mcp.json": ".config/Code/User/mcp.json",
 }
-"""Settings of real shape, named by the version of the host, and where they stand."""
+"""Realistic settings, named by the version of the host, with their paths."""
 
 
 def put_samples(home: Path) -> None:
-    """Leave the settings of every host in a home."""
+    """Write the settings of every host into a home."""
     for name, place in PLACES.items():
         (home / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SAMPLES / name, home / place)
@@ -58,7 +58,7 @@ def settings_at(path: Path) -> dict[str, Any]:
 
 
 def is_within(part: Any, whole: Any) -> bool:
-    """Return whether everything in `part` stands in `whole`, too."""
+    """Return whether everything in `part` is also in `whole`."""
     match part:
         case dict():
             inner = cast("dict[str, Any]", part)
@@ -344,7 +344,7 @@ def test_a_tampered_record_writes_and_removes_nothing_else(machine: Machine, cha
 
 def test_a_pipe_instead_of_settings_is_refused(machine: Machine) -> None:
     if not hasattr(os, "mkfifo"):
-        return  # there are no pipes with a name here
+        return  # this system has no named pipes
     (machine.home / ".claude").mkdir(parents=True)
     os.mkfifo(machine.home / ".claude/settings.json")
     report = machine.elytron.json("install", "--yes", "--only", "claude-code", expect=1)
@@ -377,7 +377,7 @@ def test_an_unwritable_file_stops_no_other(machine: Machine) -> None:
     put_samples(machine.home)
     settings = machine.home / ".claude" / "settings.json"
     before = settings.read_bytes()
-    # A name that leaves no room for the temporary file: even the administrator cannot write it.
+    # A name that leaves no room for the temporary file, so that not even the administrator can write it.
     long = machine.home / f"{'s' * 250}.json"
     settings.rename(long)
     settings.symlink_to(long)

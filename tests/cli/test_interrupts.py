@@ -1,4 +1,4 @@
-"""A signal in a conversation with an agent: it ends the line that is under way, or the conversation."""
+"""A signal during a conversation with an agent ends the current line or the conversation."""
 
 import asyncio
 import io
@@ -38,19 +38,19 @@ class SignallingModel:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two lines on standard input."""
+    """Put two lines on standard input."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Hello.\nAnd now?\n")))
 
 
 async def held(model: SignallingModel) -> int | None:
-    """Return the exit code of a conversation with `model` in a memory of its own."""
+    """Return the exit code of a conversation with `model` in a new memory."""
     async with elytron.open("memory:", space="ada") as memory, Agent(memory, model) as agent:
         screen = ChatScreen(is_json=True)
         return await ChatConversation(agent, BlockRepository(memory), screen, LineInput(history=None)).hold("here")
 
 
 def kinds(printed: str) -> list[str]:
-    """Return the kinds of the events that were printed."""
+    """Return the kinds of the printed events."""
     return [json.loads(line)["kind"] for line in printed.splitlines()]
 
 

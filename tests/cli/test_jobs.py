@@ -1,4 +1,4 @@
-"""The commands on what happens after a turn: maintain, and the queue of what was put off."""
+"""Commands for work after a turn: maintain, and the queue of deferred jobs."""
 
 import json
 
@@ -12,11 +12,11 @@ import elytron as sdk
 from elytron_core.contracts.maintenance.maintenance import ExtractionMethod
 
 BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
-"""It asks for a longer wait than any, so it is not asked again."""
+"""It requests a longer wait than allowed, so it is not retried."""
 
 
 def put_off(elytron: CommandLine) -> str:
-    """Leave a turn to a model that is missing, and return its job."""
+    """Defer a turn to a missing model, and return its job."""
     with sdk.open(elytron.folder / "m.db") as memory:
         turn = request("t1", "Well, home is Porto these days.", extraction=ExtractionMethod.MODEL)
         job = memory.finalize_turn_and_maintain(turn).job

@@ -36,7 +36,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def typed(keyboard: int, text: bytes, answer: Awaitable[object]) -> object:
-    """Return what `answer` gives once `text` is typed after its question."""
+    """Return the result of `answer` when `text` is typed after its question."""
     asked = asyncio.ensure_future(answer)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_without_a_terminal_a_rule_answers() -> None:
 
 
 async def approver_of_none(lines: LineInput, screen: ChatScreen) -> object:
-    """Return what the rule `none` answers."""
+    """Return the answer of the rule `none`."""
     refuse = call_approver(ApprovalMode.NONE, lines, screen)
     assert refuse is not None
     answer = await refuse(WRITE)

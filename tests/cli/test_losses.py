@@ -1,4 +1,4 @@
-"""What a repair could not save is shown by every command that answers, until an operator acknowledges it."""
+"""What a repair could not save is shown by every answering command until an operator acknowledges it."""
 
 import json
 import subprocess
@@ -14,14 +14,14 @@ SHOWING = [("inspect",), ("list",), ("recall", "crate"), ("spaces",)]
 
 
 def damage_one(file: Path) -> None:
-    """Alter a byte of one stored message behind the store's back."""
+    """Alter a byte of one stored message directly in the file."""
     data = file.read_bytes()
     assert data.count(b'"The red crate') == 1
     file.write_bytes(data.replace(b'"The red crate', b'"The rad crate'))
 
 
 def zero_pages(file: Path) -> None:
-    """Leave of a file only its first pages."""
+    """Truncate a file to its first pages."""
     data = file.read_bytes()
     file.write_bytes(data[:8_192] + bytes(len(data) - 8_192))
 
@@ -109,7 +109,7 @@ def test_a_space_that_lost_everything_is_never_called_empty(elytron: CommandLine
 
 def test_a_repair_of_a_store_in_use_asks_to_stop_the_server(elytron: CommandLine) -> None:
     elytron("add", "tea")
-    # A process of its own: to close a file here would end the locks of this one.
+    # A separate process, because closing a file here would end the locks of this one.
     code = "import sqlite3, sys; raw = sqlite3.connect(sys.argv[1]); raw.execute('SELECT * FROM manifest').fetchall(); "
     code += "raw.execute('BEGIN IMMEDIATE'); print('open', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code, str(elytron.folder / "m.db")]

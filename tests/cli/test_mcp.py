@@ -1,4 +1,4 @@
-"""`elytron mcp`: a host's real client over stdin and stdout, and the text that is pasted into hosts."""
+"""`elytron mcp`: a host's real client over stdin and stdout, and the configuration text for hosts."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A file that is missing is said to be missing in the same words by every command that reads one."""
+"""Every command that reads a file reports a missing one in the same words."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from elytron_cli.terminal.help_page import COMMANDS
 
 FILE = "gone.json"
 FURTHER = {"skills edit": ("--procedure-file", FILE)}
-"""Options that name a file to read, of commands whose arguments are none."""
+"""Options that name a file to read, for commands without file arguments."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -30,7 +30,7 @@ def below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comman
 
 
 def line_of(name: str, command: click.Command) -> list[str] | None:
-    """Return a line of a command that names a missing file in the place of each path; None for one without a path."""
+    """Return a command line with a missing file for each path; None without a path."""
     if not any(isinstance(each.type, click.Path) for each in command.params) and name not in FURTHER:
         return None
     line: list[str] = name.split()
@@ -51,7 +51,7 @@ def test_every_command_reports_a_missing_file(elytron: CommandLine) -> None:
         if line is None or name.startswith(("server", "serve", "proxy", "mcp", "a2a", "hooks install")):
             continue
         result = CliRunner().invoke(elytron_group, line, input="")
-        (elytron.folder / FILE).unlink(missing_ok=True)  # of commands that write it
+        (elytron.folder / FILE).unlink(missing_ok=True)  # for commands that write it
         if result.exit_code and FILE in result.output:
             said[name] = result.output
     odd = {name: text for name, text in said.items() if "does not exist" not in text}

@@ -1,4 +1,4 @@
-"""Where no store is: what reads says so and leaves nothing there, what stores something new makes one."""
+"""Without a store, reading commands say so and leave nothing behind, and storing commands create one."""
 
 import json
 

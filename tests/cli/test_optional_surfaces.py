@@ -1,4 +1,4 @@
-"""What stands beside a server's operations lives as long as it is served."""
+"""Components next to a server's operations live as long as it is served."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Asked(ScriptedModel):
-    """Tells when it is first asked, and answers nothing more."""
+    """Signals its first request, and never answers."""
 
     def __init__(self) -> None:
         super().__init__([])

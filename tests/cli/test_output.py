@@ -1,4 +1,4 @@
-"""What is printed cannot steer a terminal, and errors end a run with their own code."""
+"""Output cannot control a terminal, and errors exit with their own code."""
 
 import asyncio
 import io
@@ -92,7 +92,7 @@ def test_an_interrupted_run_exits_with_130_and_reports_what_is_stored(
 
 
 def at_work() -> object:
-    """Be sent SIGTERM in the middle of a command, which lets go of what it holds."""
+    """Get SIGTERM in the middle of a command, which cleans up."""
 
     async def work() -> None:
         try:

@@ -1,4 +1,4 @@
-"""The command as a process of its own: first run, restart, two at once, and what it loads."""
+"""The command as a separate process: first run, restart, two at once, and what it loads."""
 
 import json
 import os

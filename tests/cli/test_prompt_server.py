@@ -1,4 +1,4 @@
-"""A resident process answers the prompts of a coding agent as the command does, and ends when it is not wanted."""
+"""A resident process answers a coding agent's prompts like the command does, and ends when unneeded."""
 
 import asyncio
 import io
@@ -44,7 +44,7 @@ class StandardStream:
 
 @pytest.fixture(autouse=True)
 def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
-    # The path of a socket is short, and a test's own folder may have a long one.
+    # Socket paths are short, and a test's own folder may have a long one.
     with TemporaryDirectory(prefix="e", dir="/tmp") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder, "elytron")
@@ -52,10 +52,10 @@ def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Return what asks the resident process as a hook does: what it prints; None if the command has to answer."""
+    """Return a function that calls the resident process like a hook: its output, or None if the command must answer."""
 
     def asked(prompt: str = "What is the code of the boiler?", *, event: bytes = b"") -> bytes | None:
-        # A session is not shown a line twice.
+        # A session never shows a line twice.
         sent = event or json.dumps({"session_id": uuid4().hex, "cwd": "/boiler", "prompt": prompt}).encode()
         shown = StandardStream()
         monkeypatch.setattr(sys, "stdin", StandardStream(sent))
@@ -84,7 +84,7 @@ async def residing(folder: Path) -> AsyncGenerator[asyncio.Task[None]]:
         ready = asyncio.Event()
         serving = asyncio.create_task(server.serve(address, ready=ready.set))
         waiting = asyncio.create_task(ready.wait())
-        # A server that fails to start is the test's failure, not its timeout.
+        # A server that fails to start fails the test without a timeout.
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not ready.is_set():
@@ -201,7 +201,7 @@ def test_a_command_that_answers_itself_starts_a_process(boiler: CommandLine, mon
 
 
 class StartedProcess:
-    """A process that was started: what it says on standard output, and its exit code."""
+    """A started process: its standard output, and its exit code."""
 
     def __init__(self, said: bytes | None, code: int) -> None:
         reading, self._writing = os.pipe()
@@ -217,7 +217,7 @@ class StartedProcess:
 
 
 def start_as(monkeypatch: pytest.MonkeyPatch, process: StartedProcess) -> None:
-    """Have commands start `process`."""
+    """Let commands start `process`."""
 
     def start(*_: object, **__: object) -> StartedProcess:
         return process
@@ -233,7 +233,7 @@ async def test_a_prompt_is_answered_by_the_process_that_it_starts(
     shown = StandardStream()
     arguments = [*RECALL, "--store", "m.db"]
     start_as(monkeypatch, StartedProcess(said, code))
-    # The server of this test has the address of the command without a named store.
+    # This test's server has the address of the command without a named store.
     address = prompt_client.resident_address(RECALL)
 
     def own_address(_: object) -> Path | None:
@@ -334,7 +334,7 @@ PROMPTS, CRASHES = 500, 20
 
 
 class ResidentProcesses:
-    """Starts resident processes of a store as a hook does."""
+    """Starts resident processes of a store like a hook."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The proxy as users start it: a command of its own, a part of `serve`, a demonstration."""
+"""The proxy as users start it: a separate command, a part of `serve`, a demonstration."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def test_the_command_proxies_a_model_server(tmp_path: Path) -> None:
             answer = httpx.post(f"{url}{PATHS['chat']}", json=asked("chat", said), timeout=20)
             assert answer.status_code == 200
         assert "called Petrel" in str(upstream.asked[1].body)
-        # A turn is committed behind the end of its answer.
+        # A turn is committed after the end of its answer.
         asking = (httpx.get(f"{url}/v1/bm/provider-capabilities").json() for _ in range(1_000))
         told = next(told for told in asking if told["counted"]["committed"] == 2)
         assert told["placement"] == "tail"

@@ -1,4 +1,4 @@
-"""`elytron records`: values put, found, shown through time and deleted."""
+"""`elytron records`: values put, found, shown with history, and deleted."""
 
 from tests.cli.conftest import CommandLine
 

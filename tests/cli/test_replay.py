@@ -1,4 +1,4 @@
-"""Turn ledgers, and fixtures told to stores."""
+"""Turn ledgers, and fixtures replayed on stores."""
 
 import re
 from pathlib import Path

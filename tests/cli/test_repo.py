@@ -23,7 +23,7 @@ PROMPT = "Which formatter do we use here?"
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions of a coding assistant in folders, whose hooks are installed for each repository."""
+    """Sessions of a coding assistant in folders, with hooks installed per repository."""
 
     elytron: CommandLine
 
@@ -39,7 +39,7 @@ class Sessions:
 
     def block(self, folder: Path, prompt: str = PROMPT, *options: str) -> str:
         """Return the block at a prompt, empty if there is none."""
-        # A session is not shown a line twice.
+        # A session never shows a line twice.
         told = self._hook("recall", folder, *(options or ("--max-chars", "4000")), session=uuid4().hex, prompt=prompt)
         return json.loads(told)["hookSpecificOutput"]["additionalContext"] if told else ""
 
@@ -242,7 +242,7 @@ def test_a_space_created_by_an_earlier_version_is_found(sessions: Sessions, shop
     assert "ruff" in sessions.block(shop)
     sessions.keep(shop, "The interest is rounded down.")
     assert sessions.place(shop)["space"] == earlier
-    # From now on the first commit is registered, so that it is found elsewhere too.
+    # From now on the first commit is registered, so the project is found elsewhere too.
     assert "ruff" in sessions.block(shop.rename(shop.parent / "moved"))
 
 

@@ -1,4 +1,4 @@
-"""Rules for agents: twelve programs, each with its own file; nothing remembered and no key in them."""
+"""Rules for agents: twelve programs, each with its own file, without memories or keys."""
 
 import json
 

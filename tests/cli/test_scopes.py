@@ -1,4 +1,4 @@
-"""Every command can name the whole scope."""
+"""Every command can name the complete scope."""
 
 import subprocess
 import sys

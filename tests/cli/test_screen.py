@@ -1,4 +1,4 @@
-"""What a person sees of a run, and where a server and its store are found."""
+"""What a person sees of a run, and how a server and its store are found."""
 
 import sys
 from pathlib import Path

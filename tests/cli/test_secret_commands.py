@@ -75,14 +75,14 @@ def test_a_locked_space_is_checked_and_erased(sealed: CommandLine) -> None:
 
 
 class AdaCalls:
-    """Takes every caller for the user of one space."""
+    """Treats every caller as the user of one space."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         return Principal(id=str(authorization), kind=PrincipalKind.USER, space=SpaceId("ada"))
 
 
 async def plant_cut_sealing() -> None:
-    """Leave in the store what a process leaves that was killed just now, within the first sealing of the space."""
+    """Leave the store as a process killed during the first sealing of the space leaves it."""
     clock = SystemClock()
     store = await SqliteStore.open(Path("m.db"), clock=clock)
     slot = SecretSlot(

@@ -1,4 +1,4 @@
-"""Sessions of coding assistants: read from their files and databases, and stored once in the memory of their folder."""
+"""Sessions of coding assistants: read from files and databases, and stored once in their folder's memory."""
 
 import json
 import os
@@ -44,7 +44,7 @@ SAID = {
         ("assistant", "Invoices are numbered by year."),
     ],
 }
-"""What each assistant's sample says, in its order."""
+"""The content of each assistant's sample, in order."""
 
 
 @pytest.mark.parametrize("host", SAID)
@@ -260,7 +260,7 @@ def test_turns_stored_by_a_hook_are_not_stored_again_and_stay_erased(machine: Ma
 
 def test_turns_stored_by_older_hooks_are_not_stored_again(machine: Machine) -> None:
     machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
-    # As they made it: of session, prompt, role and words.
+    # Built as they were: from session, prompt, role, and text.
     words = b"5e0c0001\nu6\nuser\nAdd a cart page."
     turn = {
         "messages": [{"role": "user", "text": "Add a cart page."}],

@@ -1,4 +1,4 @@
-"""A store that a server shares, opened by the command line with a key."""
+"""A store shared by a server, opened by the command line with a key."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ KEY = "ada-key-of-the-shared-store"
 
 
 class OneKey:
-    """Knows one user by a key."""
+    """Knows one user by key."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         if authorization != f"Bearer {KEY}":

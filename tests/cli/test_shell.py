@@ -1,4 +1,4 @@
-"""What the command tells of itself: its settings with their origins, and completion for shells."""
+"""What the command says about itself: settings with their sources, and shell completion."""
 
 import json
 import re
@@ -102,7 +102,7 @@ def test_no_word_of_another_interface_is_a_command_here() -> None:
 
 
 def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
-    """Yield every option and subcommand beneath `command` with what `--help` says of it."""
+    """Yield every option and subcommand of `command` with its help text."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             yield f"{path} {parameter.opts[0]}", parameter.help or ""

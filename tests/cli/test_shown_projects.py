@@ -1,4 +1,4 @@
-"""What people read of projects and sessions: tables instead of JSON, and refusals that name the way out."""
+"""What people see of projects and sessions: tables instead of JSON, and refusals with a remedy."""
 
 import json
 import sqlite3
@@ -89,7 +89,7 @@ def test_an_event_without_a_folder_or_words_shows_and_stores_nothing(machine: Ma
     reply = json.dumps(EVENT | {"last_assistant_message": "We moor at nine."}).encode()
     assert "does not name a readable transcript" in machine.elytron("hooks", "keep", standard_input=reply).output
     gone = json.dumps(EVENT | {"transcript_path": str(Path("/nowhere/at/all.jsonl"))}).encode()
-    assert machine.elytron("hooks", "keep", standard_input=gone).output == ""  # the session has heard it
+    assert machine.elytron("hooks", "keep", standard_input=gone).output == ""  # the session was already shown it
     assert "session_id is missing" in machine.elytron("hooks", "keep", standard_input=b"{}").output
 
 

@@ -1,4 +1,4 @@
-"""`elytron skills`: what was learned, seen and governed."""
+"""`elytron skills`: what was learned, viewed, and governed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The spaces of a store: listed, and named where an empty one was read."""
+"""The spaces of a store: listed, and suggested when an empty one was read."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`elytron stats`: what hooks did in each repository, read from the record that they keep."""
+"""`elytron stats`: what hooks did in each repository, from their record."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ FACT = "The staging database of the shop listens on port 5544."
 
 @pytest.fixture(autouse=True)
 def state_folder(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have hooks keep their record in the test's folder."""
+    """Let hooks keep their record in the test's folder."""
     monkeypatch.setenv("ELYTRON_STATE_DIR", str(elytron.folder / "state"))
 
 
@@ -35,7 +35,7 @@ def run_session(elytron: CommandLine, folder: Path, session: str, prompt: str, r
 
 
 def counted(stats: dict[str, Any], /) -> dict[str, Any]:
-    """Return of a repository's figures those that are the same on every machine."""
+    """Return the machine-independent figures of a repository."""
     varying = {"space", "added_chars", "prompt_cpu_ms", "changed_at", "changed_at_iso"}
     return {name: value for name, value in stats.items() if name not in varying}
 

@@ -1,4 +1,4 @@
-"""The status line of a session, and the entry point that prints it before any other module is loaded."""
+"""The status line of a session, and the entry point that prints it before loading other modules."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What a person reads: the tables of commands whose reports other tests read as JSON."""
+"""What a person reads: the tables of commands whose reports other tests check as JSON."""
 
 import io
 from collections.abc import Callable
@@ -49,7 +49,7 @@ from elytron_core.scope import ClipReason, ReportClip
 
 
 def read(elytron: CommandLine, *arguments: str) -> str:
-    """Return what a command says to a person, on one line."""
+    """Return what a command prints for a person, on one line."""
     return " ".join(elytron(*arguments, "--no-json").stdout.split())
 
 

@@ -1,4 +1,4 @@
-"""Times in words are read in UTC, and what was understood is said."""
+"""Times in words are read in UTC, and their interpretation is shown."""
 
 from datetime import UTC, datetime
 

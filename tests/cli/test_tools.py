@@ -12,7 +12,7 @@ SNAPSHOT = {"registry_id": "host", "namespace": "desk", "tools": [TOOL]}
 
 @pytest.fixture
 def registered(elytron: CommandLine) -> CommandLine:
-    """Return a command line whose space knows the registry that is left in host.json."""
+    """Return a command line whose space knows the registry in host.json."""
     bare = elytron.write("bare.json", json.dumps(SNAPSHOT).encode())
     elytron.write("host.json", elytron("tools", "fingerprint", bare).stdout.encode())
     elytron("tools", "register", "host.json")

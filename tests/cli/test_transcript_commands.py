@@ -1,4 +1,4 @@
-"""The commands on transcripts and profiles: views, the life of raw text, links, capabilities, public archives."""
+"""Commands on transcripts and profiles: views, raw-text lifecycle, links, capabilities, public archives."""
 
 import json
 import zipfile
@@ -17,7 +17,7 @@ SUPPORT = ("--conversation", "support")
 
 
 def committed(folder: Path) -> str:
-    """Commit two turns of a conversation and a fact that rests on the first; return the first's id."""
+    """Commit two turns of a conversation and a fact based on the first; return the first's id."""
     scope = sdk.Scope.model_validate({"space": "default", "conversation": "support"})
     with sdk.open(folder / "m.db", scope=scope) as memory:
         turns: list[str] = []
@@ -94,7 +94,7 @@ class TestRepair:
 
 
 async def erased(memory: sdk.MemoryRuntime, erasure: ErasureTarget) -> None:
-    """Erase a document behind the runtime's back."""
+    """Erase a document directly in the store."""
     await memory.context.store.erase(erasure)
 
 

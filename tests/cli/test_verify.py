@@ -1,4 +1,4 @@
-"""`elytron verify`: a store that was put back is found out by heads that were kept elsewhere."""
+"""`elytron verify`: heads stored elsewhere detect a rolled-back store."""
 
 import shutil
 import sqlite3
@@ -31,7 +31,7 @@ def test_a_continued_store_verifies_and_a_rolled_back_one_does_not(elytron: Comm
     assert told(elytron.json("verify", "heads.json")) == {"default": "current", "elytron:system": "contained"}
 
     (tmp_path / "older.db").replace(tmp_path / "m.db")
-    for _ in range(2):  # a refusal leaves the heads as they were
+    for _ in range(2):  # a refusal leaves the heads unchanged
         put_back = elytron.json("verify", "heads.json", expect=13)
         assert told(put_back) == {"default": "current", "elytron:system": "behind"}
         assert (put_back["ok"], put_back["renewed"]) == (False, False)

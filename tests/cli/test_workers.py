@@ -47,7 +47,7 @@ def is_running(process: int) -> bool:
 
 
 async def call(address: str, operation: str, **request: object) -> Any:
-    """Return the report of a call on a connection of its own, which any worker may take up."""
+    """Return the report of a call on a new connection, which any worker may accept."""
     async with httpx.AsyncClient(timeout=30) as client:
         answer = await client.post(f"{address}/v1/{operation}", json={"scope": {"space": "eve"}, **request})
     assert answer.status_code == 200, answer.text
@@ -88,7 +88,7 @@ async def test_a_space_is_unlocked_and_locked_in_all_workers(tmp_path: Path) -> 
     server, report = await started(tmp_path)
 
     async def posted(path: str, **body: object) -> int:
-        # Each on a connection of its own, which any worker may take up.
+        # Each on a new connection, which any worker may accept.
         async with httpx.AsyncClient(base_url=report["address"], timeout=60) as client:
             return (await client.post(path, json=body)).status_code
 

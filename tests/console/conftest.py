@@ -26,7 +26,7 @@ CHECKS = (
 SETTLED = """() => document.querySelector(".sign-in form") !== null
   || (document.querySelector(".page[aria-busy=false]") !== null && document.querySelector(".waiting") === null)"""
 LOOKS = ("", "* { letter-spacing: 0.35em !important; }", "* { font-size: 24px !important; }")
-"""Styles in which a page is measured: its own, a very wide font, and large text. None needs a font of the machine."""
+"""Styles in which a page is measured: its own, a very wide font, and large text. None needs an installed font."""
 BEYOND = """(looks) => looks.map((look) => {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(look);

@@ -1,4 +1,4 @@
-"""Requests to every route that a server describes, made of what its description says of parameters and bodies."""
+"""Requests to every described route, generated from the description of parameters and bodies."""
 
 import json
 import re
@@ -11,18 +11,18 @@ METHODS = frozenset({"get", "put", "post", "patch", "delete"})
 JSON = "application/json"
 TEXT = "The boat is green."
 QUERIED = 6
-"""Ids that are tried as a value of a query."""
+"""Ids tried as query values."""
 FORMED = ("a1", "runtime_skill__boat")
-"""Texts for fields that take a form of their own."""
+"""Texts for fields with a format of their own."""
 NAMING = re.compile(r"(^|_)(ids?|keys?|names?|conversation|label|namespace|cursor|after|before|citations)$")
-"""Fields that take a name of something stored."""
+"""Fields that take the name of a stored object."""
 
 Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class DescribedRoute:
-    """One route of a server: its method, its path, the names in its query, and the body that it takes."""
+    """One route of a server: method, path, query names, and body."""
 
     method: str
     path: str
@@ -58,7 +58,7 @@ class SentRequest:
 
 
 def described_routes(description: Body, /) -> list[DescribedRoute]:
-    """Return the routes of an OpenAPI document: those that take something away last, the deepest path first."""
+    """Return the routes of an OpenAPI document: destructive ones last, the deepest path first."""
     found: list[DescribedRoute] = []
     for path, methods in description["paths"].items():
         for method in METHODS.intersection(methods):
@@ -74,19 +74,19 @@ def described_routes(description: Body, /) -> list[DescribedRoute]:
 
 @dataclass(frozen=True)
 class RouteWalk:
-    """Makes the requests to a route that name another user's space or ids; `own` are values by names of fields."""
+    """Generates requests to a route with another user's space or ids; `own` are values by field name."""
 
     components: Mapping[str, Body]
     ids: Sequence[str]
     space: str
     own: Mapping[str, str]
     asked: Mapping[str, str]
-    """Values of a query, by their names."""
+    """Query values by name."""
     bodies: Mapping[str, Sequence[Any]]
-    """Bodies of routes whose description does not say all that a body must have."""
+    """Bodies of routes whose description is incomplete."""
 
     def requests(self, route: DescribedRoute, /) -> Iterator[SentRequest]:
-        """Yield each request to `route`: with no id, and with every id where it takes one."""
+        """Yield each request to `route`: without an id, and with every id where it takes one."""
         own = {name: self.asked[name] for name in route.query if name in self.asked}
         spaces = (self.own["space"], self.space)
         other = [own, *(own | {"space": space} for space in spaces)] if "space" in route.query else [own]
@@ -107,7 +107,7 @@ class RouteWalk:
                 yield SentRequest(route.method, route.path, {name: one}, plain[0][1], route.media_type, names_ids=True)
 
     def _plain_bodies(self, route: DescribedRoute) -> Iterator[bytes | None]:
-        """Yield bodies that name no id: of the caller's own space, and of the other one."""
+        """Yield bodies without ids: for the caller's own space and the other one."""
         told = self.bodies.get(route.name, () if route.media_type == JSON else (None,))
         yield from (body if body is None or isinstance(body, bytes) else json.dumps(body).encode() for body in told)
         if route.media_type == JSON:
@@ -137,14 +137,14 @@ class RouteWalk:
 
 
 def resolve(components: Mapping[str, Body], schema: Body) -> Body:
-    """Return what a reference to a schema names."""
+    """Return the target of a schema reference."""
     while "$ref" in schema:
         schema = components[schema["$ref"].rpartition("/")[2]]
     return schema
 
 
 def schema_value(components: Mapping[str, Body], schema: Body, text: str, own: Mapping[str, str]) -> Any:
-    """Return a value that `schema` takes, with `text` where it takes any text."""
+    """Return a value that matches `schema`, with `text` where any text is allowed."""
     schema = resolve(components, schema)
     for choice in ("anyOf", "oneOf", "allOf"):
         if choice in schema:

@@ -1,4 +1,4 @@
-"""Agents in the console: the service's own routes behind its door, in one space; and what models cost."""
+"""Agents in the console: the service's routes in one space, and model costs."""
 
 from collections.abc import AsyncIterator
 
@@ -51,7 +51,7 @@ async def agent_page(browser: Browser, model: FakeServer) -> AsyncIterator[tuple
 
 
 async def spend(server: Served, *days: ModelUsage) -> None:
-    """Store a book of spending whose last day is today."""
+    """Store spending records whose last day is today."""
     now, book = server.memory.context.clock.now(), SpendingHistory()
     for place, spent in enumerate(reversed(days)):
         at = type(now)(now - place * 86_400_000)

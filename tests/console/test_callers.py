@@ -1,4 +1,4 @@
-"""Callers: who changed what, what their programs used of models, which paths they open, and where calls go."""
+"""Callers: who changed what, their programs' model usage, the paths they may use, and where calls go."""
 
 import httpx
 import pytest
@@ -35,7 +35,7 @@ async def test_an_entry_names_who_made_it(server: Served, client: httpx.AsyncCli
     found = await entries(client, keys.user)
     assert (found[0]["by"], found[0]["label"]) == (operator, "test")
     assert [entry.get("by") for entry in found if entry["collection"] == "turns"] == [operator, user]
-    # Another process stored the entries, as far as this one knows: a correction is in the history of what it is about.
+    # As far as this process knows, another one stored the entries; a correction is in its subject's history.
     server.memory.context.commits.writers.clear()
     assert "by" not in (await entries(client, keys.user))[-1]
 

@@ -1,4 +1,4 @@
-"""Surroundings of a memory: evidence, versions and what rests on it, bounded by the server, in one space alone."""
+"""A memory's surroundings: evidence, versions, and dependants, bounded by the server, in one space only."""
 
 import httpx
 import pytest
@@ -16,7 +16,7 @@ async def write(server: Served, write: dict[str, object]) -> str:
 
 
 async def plant(server: Served) -> tuple[str, str, str]:
-    """Store a message, and a fact of two versions that rests on it; return their ids."""
+    """Store a message and a fact of two versions based on it; return their ids."""
     said = await write(server, {"kind": "transcript", "turns": [{"messages": [{"text": "I moved to Lisbon."}]}]})
     fact = {"topic": "home", "fact_kind": "profile", "authority": "user_asserted"}
     versions = [

@@ -1,4 +1,4 @@
-"""A second user replays every id of the first one by every route that the server describes, and sees nothing."""
+"""A second user replays every id of the first through every described route, and sees nothing."""
 
 import asyncio
 import io
@@ -43,11 +43,11 @@ REFUSED = frozenset({
     "POST /users", "POST /memory/export", "POST /memory/import", "POST /resources/external", "console erase",
     *(f"console {name}" for name in OPERATORS),
 })  # fmt: skip
-"""Routes that refuse every user whatever is asked, beside those whose description says so."""
+"""Routes that refuse every user for any request, in addition to those described as such."""
 SEALING = frozenset({"POST /v1/secret"})
-"""Asked with no usable secret: a space under one would show nothing of the routes behind."""
+"""Called without a usable secret: a space under one would reveal nothing of the routes behind it."""
 ELSEWHERE = {"/console/static": "the page's own files", "/v1/ws": "the same dispatcher"}
-"""Paths that no description names: what lies below them, and sockets."""
+"""Undescribed paths: their subpaths, and sockets."""
 ID = re.compile(r'"(?:\w*id|name|key|label|conversation|namespace|registry)":\s?"([^"]{3,})"')
 SKILL = {
     "name": "safe",
@@ -103,9 +103,9 @@ ASKING: Sequence[tuple[str, Mapping[str, object]]] = (
 )
 
 SHARES = ("/v1/agent", "/v1/", "/")
-"""Prefixes of the paths that one test walks; a route belongs to the first that fits."""
+"""Prefixes of the paths that one test walks; a route belongs to the first match."""
 STREAM_S = 0.5
-"""Time for which a stream of events, which has no end, is read."""
+"""Time for which an endless event stream is read."""
 FORM = "multipart/form-data"
 PART = b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
 FILE = (
@@ -120,7 +120,7 @@ VOLATILE = re.compile(r'"(now|at|as_of|known_at|request_id|answered_at|elapsed_m
 
 
 def bodies_for(ids: Sequence[str], archive: bytes, snapshot: Any) -> dict[str, Sequence[Any]]:
-    """Return bodies of routes whose description does not say all that a body must have."""
+    """Return bodies of routes whose description is incomplete."""
     scope = {"space": "ada"}
     turn = {"kind": "transcript", "turns": [{"messages": [{"text": ASKED}]}]}
     delta = {"turn_id": "t1", "input_messages": [{"role": "user", "text": ASKED}]}
@@ -182,7 +182,7 @@ def bodies_for(ids: Sequence[str], archive: bytes, snapshot: Any) -> dict[str, S
 
 
 class WalkedServer:
-    """A server with everything on, with what the first user stored on it, and a caller who may see none of that."""
+    """A server with everything on, with the first user's content, and a caller who may see none of it."""
 
     def __init__(self, server: Served, client: httpx.AsyncClient) -> None:
         self.server = server
@@ -195,7 +195,7 @@ class WalkedServer:
         self.bodies: Mapping[str, Sequence[Any]] = {}
 
     async def fill(self) -> None:
-        """Store what the first user has, and let both users have an agent."""
+        """Store the first user's content, and create agents for both users."""
         operator = bearer(await self.server.key(PrincipalKind.OPERATOR, None))
         self.description = (await self.client.get("/openapi/all.json", headers=operator)).json()
         self.first = bearer(await self.server.key(PrincipalKind.USER, "ada"))
@@ -222,7 +222,7 @@ class WalkedServer:
         self.bodies = bodies_for(self.ids, archive.content, told["snapshot"])
 
     async def state(self) -> dict[str, str]:
-        """Return all that the first user is shown, without the moment of the answers."""
+        """Return everything that the first user sees, without response times."""
         told = {path: await self._sent(self.first, "GET", path) for path in SHOWN}
         told |= {name: await self._sent(self.first, "POST", f"/v1/{name}", json=body) for name, body in ASKING}
         told["/resources"] = await self._sent(self.first_at_gateway, "GET", "/resources")
@@ -238,14 +238,14 @@ class WalkedServer:
         return answer.text
 
     async def device(self) -> Any:
-        """Return a new key of the second user's device, which signs."""
+        """Return a new signing key of the second user's device."""
         asked = AccessAddRequest(kind=PrincipalKind.DEVICE, space=SpaceId("bob"), label="host")
         return await AccessKeys(self.server.memory.context).add(asked)
 
 
 @asynccontextmanager
 async def walked_server(*further: Family) -> AsyncGenerator[WalkedServer]:
-    """Serve everything that the command line serves, with an agent whose model repeats what it is given."""
+    """Serve everything that the command line serves, with an agent whose model echoes its input."""
     async with model_serving() as model:
         model.reply = echo
         agent = ServiceSettings(models=(f"chat:scripted@{model.url}/v1",))
@@ -260,7 +260,7 @@ async def walked_server(*further: Family) -> AsyncGenerator[WalkedServer]:
 
 
 async def answered(walked: WalkedServer, sent: SentRequest, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Return the status of an answer and all that it says, of a stream what comes at once."""
+    """Return the status of an answer and its content; of a stream, what arrives immediately."""
     media = {"Content-Type": f"{FORM}; boundary=x" if sent.media_type == FORM else sent.media_type}
     request = walked.client.build_request(
         sent.method,
@@ -299,7 +299,7 @@ def walk_of(walked: WalkedServer, *, is_gateway: bool = False) -> RouteWalk:
 
 
 def requests_of(walked: WalkedServer, routes: Sequence[DescribedRoute]) -> dict[str, list[SentRequest]]:
-    """Return the requests to each route; those to the console's operations are made of the operations' own routes."""
+    """Return the requests to each route; console operations use the operations' own routes."""
     described = {route.name: route for route in routes}
     found: dict[str, list[SentRequest]] = {}
     for route in routes:
@@ -315,11 +315,11 @@ def requests_of(walked: WalkedServer, routes: Sequence[DescribedRoute]) -> dict[
 
 ENDING = "DELETE /console/session"
 REACHED = frozenset({200, 201, 202, 204, 304, 307, 404, 409, 501})
-"""Statuses of a request that a route took up: it did what was asked, or looked and found nothing."""
+"""Statuses of a request that a route processed: it acted, or found nothing."""
 
 
 def judge(walked: WalkedServer, answers: Mapping[str, Answers], operators: frozenset[str]) -> None:
-    """Raise AssertionError unless every route was reached and none showed anything of the first user."""
+    """Raise AssertionError unless every route was reached and none showed the first user's data."""
     shown = [(sent, text) for told in answers.values() for sent, _, text in told if SECRET in text]
     assert shown == []
     statuses = {name: {status for _, status, _ in told} for name, told in answers.items()}
@@ -330,7 +330,7 @@ def judge(walked: WalkedServer, answers: Mapping[str, Answers], operators: froze
 
 
 def require_unknown(walked: WalkedServer, answers: Mapping[str, Answers]) -> None:
-    """Raise AssertionError if an id of the first user is in an answer to a request that names none."""
+    """Raise AssertionError if an id of the first user is in an answer to a request without ids."""
     own = [one for one in walked.ids if len(one) > 16 or "of-ada" in one]
     told = [(sent, text) for made in answers.values() for sent, _, text in made]
     assert [(sent, one) for sent, text in told for one in own if not sent.names_ids and one in text] == []
@@ -339,7 +339,7 @@ def require_unknown(walked: WalkedServer, answers: Mapping[str, Answers]) -> Non
 async def walk_all(
     walked: WalkedServer, names: Collection[str], headers: Mapping[str, str] | None = None
 ) -> dict[str, Answers]:
-    """Return the answers of the routes of these names: first what they show unasked, then to what names ids."""
+    """Return the answers of the named routes: first without ids, then with them."""
     device = await walked.device()
     routes = {route.name: route for route in described_routes(walked.description)}
     has_operations = "POST /console/operations/{name}" in names
@@ -367,7 +367,7 @@ async def walk_all(
 
 
 def sign(walked: WalkedServer, device: Any, sent: SentRequest, message: str) -> tuple[SentRequest, dict[str, str]]:
-    """Return a delivery that the second user's device signed, and its headers."""
+    """Return a delivery signed by the second user's device, and its headers."""
     made = signed(device, json.loads(sent.content or b"{}"), now_s(walked.server.memory), message=message)
     return replace(sent, content=made["content"]), made["headers"]
 

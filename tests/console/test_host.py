@@ -78,7 +78,7 @@ class TestModels:
 class TestChecks:
     async def test_a_slow_check_is_killed_with_its_children(self) -> None:
         code = "import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', 'input()'])"
-        # Its child waits for an input that never comes, and holds the outputs open.
+        # Its child waits for input that never comes, and keeps the outputs open.
         slow = SmokeCheck(
             "slow", "Slow", ("-c", code.replace("'input()'", "'import select; select.select([], [], [])'"))
         )

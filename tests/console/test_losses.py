@@ -1,4 +1,4 @@
-"""The console names what damage took of a space, and an operator acknowledges it there."""
+"""The console shows losses of a space, and an operator acknowledges them there."""
 
 from pathlib import Path
 

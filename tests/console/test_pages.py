@@ -1,4 +1,4 @@
-"""The pages in a real browser: nothing foreign, no complaint, and what is stored is only ever text."""
+"""Pages in a real browser: nothing foreign, no errors, and stored content only as text."""
 
 import re
 from importlib.resources import files
@@ -60,7 +60,7 @@ async def write(server: Served, write: dict[str, object], **scope: str) -> Memor
 
 
 async def plant(server: Served) -> None:
-    """Store payloads in every field that people read."""
+    """Store payloads in every field that people can read."""
     for place, text in enumerate(PAYLOADS):
         message = {"text": text, "speaker": text[:40].replace("\u0007", "").replace("\u001b", "").replace("\u202e", "")}
         message["speaker"] = "".join(one for one in message["speaker"] if one.isprintable()).strip()
@@ -112,7 +112,7 @@ async def test_a_key_signs_in_and_out_and_the_address_is_unchanged(browser: Brow
         await found.page.get_by_role("button", name="Sign out").click()
         await found.page.get_by_text("You have signed out.").wait_for()
         assert key not in await found.page.content()
-        # The browser itself notes an answer of 401 in its console.
+        # The browser itself logs a 401 answer in its console.
         assert [line for line in found.said if "401" not in line] == []
 
 
@@ -166,7 +166,7 @@ async def test_everything_is_reachable_by_keyboard(open_server: Served, page: Wa
     for place, name in enumerate(PAGES):
         await page.turn(name)
         wanted = await page.page.evaluate(REACHABLE)
-        # What stands before the page, the same on all of them, is passed on the first one only.
+        # The part before the page, the same on all of them, is only tabbed through on the first one.
         await page.page.evaluate(FOLLOW_FOCUS, place == 0)
         reached = 0
         for _ in range(0, wanted + 60, TABS_AT_ONCE):
@@ -243,7 +243,7 @@ async def test_a_space_that_changed_after_the_preview_is_not_erased(open_server:
     await dialog.get_by_text(f"{now} stored documents").wait_for()
     assert await field.input_value() == ""
     assert len((await open_server.memory.list()).items) == 5
-    # The browser notes the refusal by itself.
+    # The browser logs the refusal by itself.
     assert [line for line in page.said if "422" not in line] == []
 
 
@@ -355,7 +355,7 @@ async def test_an_erasure_has_a_receipt_and_its_content_is_gone(open_server: Ser
     await found.get_by_label("Text that must be gone").fill("canary sings")
     await found.get_by_role("button", name="Check", exact=True).click()
     await found.get_by_text("is in none of").wait_for()
-    # The browser notes by itself that the memory which was asked for is not found.
+    # The browser logs by itself that the requested memory is not found.
     assert [line for line in page.said if "404" not in line] == []
 
 
@@ -496,7 +496,7 @@ async def test_an_unresponsive_server_is_reported_and_can_be_retried(open_server
     await page.go("overview")
 
     async def never(_: Route) -> None:
-        """Leave the request without an answer."""
+        """Leave the request unanswered."""
 
     await page.page.route("**/console/operations/list", never)
     async with page.page.expect_request("**/console/operations/list"):

@@ -1,4 +1,4 @@
-"""Payloads in every stored field that its schema has: each page shows them as bounded text, and none of them runs."""
+"""Payloads in every stored field of its schema: each page shows them as bounded text, and none runs."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -25,17 +25,17 @@ SHORT = (
     "<b>\u05d0\u05d1</b>${" + RUN + "}",
 )
 HIDDEN = "\u202egnp.exe\u202c bell\u0007 escape\u001b[31m\u2066<i>x</i>\u2069"
-"""Marks and control characters, which names may not have."""
+"""Marks and control characters, which names may not contain."""
 LONG = f"{SHORT[0]} {HIDDEN} " + "x" * 99_900
 BOUND = 60_000
-"""Characters that a page shows at most while a store has texts of 100,000."""
+"""Maximum characters shown on a page while a store has texts of 100,000."""
 WATCH = """addEventListener("securitypolicyviolation", (event) => console.warn(`policy: ${event.blockedURI}`));"""
 FOREIGN = "main :is(script, img, b, i, u, iframe, object, embed, base, link, style, a[href^=javascript])"
 OPEN = """() => document.querySelectorAll("main details").forEach((node) => { node.open = true; })"""
 ATTRIBUTES = """() => [...document.querySelectorAll("body *")]
   .flatMap((node) => node.getAttributeNames()).filter((name) => name.startsWith("on"))"""
 OWN = {"period": "2026-08-03"}
-"""Values of fields that take no text of people."""
+"""Values of fields without free text."""
 PAGES = (
     *("overview", "people", "memories", "facts?states=all", "conversations", "timeline", "recall?q=owned&compare=1"),
     *("projection?q=owned", "review", "skills", "tools", "erasures", "transfer", "agents", "jobs", "spending"),
@@ -44,7 +44,7 @@ PAGES = (
 
 
 def variants(components: Mapping[str, Body], schema: Body, value: Any, texts: Iterator[str]) -> Iterator[Any]:
-    """Yield `value` with each further field that `schema` has, at every depth, one at a time."""
+    """Yield `value` with each further field of `schema`, at every depth, one at a time."""
     schema = resolve(components, schema)
     if isinstance(value, list):
         yield from ([inner] for inner in variants(components, schema.get("items", {}), value[0], texts))
@@ -63,7 +63,7 @@ def payloads() -> Iterator[str]:
 
 
 class PlantedStore:
-    """What was stored: the ids of memories, and the kinds of writes that took payloads."""
+    """Stored objects: the ids of memories, and the kinds of writes that accepted payloads."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
@@ -82,7 +82,7 @@ class PlantedStore:
         return answer.json()
 
     async def fill(self) -> None:
-        """Store payloads in every field of every kind of write, and in what has a route of its own."""
+        """Store payloads in every field of every kind of write, and through dedicated routes."""
         description = (await self.client.get("/openapi/all.json")).json()
         components = description["components"]["schemas"]
         kinds = components["MemoryWriteRequest"]["properties"]["write"]["discriminator"]["mapping"]
@@ -128,7 +128,7 @@ class PlantedStore:
         await self.send("POST", "/v1/erase", {"ids": [second], "reason": SHORT[1], "scope": scope})
 
     async def addresses(self) -> list[str]:
-        """Return the page of every memory, fact and skill that is there."""
+        """Return the page of every existing memory, fact, and skill."""
         asked = {"scope": {"space": "ada"}, "limit": 1000, "hidden": "listed", "include_private": True}
         listed = (await self.send("POST", "/v1/list", asked))["items"]
         facts = (await self.send("POST", "/v1/list_facts", {"scope": {"space": "ada"}, "states": []}))["items"]
@@ -157,7 +157,7 @@ async def planted(open_server: Served, empty: PlantedStore) -> PlantedStore:
 
 
 async def require_plain(page: Watched, address: str) -> None:
-    """Raise AssertionError if a page has more than text of what is stored, or no bound."""
+    """Raise AssertionError if a page shows stored content other than as bounded text."""
     found = page.page
     assert "owned" not in await found.title(), address
     assert await found.locator(FOREIGN).count() == 0, address

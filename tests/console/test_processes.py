@@ -1,4 +1,4 @@
-"""The console over real processes: `elytron console` and `elytron serve` over made spaces, in a browser."""
+"""The console in real processes: `elytron console` and `elytron serve` over generated spaces, in a browser."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ NAMED = """() => {
 
 
 class MadeStore(NamedTuple):
-    """A store file, and keys of it: an operator's, that of the user of "ada", and another of that user."""
+    """A store file and keys for it: an operator's, one of the user of "ada", and one of another user."""
 
     path: Path
     operator: str
@@ -104,7 +104,7 @@ async def write(memory: elytron.MemoryRuntime, write: dict[str, Any], **scope: s
 
 @contextmanager
 def process_of(*arguments: str, folder: Path) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a command of the command line that serves, until this ends; give its address."""
+    """Run a serving command until this ends, and yield its address."""
     command = (*CLI, *arguments, "--json")
     environment = {**os.environ, "NO_COLOR": "1"}
     with (folder / "errors").open("wb") as errors:
@@ -139,7 +139,7 @@ def shown(made: MadeStore, tmp_path_factory: pytest.TempPathFactory) -> Generato
 
 @pytest.fixture(scope="module")
 def guarded(made: MadeStore, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """Run `elytron serve` over another copy, which asks for a key."""
+    """Run `elytron serve` over another copy, with keys required."""
     folder = tmp_path_factory.mktemp("serve")
     shutil.copy(made.path, folder / "m.db")
     with process_of("serve", "--store", "m.db", "--port", "0", folder=folder) as (address, _):
@@ -236,8 +236,8 @@ async def test_an_ended_or_foreign_session_shows_the_sign_in_form_at_the_same_ad
         devices = (await client.get("/console/devices", headers=operator)).json()["items"]
         (tablet,) = [device["id"] for device in devices if device["label"] == "tablet"]
         assert (await client.delete(f"/console/devices/{tablet}", headers=operator)).status_code == 200
-        # A server believes a key for at most two seconds after another part of it has revoked the key.
-        # The button may go while it is looked for, so it is looked for and pressed in one step.
+        # A server trusts a key for at most two seconds after another part of it revoked the key.
+        # The button may disappear while searched for, so it is found and pressed in one step.
         while await page.locator(".sign-in").count() == 0:
             await page.evaluate(PRESSED, "Refresh")
             await watched.settled()
@@ -245,7 +245,7 @@ async def test_an_ended_or_foreign_session_shows_the_sign_in_form_at_the_same_ad
         assert "#/journal?action=write" in page.url
         await sign_in(watched, made.user)
         await page.get_by_role("table", name="Entries").wait_for()
-        # The browser itself notes the answers of 401.
+        # The browser itself logs the 401 answers.
         assert [line for line in watched.said if "401" not in line] == []
 
 
@@ -260,7 +260,7 @@ async def sign_in(watched: Watched, key: str) -> None:
 
 
 async def tab_to(watched: Watched, name: str) -> None:
-    """Press Tab until what is named so has the focus."""
+    """Press Tab until the named element has the focus."""
     told: list[str] = []
     for _ in range(60):
         await watched.page.keyboard.press("Tab")
@@ -304,7 +304,7 @@ async def test_a_memory_is_found_forgotten_and_erased_using_only_the_keyboard(
         await tab_to(watched, "Type 1 to confirm")
         await keyboard.type("1")
         await keyboard.press("Enter")
-        # The message, and what its history says of the call that hid it.
+        # The message, and its history entry of the call that hid it.
         await watched.page.get_by_text("2 stored documents").wait_for()
         await keyboard.press("Escape")
         await watched.page.get_by_role("dialog").wait_for(state="detached")
@@ -358,6 +358,6 @@ async def test_in_development_mode_a_page_continues_after_a_restart(
             assert await watched.page.get_by_role("alert").all_inner_texts() == []
             assert await watched.page.evaluate("performance.timeOrigin") == loaded
             renewals = [url for url in watched.asked if url.endswith("/console/session")]
-            # The token is derived from the store's secret, so that it outlives the process.
+            # The token is derived from the store's secret, so it survives the process.
             assert len(renewals) == 1
             assert watched.said == []

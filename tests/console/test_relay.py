@@ -1,4 +1,4 @@
-"""A console elsewhere, relayed to this machine's browser alone."""
+"""A remote console, relayed only to this machine's browser."""
 
 from collections.abc import AsyncIterator
 from typing import Any

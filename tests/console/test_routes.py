@@ -1,4 +1,4 @@
-"""The routes of the console: who is let in, what is guarded, and figures that are counted."""
+"""The console's routes: access, guards, and counted figures."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ SKILL = {
 
 
 async def signed_in(client: httpx.AsyncClient, key: str) -> dict[str, str]:
-    """Begin a session, whose cookie the client keeps; return the header that changes need."""
+    """Start a session, whose cookie the client stores; return the header that changes need."""
     answer = await client.post("/console/session", headers=bearer(key))
     assert answer.status_code == 200
     return {"X-Console-Token": answer.json()["token"]}

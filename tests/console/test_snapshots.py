@@ -1,4 +1,4 @@
-"""Five pages whole, as a reader of screens gets them. `python -m tests.console.test_snapshots` writes them again."""
+"""Five complete pages as a screen reader gets them. `python -m tests.console.test_snapshots` rewrites them."""
 
 import asyncio
 import re
@@ -24,13 +24,13 @@ PAGES = {
 }
 OWN = (*("Uptime", "System", "Processors", "Load", "Free memory", "This process", "Indexes in memory", "Last backup"),)
 MACHINE = re.compile(rf"(- term: (?:{'|'.join(OWN)})\n\s*- definition: ).*")
-"""Figures of the machine that runs this."""
+"""Figures of the current machine."""
 NUMBERS = re.compile(r"(?<![\w=])\d[\d.,:]*(?: (?:ms|s|min|h|B|KiB|MiB|GiB|AM|PM)\b)?")
 IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}(?:\.\d+)?|[0-9a-f]{24,}")
 
 
 async def snapshot(page: Watched, address: str) -> str:
-    """Return what a page says, without figures of this machine and moment."""
+    """Return a page's content, without figures of this machine and time."""
     await page.go(address)
     told = await page.page.locator("#app" if address == "overview" else "main").aria_snapshot()
     return NUMBERS.sub("#", IDS.sub("ID", MACHINE.sub(r"\1#", told))) + "\n"
@@ -44,7 +44,7 @@ async def test_a_page_matches_its_snapshot(open_server: Served, page: Watched, n
 
 
 async def write_snapshots() -> None:
-    """Write every snapshot again."""
+    """Rewrite every snapshot."""
     FOLDER.mkdir(exist_ok=True)
     wanted = SurfaceOptions(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
     async with opened_browser() as browser:

@@ -136,5 +136,5 @@ async def test_a_page_exports_and_imports(open_server: Served, page: Watched, tm
     await panel.get_by_label("File").set_input_files(broken)  # pyright: ignore[reportArgumentType]
     await panel.get_by_role("button", name="Preview import").click()
     await panel.get_by_text("is not a supported transcript").wait_for()
-    # The browser itself notes that the file was refused.
+    # The browser itself logs that the file was refused.
     assert ([line for line in page.said if "422" not in line], page.foreign) == ([], [])

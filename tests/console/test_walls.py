@@ -1,4 +1,4 @@
-"""A second user's session sees nothing of the first, by any route or any id; and every count is the store's."""
+"""A second user's session sees nothing of the first by any route or id, and every count matches the store."""
 
 import json
 import random

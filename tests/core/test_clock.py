@@ -1,4 +1,4 @@
-"""Time: read from what hosts write, bounded, written as ISO 8601."""
+"""Time: read from hosts' formats, bounded, written as ISO 8601."""
 
 import time
 from datetime import UTC, datetime, timedelta, timezone

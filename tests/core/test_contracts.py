@@ -1,4 +1,4 @@
-"""What reports say of themselves, and what requests refuse at the border."""
+"""What reports say about themselves, and what requests reject at the boundary."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The tree of errors is what its picture says, and its messages name the way out."""
+"""The error tree matches its diagram, and its messages name the remedy."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Every error that a server tells comes back as the exception of the same key, message and details."""
+"""Every server error is restored as the exception with the same key, message, and details."""
 
 import pytest
 from tests.core.test_errors import EVERY, classes

@@ -1,4 +1,4 @@
-"""Each rule that reads a text takes time linear in it: eight times the text, about eight times the work."""
+"""Each rule that reads text takes linear time: eight times the text, about eight times the work."""
 
 import time
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from elytron_core.text.traits import read_traits
 SIZE = 4_000
 FACTOR = 8
 MOST_GROWTH = 3 * FACTOR
-"""A linear rule takes `FACTOR` times as long for a text as many times longer, a quadratic one the square of it."""
+"""A linear rule takes `FACTOR` times as long for a text that much longer, a quadratic one its square."""
 LEAST_S = 0.008
-"""Less CPU time than this for the longer text says nothing, and a quadratic rule takes more."""
+"""Less CPU time than this for the longer text is meaningless, and a quadratic rule takes more."""
 TRIES = 3
 
 RULES: dict[str, Callable[[str], object]] = {
@@ -92,7 +92,7 @@ def cpu_s(rule: Callable[[str], object], text: str) -> float:
 
 
 def is_linear(rule: Callable[[str], object], text: Callable[[int], str]) -> bool:
-    """Return whether the work of `rule` grows as `text` does; a measurement that was disturbed is made again."""
+    """Return whether the work of `rule` grows with `text`; a disturbed measurement is repeated."""
     short, long = text(SIZE), text(SIZE * FACTOR)
     rule(short)
     for _ in range(TRIES):

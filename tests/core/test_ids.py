@@ -1,4 +1,4 @@
-"""Ids: the layout of a UUIDv7, ascending whatever the clock does, the same again where seeded."""
+"""Ids: the UUIDv7 layout, ascending whatever the clock does, reproducible where seeded."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Metadata that decides who sees a turn is given as true or false, or refused: another form would have no effect."""
+"""Metadata that decides who sees a turn must be true or false; any other form would have no effect."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""Values: frozen, the same bytes for the same value, silent about what a wrong value was."""
+"""Values: frozen, equal bytes for equal values, and silent about rejected values."""
 
 from typing import Annotated, Any, Literal
 
@@ -154,7 +154,7 @@ def refusal(given: dict[str, object]) -> InvalidInput | None:
 
 
 class Mixed(Value):
-    """Numbers and flags at every depth, and fields that are called like parts of a schema."""
+    """Numbers and flags at every depth, and fields named like parts of a schema."""
 
     type: int = 1
     metadata: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Names that callers give, by the function and by the field type."""
+"""Names from callers, through the function and through the field type."""
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def is_taken(name: str) -> bool:
     return True
 
 
-# What is assigned to a character in a later Unicode than Python's is judged by the engine's newer tables.
+# Characters assigned in a later Unicode than Python's are judged by the engine's newer tables.
 @given(st.text(st.one_of(st.sampled_from(" \n\t\u00a0"), st.characters(exclude_categories=["Cn"])), max_size=4))
 def test_the_field_type_accepts_what_the_function_accepts(name: str) -> None:
     try:

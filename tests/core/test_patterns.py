@@ -1,4 +1,4 @@
-"""A pattern is compiled when it is first used, once."""
+"""A pattern is compiled once, when first used."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Planes: what is stored comes back as it was, and the small rules that live on the values."""
+"""Planes: stored values round-trip, and the small rules on the values."""
 
 import pytest
 from hypothesis import given

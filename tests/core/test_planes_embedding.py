@@ -1,4 +1,4 @@
-"""Vectors as they are stored, and how a question is put to an encoder."""
+"""Stored vectors, and the form in which a question is sent to an encoder."""
 
 import math
 

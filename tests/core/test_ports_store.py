@@ -1,4 +1,4 @@
-"""What every engine refuses before it writes anything."""
+"""What every engine rejects before writing anything."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where something happens."""
+"""The scope of an event."""
 
 import pytest
 

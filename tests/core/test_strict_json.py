@@ -1,4 +1,4 @@
-"""JSON from outside means one thing, or is refused."""
+"""JSON from outside is unambiguous or rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ten rates (row G31): each holds its bar, and a rate that does not is told."""
+"""The ten rates (row G31): each meets its threshold, and one that does not is reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A user's own questions: what is counted as recalled, why evidence is missed, and which lines are skipped."""
+"""A user's own questions: what counts as recalled, why evidence is missed, and which lines are skipped."""
 
 import json
 from html.parser import HTMLParser

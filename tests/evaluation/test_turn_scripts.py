@@ -1,4 +1,4 @@
-"""Rates over a host's own turns (row G31): what they count, what they leave out, and which files are refused."""
+"""Rates over a host's own turns (row G31): what they count, what they omit, and which files are rejected."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The examples of frameworks and the Python of their pages run."""
+"""The framework examples and the Python on their pages run."""
 
 import subprocess
 import sys
@@ -11,9 +11,9 @@ from tests.gates.tree import files
 from elytron_integrations.integration_table import INTEGRATIONS
 
 HELPER = "scripted_model.py"
-"""Stands for a model in examples."""
+"""Replaces a model in examples."""
 ROWS = [row for row in INTEGRATIONS if row.installed_version is not None]
-"""The adapters whose frameworks this environment has; each is in one of those of `.ci/long`."""
+"""The adapters whose frameworks this environment has; each is in an environment of `.ci/long`."""
 EXAMPLES = {
     path.name: path
     for path in files("examples/frameworks", suffix=".py")

@@ -1,4 +1,4 @@
-"""What the gates share while they run."""
+"""Shared state of the gates."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tests.gates import tree
 
 @pytest.fixture(scope="package", autouse=True)
 def released_trees() -> Iterator[None]:
-    """Drop the syntax trees behind the last gate: the tests of other folders would search their nodes for garbage."""
+    """Drop the syntax trees after the last gate: garbage collection in later tests would traverse them."""
     yield
     tree.nodes.cache_clear()
     tree.parse.cache_clear()

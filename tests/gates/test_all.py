@@ -1,4 +1,4 @@
-"""A package says what it offers: `__all__` is there, in order, and exactly what its `__init__` makes public."""
+"""A package declares its exports: `__all__` exists, is sorted, and matches what its `__init__` makes public."""
 
 import ast
 from importlib import import_module
@@ -15,7 +15,7 @@ OF_FRAMEWORKS = frozenset(row.module for row in INTEGRATIONS)
 
 
 def offered(path: Path) -> list[str] | None:
-    """Return `__all__` as the module writes it, or None where it has none."""
+    """Return `__all__` as written in the module, or None."""
     for node in parse(path).body:
         match node:
             case (
@@ -29,7 +29,7 @@ def offered(path: Path) -> list[str] | None:
 
 
 def public(path: Path) -> set[str]:
-    """Return the public names that an `__init__` defines or takes from our own packages."""
+    """Return the public names that an `__init__` defines or imports from our own packages."""
     names: set[str] = set()
     for node in parse(path).body:
         match node:
@@ -47,7 +47,7 @@ def public(path: Path) -> set[str]:
 
 
 def in_order(name: str) -> tuple[int, str]:
-    """Return the place of a name in a sorted `__all__`: constants, then classes, then the rest."""
+    """Return the sort position of a name in `__all__`: constants, then classes, then the rest."""
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
 
 
@@ -55,7 +55,7 @@ def in_order(name: str) -> tuple[int, str]:
 def test_all_is_exact_and_sorted(package: str) -> None:
     names, made_public = offered(PACKAGES[package]), public(PACKAGES[package])
     stub = PACKAGES[package].with_suffix(".pyi")
-    if stub.exists():  # the one list of a package whose names are loaded when they are first used
+    if stub.exists():  # the single list of a package whose names are loaded on first use
         names, made_public = import_module(package).__all__, public(stub)
     if names is None:
         assert made_public == set()

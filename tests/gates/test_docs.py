@@ -1,4 +1,4 @@
-"""Pages are true: their Python runs, their commands exist, and their tables are the code's."""
+"""Pages are accurate: their Python runs, their commands exist, and their tables match the code."""
 
 import ast
 import asyncio
@@ -32,7 +32,7 @@ _OTHER_COMMAND = frozenset({"|", ">", ">>", "&", "&&", ";", "<"})
 
 
 class Block(NamedTuple):
-    """A fenced block: what its fence says, where its first line stands, and its text."""
+    """A fenced block: its info string, its first line, and its text."""
 
     info: str
     line: int
@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
 
 class DocProgram(NamedTuple):
-    """Blocks of a page that are run one after the other, the last of which is looked at."""
+    """Blocks of a page that are run in sequence, of which the last one is reported."""
 
     page: str
     blocks: tuple[Block, ...]
@@ -58,13 +58,13 @@ def blocks(page: Path) -> list[Block]:
 
 
 def programs(*, of_frameworks: bool) -> Iterator[DocProgram]:
-    """Yield what readers run: each block of Python alone, or after all of the page above it if it says so."""
+    """Yield what readers run: each Python block by itself, or after the page above it if it says so."""
     for name, page in PAGES.items():
         if (name in OF_FRAMEWORKS) is not of_frameworks:
             continue
         python = [block for block in blocks(page) if block.info == "python"]
         ends = [place for place, block in enumerate(python) if block.text.startswith(GOES_ON)]
-        if ends:  # the last one's run is that of the others, and of the block with which the page begins
+        if ends:  # the last one's run includes the others, and the first block of the page
             yield DocProgram(name, tuple(python[: ends[-1] + 1]))
         for place, block in enumerate(python):
             if place not in ends and not (ends and place == 0):
@@ -110,7 +110,7 @@ def test_every_command_of_a_page_exists_with_its_options(name: str) -> None:
 
 
 def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the commands that a page shows at a prompt, with the line each stands on."""
+    """Yield the commands that a page shows at a prompt, with their line numbers."""
     for block in blocks(page):
         if block.info != "console":
             continue
@@ -135,7 +135,7 @@ def _split(line: str) -> Iterator[list[str]]:
 
 
 def check(words: list[str]) -> list[str]:
-    """Return what is wrong with a command of ours; another's is none of our business."""
+    """Return what is wrong with one of our commands; others are not checked."""
     if "elytron" in words and not words[0].startswith("pip"):
         return _check_elytron(words[words.index("elytron") + 1 :])
     if "python" in words and words[-1] != "python":

@@ -1,4 +1,4 @@
-"""Every example runs, says something, and leaves nothing behind."""
+"""Every example runs, prints something, and leaves nothing behind."""
 
 import runpy
 from pathlib import Path

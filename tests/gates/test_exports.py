@@ -19,7 +19,7 @@ _TABLE = re.compile(r"lazy_exports\(\n    __name__,\n.*?\n\)\n|lazy_exports\(__n
 
 
 def homes_of(stub: Path) -> dict[str, list[str]]:
-    """Return the names that come from each module, as a stub has them."""
+    """Return the names from each module, as in a stub."""
     homes: dict[str, list[str]] = defaultdict(list)
     for home, name in _EXPORT.findall(stub.read_text(encoding="utf-8")):
         homes[home].append(name or "*")
@@ -27,7 +27,7 @@ def homes_of(stub: Path) -> dict[str, list[str]]:
 
 
 def written(stub: Path) -> str:
-    """Return the text of the `__init__.py` beside a stub, with its table as it should be."""
+    """Return the text of the `__init__.py` next to a stub, with its correct table."""
     lines: list[str] = []
     for home, names in sorted(homes_of(stub).items()):
         whole = f'        "{home}": "{" ".join(names)}",'
@@ -47,7 +47,7 @@ def written(stub: Path) -> str:
 
 
 def table_of(module: Path) -> dict[str, list[str]]:
-    """Return the names that come from each module, as a package's `__init__.py` has them."""
+    """Return the names from each module, as in a package's `__init__.py`."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_exports":
             return {home: names.split() for home, names in ast.literal_eval(node.args[1]).items()}

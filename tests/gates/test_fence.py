@@ -1,4 +1,4 @@
-"""One module spells the fence around recalled text, and no entry of a turn goes around the turn's memory."""
+"""One module spells the fence around recalled text, and no turn entry point bypasses the turn's memory."""
 
 from pathlib import Path
 

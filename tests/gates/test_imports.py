@@ -1,4 +1,4 @@
-"""Importing costs little: what an import loads is told, so that nothing heavy slips in."""
+"""Importing is cheap: the modules that an import loads are listed, so that nothing heavy slips in."""
 
 import subprocess
 import sys
@@ -48,7 +48,7 @@ def test_names_that_hosts_use_first_load_nothing_heavy(module: str) -> None:
 
 
 TOOLS = ("elytron_conformance", "elytron_evaluation", "elytron_replay", "elytron.models.")
-"""What tests stores, replays fixtures, rates memory, demonstrates it, and scripts models."""
+"""Code that tests stores, replays fixtures, rates memory, demonstrates it, and scripts models."""
 _EVERYDAY = """
 import sys
 import elytron
@@ -64,9 +64,9 @@ OF_OTHER_COMMANDS = (
     *("elytron_agent", "elytron_gateway", "elytron_http_shell", "elytron_mcp_shell", "elytron_models", "elytron_proxy"),
     *(*TOOLS, "cryptography", "httpx", "starlette", "websockets"),
 )
-"""Modules that recalling, listing and adding do not need."""
+"""Modules that recalling, listing, and adding do not need."""
 OF_SEARCH = ("numpy", "elytron_index.space_index", "elytron.recall.retrieval")
-"""Modules that nothing but a search needs."""
+"""Modules that only a search needs."""
 _COMMANDS = """
 import sys
 from elytron_cli.main import run_command_line

@@ -1,4 +1,4 @@
-"""Names stand alone: at least two words of the field, but for a short list; no class has another's name."""
+"""Names are understandable on their own: at least two words, with few exceptions; class names are unique."""
 
 import ast
 from collections import Counter, defaultdict
@@ -49,11 +49,11 @@ ONE_WORD = {
     "open": "an everyday call",
     "wrap": "an everyday call",
 }
-"""Each name of one word, and why it is one."""
+"""Each one-word name, with the reason."""
 
 
 def named_by(path: Path) -> list[tuple[str, bool]]:
-    """Return the names of the module's functions and classes, and whether each is a class."""
+    """Return the names of the module's functions and classes, with whether each is a class."""
     return [
         (node.name, isinstance(node, ast.ClassDef))
         for node in parse(path).body
@@ -88,7 +88,7 @@ SAID_BY_PARTICIPLE = {
     "elytron_core/errors/tree.py: __init__: found": "a field that errors carry to clients",
     "elytron_core/errors/tree.py: __init__: known": "a field that errors carry to clients",
 }
-"""Each variable that is a bare participle, and why it is one."""
+"""Each variable that is a bare participle, with the reason."""
 
 
 _CLIENTS = "a field that clients read"
@@ -143,7 +143,7 @@ LASTING_PARTICIPLES = {
     "elytron_turn/assembler.py: RequestPart.GIVEN": _VALUE,
     "elytron_turn/compaction.py: CompactionPlan.kept": _CLIENTS,
 }
-"""Each attribute, field, method or global that is a bare participle, and why it is one."""
+"""Each attribute, field, method, or global that is a bare participle, with the reason."""
 
 
 def test_attributes_fields_and_globals_have_descriptive_names() -> None:

@@ -1,4 +1,4 @@
-"""Requests to other servers go out through one factory of clients, and texts are read in a named encoding."""
+"""Requests to other servers use one client factory, and texts are read in a named encoding."""
 
 import ast
 from pathlib import Path
@@ -12,7 +12,7 @@ _MODULES = {"urllib.request", "http.client", "aiohttp", "requests", "mcp.shared.
 
 
 def _opens_client(node: ast.AST) -> bool:
-    """Return whether `node` makes an HTTP client, or sends a request without one."""
+    """Return whether `node` creates an HTTP client, or sends a request without one."""
     match node:
         case ast.Call(func=ast.Attribute(attr="AsyncClient") | ast.Name(id="AsyncClient" | "create_mcp_http_client")):
             return True
@@ -36,14 +36,14 @@ def test_only_the_factory_creates_http_clients() -> None:
 
 
 def _started_python(node: ast.AST) -> list[str] | None:
-    """Return the words behind Python's own path in a command line, None in anything else."""
+    """Return the words after Python's own path in a command line, or None."""
     if not isinstance(node, ast.List | ast.Tuple) or not node.elts or ast.unparse(node.elts[0]) != "sys.executable":
         return None
     return [str(word.value) for word in node.elts if isinstance(word, ast.Constant)]
 
 
 def test_no_process_loads_modules_from_its_working_directory() -> None:
-    """A hook, or a server of tools, starts in a repository, whose code it must not run."""
+    """A hook or tool server starts in a repository, whose code it must not run."""
     starts = [
         (shown(path), words)
         for path in files("packages", suffix=".py")
@@ -55,11 +55,11 @@ def test_no_process_loads_modules_from_its_working_directory() -> None:
 
 
 _TEXT_CALLS = {"read_text": 0, "write_text": 1}
-"""Methods that read or write a text, and the place of their encoding."""
+"""Methods that read or write text, and the position of their encoding argument."""
 
 
 def _leaves_encoding_open(node: ast.AST) -> bool:
-    """Return whether `node` opens a text in whatever encoding the machine has."""
+    """Return whether `node` opens text in the machine's default encoding."""
     if not isinstance(node, ast.Call):
         return False
     named = {keyword.arg: keyword.value for keyword in node.keywords}

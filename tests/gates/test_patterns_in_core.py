@@ -1,4 +1,4 @@
-"""What language says is judged by data behind a port: core holds no tables of regular expressions."""
+"""Language is judged by data behind a port: core has no tables of regular expressions."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ FORMATS = {"packages/core/elytron_core/policy/redaction.py"}
 
 
 def _lines(path: Path) -> int:
-    """Return on how many lines of the module regular expressions stand."""
+    """Return the number of lines of the module with regular expressions."""
     texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     lines: set[int] = set()
     for node in texts:

@@ -1,4 +1,4 @@
-"""Files that a program makes are made in one way: readable by their owner only, whatever the umask."""
+"""Files are created in one way: readable only by their owner, whatever the umask."""
 
 import ast
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ OF_PEOPLE = {
     "packages/cli/elytron_cli/help_pages.py",
     "packages/sdk/elytron/embedding/installation.py",
 }
-"""Write what is no memory: a host's settings, pages of help, a model that was fetched."""
+"""Write files that are not memory: a host's settings, help pages, a downloaded model."""
 OWN_WAYS = {"packages/store/elytron_store/private_files.py", "packages/cli/elytron_cli/chat/conversation.py"}
 
 
 def open_makers(node: ast.AST) -> Iterator[int]:
-    """Yield the line of a call that makes a file and does not say by whom it may be read."""
+    """Yield the line of a call that creates a file without stating who may read it."""
     if not isinstance(node, ast.Call):
         return
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

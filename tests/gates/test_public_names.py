@@ -1,4 +1,4 @@
-"""What an operation takes and gives has its name in `elytron`, so that what the docs name can be imported."""
+"""Every type that an operation takes or returns has a name in `elytron`, so documented names can be imported."""
 
 import enum
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from elytron.registry import OPERATIONS
 
 
 def types_in(annotation: Any) -> Iterator[type]:
-    """Yield the models and enumerations that an annotation names."""
+    """Yield the models and enumerations in an annotation."""
     if BaseModel in (kinds := getattr(annotation, "__mro__", ())) or enum.Enum in kinds:
         yield annotation
     for part in (*get_args(annotation), getattr(annotation, "__value__", None)):
@@ -20,7 +20,7 @@ def types_in(annotation: Any) -> Iterator[type]:
 
 
 def types_of_requests() -> set[type]:
-    """Return every type that a caller may have to write for some operation."""
+    """Return every type that a caller may have to write for an operation."""
     found: set[type] = set()
     waiting: list[type] = [operation.request for operation in OPERATIONS]
     while waiting:

@@ -36,12 +36,12 @@ RECORDED = ROOT / "tests/data/defaults.json"
 NUMERIC = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.Attribute, ast.Name)
 """Expressions whose value may be a number."""
 FORMS = ("elytron_gateway.wire", "elytron_agent.service.wire", "elytron_agent.rag.embedding_wire")
-"""Modules of requests and answers beside the operations: a field that is absent means its default to other programs."""
+"""Modules of requests and answers outside the operations: other programs rely on defaults of absent fields."""
 CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.MemoryRuntime, elytron.SyncMemoryRuntime)
 
 
 def shown(value: Any) -> str:
-    """Return a default as text that is the same on every machine."""
+    """Return a default as machine-independent text."""
     kind: Any = value.__class__
     if isinstance(value, enum.Enum):
         return f"{kind.__name__}.{value.name}"
@@ -115,7 +115,7 @@ def is_number(value: Any) -> bool:
 
 
 def found_defaults() -> dict[str, str]:
-    """Return everything that is recorded, by a name."""
+    """Return everything recorded, by name."""
     found: dict[str, str] = {}
     for kind in (*types_of_requests(), AgentSettings, ProxySettings):
         found |= of_fields(kind)

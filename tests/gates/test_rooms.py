@@ -1,4 +1,4 @@
-"""Modules and folders can be found by name: few in each folder, nouns, one name for one thing, no circles."""
+"""Modules and folders can be found by name: few per folder, nouns, one name per thing, no cycles."""
 
 import ast
 from collections import defaultdict
@@ -11,9 +11,9 @@ from tests.gates.tree import ROOT, files, nodes, parse
 
 ROOM = 12
 DEPTH = 24
-"""The longest chain of imports inside a package, in modules."""
+"""The longest import chain inside a package, in modules."""
 WHOLE_DEPTH = 36
-"""The same through all packages. This number only shrinks."""
+"""The same across all packages. This number only shrinks."""
 NOUNS = frozenset({
     "embedding", "fastembed", "keyring", "recorded", "rounding", "scripted", "sealed",
     "shared", "staging", "standing_phrases", "string", "timing",
@@ -25,12 +25,12 @@ FAMILIES = frozenset({
     "learning_rules", "limits", "maintenance", "modes", "platform", "profiles", "reads", "recall", "records",
     "reference", "rules", "settings", "skills", "store", "subjects", "tools", "transcript", "window",
 })  # fmt: skip
-"""Names that stand for one family in every folder where it has a part. This list only shrinks."""
+"""Names shared by one family in every folder. This list only shrinks."""
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Return every module of the product by its dotted name, without the packages' own."""
+    """Return every product module by dotted name, without the packages themselves."""
     found: dict[str, Path] = {}
     for path in files("packages", suffix=".py"):
         inside = path.relative_to(ROOT / "packages").parts[1:]
@@ -40,13 +40,13 @@ def modules() -> dict[str, Path]:
 
 
 def is_for_types(node: ast.AST) -> bool:
-    """True for a statement that type checkers alone read."""
+    """True for a statement that only type checkers read."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 @cache
 def imports(path: Path, /, *, at_once: bool = False) -> frozenset[str]:
-    """Return the modules that a module imports, at once or also later; what only types need is left out."""
+    """Return the modules that a module imports, at the top or later, excluding type-only imports."""
     found: list[ast.AST] = [node for node in parse(path).body if not is_for_types(node)]
     if not at_once:
         for_types = {inner for node in parse(path).body if is_for_types(node) for inner in ast.walk(node)}
@@ -99,7 +99,7 @@ def test_parts_of_a_package_have_no_import_cycles() -> None:
 
 
 def chain(name: str, graph: Mapping[str, set[str]], found: dict[str, int]) -> int:
-    """Return how many modules the longest chain of imports from `name` has, itself included."""
+    """Return the length of the longest import chain from `name`, in modules."""
     if name not in found:
         found[name] = 1 + max((chain(other, graph, found) for other in graph[name]), default=0)
     return found[name]

@@ -1,4 +1,4 @@
-"""A route is declared in one way: a row of `Route`, of which `build_surfaces` makes what the server mounts."""
+"""A route is declared in one way: a row of `Route`, from which `build_surfaces` creates what the server mounts."""
 
 import ast
 

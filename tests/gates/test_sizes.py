@@ -1,4 +1,4 @@
-"""What grows past one screen and a half is split where its nouns change."""
+"""Code that grows past one and a half screens is split where its nouns change."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Text rules that no linter knows: nothing of anybody's machine, no promise of later, no link to nowhere."""
+"""Text rules that no linter knows: no developer's machine, no deferred work, no broken link."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ def texts() -> dict[str, str]:
 
 
 def naming(pattern: re.Pattern[str]) -> list[str]:
-    """Return the places of the repository that `pattern` matches."""
+    """Return the places in the repository that match `pattern`."""
     return [
         f"{name}:{number}"
         for name, text in texts().items()

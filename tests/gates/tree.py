@@ -1,4 +1,4 @@
-"""The repository as the gates see it: which files belong to it, and what its packages are called."""
+"""The repository as the gates see it: its files, and its package names."""
 
 import ast
 from collections.abc import Iterator
@@ -19,19 +19,19 @@ FOLDERS = (
     "website",
 )
 _STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
-"""The fields of a node that hold statements, or what holds statements itself."""
+"""The fields of a node that contain statements, or nodes containing statements."""
 _MADE = frozenset({"__pycache__", ".pytest_cache", "build", "dist", "node_modules"})
 
 
 @cache
 def files(*folders: str, suffix: str = "") -> tuple[Path, ...]:
-    """Return the files beneath `folders` that end in `suffix`, in a stable order; what tools make is left out."""
+    """Return the files in `folders` that end in `suffix`, in a stable order, without generated ones."""
     found = (path for folder in folders for path in (ROOT / folder).rglob(f"*{suffix}"))
     return tuple(sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.relative_to(ROOT).parts)))
 
 
 def pages() -> list[Path]:
-    """Return every page that people read: at the top, and in `docs`."""
+    """Return every page for readers: at the top level, and in `docs`."""
     return [*sorted(ROOT.glob("*.md")), *files("docs", suffix=".md")]
 
 
@@ -44,13 +44,13 @@ def package_inits() -> Iterator[tuple[str, Path]]:
 
 @cache
 def source(path: Path) -> str:
-    """Return the text of the file at `path`, which is read once for all gates."""
+    """Return the text of the file at `path`, read once for all gates."""
     return path.read_text(encoding="utf-8")
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    """Return the syntax tree of the module at `path`, which is parsed once for all gates."""
+    """Return the syntax tree of the module at `path`, parsed once for all gates."""
     return ast.parse(source(path), filename=str(path))
 
 
@@ -77,7 +77,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def definitions(parent: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """Yield every function and class below `parent`: of statements only, as an expression defines neither."""
+    """Yield every function and class below `parent`; only statements are searched, as expressions define neither."""
     for name in _STATEMENTS:
         for child in getattr(parent, name, ()):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -86,5 +86,5 @@ def definitions(parent: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 
 def shown(path: Path) -> str:
-    """Return `path` as people write it: from the top of the repository."""
+    """Return `path` relative to the repository."""
     return path.relative_to(ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""What a user says and asks, as the API reference writes it."""
+"""A user's messages and searches, as the API reference writes them."""
 
 from typing import Any
 

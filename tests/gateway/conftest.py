@@ -1,4 +1,4 @@
-"""A gateway over a runtime in memory, with two users, and a server that may stand behind it."""
+"""A gateway over an in-memory runtime, with two users and an optional upstream server."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -26,7 +26,7 @@ def everos() -> Iterator[EverOsServer]:
 
 @pytest.fixture
 def server(everos: EverOsServer) -> EverOs:
-    """An EverOS server, with no memory yet."""
+    """An EverOS server without memories."""
     return everos.begin()
 
 
@@ -43,7 +43,7 @@ def gateway(memory: elytron.MemoryRuntime) -> MemoryGateway:
 
 @pytest.fixture
 async def ada(gateway: MemoryGateway) -> dict[str, str]:
-    """Ada's credentials, as they stand in a body."""
+    """Ada's credentials, as in a body."""
     return (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
 
 

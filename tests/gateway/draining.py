@@ -1,4 +1,4 @@
-"""A server's process as far as a backlog is concerned: tells the upstream at an address what waits in a store."""
+"""A server process as far as a backlog is concerned: sends a store's pending additions to an upstream address."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from elytron_gateway.upstream.everos import EverOsUpstream
 
 
 async def drain(store: Path, url: str) -> int:
-    """Drain until nothing waits; return how many additions this process told."""
+    """Drain until nothing is pending; return how many additions this process sent."""
     upstream = EverOsUpstream(url, clock=SystemClock())
     told = 0
     async with elytron.open(store, space=None) as memory:

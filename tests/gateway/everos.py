@@ -1,4 +1,4 @@
-"""A server that keeps EverOS's contract: its paths, envelopes and errors, with memories in a list."""
+"""A server with EverOS's contract: paths, envelopes, and errors, with memories in a list."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ class EverOs:
     rubbish: bytes | None = None
     reads_no_files: int | None = None
     answering: int | None = None
-    """How many calls are answered before it refuses."""
+    """Number of calls answered before it refuses."""
     holding: bool = False
     together: int = 0
     reached: Event = field(default_factory=Event)
@@ -106,13 +106,13 @@ class EverOs:
 
 
 class EverOsServer:
-    """Serves `current`, the state of one test, while the block lasts."""
+    """Serves `current`, the state of one test, during the block."""
 
     def __init__(self) -> None:
         self.current = EverOs()
 
     def begin(self) -> EverOs:
-        """Return a state with no memory yet, and serve it from here on."""
+        """Return a state without memories, and serve it from now on."""
         self.current = EverOs(url=self.url)
         return self.current
 

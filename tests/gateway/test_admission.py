@@ -1,4 +1,4 @@
-"""No text that the gateway stores holds a credential: neither today's fields nor those that are added later."""
+"""No text stored by the gateway contains a credential, in current or future fields."""
 
 import types
 from collections.abc import Iterator
@@ -53,18 +53,18 @@ IDS = {
     ("WaitingMessage", "key"): "a repeat is known by it",
     ("WaitingMessage", "tags"): "compared by filters",
 }
-"""Every field that admission leaves as it is, with the reason."""
+"""Every field that admission leaves unchanged, with the reason."""
 
 
 def holds_text(kind: Any) -> bool:
-    """Return whether a value of this type may be, or hold, a text."""
+    """Return whether a value of this type may be or contain text."""
     if get_origin(kind) in {Annotated, Union, types.UnionType, tuple, dict}:
         return any(holds_text(part) for part in get_args(kind) if part is not ...)
     return kind is str
 
 
 def text_fields(form: type[Value]) -> Iterator[tuple[str, bool]]:
-    """Yield the fields of a form that hold text, and whether admission leaves each as it is."""
+    """Yield the text fields of a form, with whether admission leaves each unchanged."""
     for name, field in form.model_fields.items():
         if holds_text(field.annotation):
             yield name, any(isinstance(mark, OpaqueId) for mark in field.metadata)

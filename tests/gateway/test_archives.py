@@ -1,4 +1,4 @@
-"""A space's archive carries the bytes of its resources and attachments, and brings them back exactly."""
+"""A space's archive includes the bytes of its resources and attachments, and restores them exactly."""
 
 import json
 import zipfile
@@ -29,7 +29,7 @@ PICTURE = bytes(range(256)) * 1_000
 
 @pytest.fixture
 async def archive(gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path) -> Path:
-    """Give the archive of Ada's space: a resource, a picture, an empty file, and an attachment that is an address."""
+    """Yield the archive of Ada's space: a resource, a picture, an empty file, and an attachment with an address."""
     await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(TERMS, file_name="terms.md"))
     items = [
         {"type": "image", "upload_id": "one"},

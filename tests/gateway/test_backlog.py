@@ -1,4 +1,4 @@
-"""What an upstream could not take is told once, in its order, by one server of several, and nothing holds it up."""
+"""Additions that an upstream missed are sent once, in order, by one of several servers, and nothing blocks them."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The client speaks with the application; what goes wrong is typed and holds no key."""
+"""The client talks to the application; errors are typed and contain no key."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ SAID = [{"sender_id": "ada", "role": "user", "timestamp": 1, "content": "The boi
 
 @pytest.fixture
 def client(memory: elytron.MemoryRuntime, gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Let the client's connections end at the application, in this process."""
+    """Route the client's connections to the application, in this process."""
     app = create_app(memory, authenticator=DevelopmentCallers(), further=(gateway_surfaces(gateway),))
 
     class Within(httpx.AsyncClient):

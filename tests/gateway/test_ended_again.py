@@ -1,4 +1,4 @@
-"""An older copy of a store that is put back: keys and users that ended since end again by the kept erasures."""
+"""A restored older copy of a store: keys and users that ended since end again through the stored erasures."""
 
 import shutil
 from pathlib import Path

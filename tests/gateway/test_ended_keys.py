@@ -1,4 +1,4 @@
-"""Keys that ended: erased, revoked and rotated ones open nothing again, whatever is made under the same name."""
+"""Ended keys: erased, revoked, and rotated ones never work again, whatever is created under the same name."""
 
 import shutil
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Opening = Callable[[], AbstractAsyncContextManager[elytron.MemoryRuntime]]
 
 @pytest.fixture(params=["sqlite", "file", "sealed"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> Opening:
-    """Open one durable store anew at each call."""
+    """Reopen one durable store at each call."""
     keys = FileKeys.create(tmp_path / "keys.json") if request.param == "sealed" else None
     place = str(tmp_path / "store") + ("/" if request.param == "file" else ".db")
     secret = None if keys is not None else "a secret that lies elsewhere, " * 2
@@ -36,7 +36,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -
 
 
 async def refused(gateway: MemoryGateway, key: str) -> bool:
-    """Tell whether a key opens nothing, neither with a user's id nor by itself."""
+    """Return whether a key opens nothing, neither with a user's id nor by itself."""
     try:
         await UserKeys(gateway.users).authenticate(f"Bearer {key}")
     except Unauthorized:

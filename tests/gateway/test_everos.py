@@ -1,4 +1,4 @@
-"""The gateway over an EverOS server: found, edited, kept while it is down, and left alone while it fails."""
+"""The gateway over an EverOS server: search, edits, buffering while it is down, and pauses while it fails."""
 
 import base64
 import socket
@@ -30,7 +30,7 @@ PATIENCE = RetryPolicy(attempts=3, failures=2, pause_ms=1_000)
 
 
 class Waits:
-    """Remembers how long it was asked to wait, and does not."""
+    """Records requested waits without waiting."""
 
     def __init__(self) -> None:
         self.told: list[float] = []

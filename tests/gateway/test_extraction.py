@@ -1,4 +1,4 @@
-"""Text comes out of files that nobody vouches for, with where it stands, or a reason; never harm."""
+"""Text extraction from untrusted files, with locations or a reason; never harm."""
 
 import asyncio
 import codecs
@@ -27,7 +27,7 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
 
 def docx(text: str) -> bytes:
-    """Return the smallest document of Word's that holds `text` under a heading."""
+    """Return a minimal Word document with `text` under a heading."""
     main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
     style = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
@@ -48,7 +48,7 @@ def docx(text: str) -> bytes:
 
 
 def pdf(*pages: str) -> bytes:
-    """Return a PDF with one line of text a page."""
+    """Return a PDF with one line of text per page."""
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b""]
     kids: list[str] = []
     for text in pages:
@@ -255,7 +255,7 @@ HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h
 
 
 def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: int) -> list[FileChunk]:
-    """Return the chunks of a file that can be read."""
+    """Return the chunks of a readable file."""
     defaults = {"chunk_chars": 1_000, "max_chunks": 10, "max_chars": 10_000}
     assert file_text.print_chunks(data, kind, **(defaults | bounds)) == 0
     return [FileChunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]

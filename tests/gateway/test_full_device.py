@@ -1,4 +1,4 @@
-"""A bounded device that is full, or that erases what it reads, goes on ending, erasing and exporting."""
+"""A bounded device that is full, or erases what it reads, can still revoke, erase, and export."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ ESP = "esp-embedded-sdk"
 
 
 async def fill(memory: elytron.MemoryRuntime) -> int:
-    """Write until there is no room; return how many texts there are."""
+    """Write until there is no room; return the number of texts."""
     for number in range(1_000):
         try:
             await memory.add(f"text {number}", user_id="ada")

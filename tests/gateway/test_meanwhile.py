@@ -1,4 +1,4 @@
-"""What a gateway answers where another server does the same between two of its steps."""
+"""A gateway's answers when another server does the same between two of its steps."""
 
 from collections.abc import AsyncIterator
 

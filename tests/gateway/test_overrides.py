@@ -1,4 +1,4 @@
-"""Overrides and tombstones: what stands over a memory, where it is found, and how it goes again."""
+"""Overrides and tombstones: what overrides a memory, where it is found, and how it is removed."""
 
 import pytest
 from benchmarks.rigs.live_words import live_bytes

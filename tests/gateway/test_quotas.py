@@ -1,4 +1,4 @@
-"""A user holds no more than his quota, over all of his apps, whichever of several servers takes it in."""
+"""A user cannot exceed the quota, over all apps and any of several servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Pausing(PassingStore):
-    """A store whose next commit that counts in `space` waits for `going_on`."""
+    """A store whose next counted commit in `space` waits for `going_on`."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
@@ -40,7 +40,7 @@ class Pausing(PassingStore):
 
 
 class Server:
-    """One of several processes over a store: its gateway, and the store as it sees it."""
+    """One of several processes over a store: its gateway, and its view of the store."""
 
     def __init__(self, memory: elytron.MemoryRuntime, store: Pausing, most: QuotaSettings, /) -> None:
         self.gateway = MemoryGateway(memory, options=GatewayOptions(quota=most))
@@ -52,7 +52,7 @@ class Server:
 
 @pytest.fixture
 async def servers(tmp_path: Path) -> AsyncIterator[tuple[Server, Server]]:
-    """Two servers of a quota of 16 messages over one file."""
+    """Two servers with a quota of 16 messages over one file."""
     opened: list[Server] = []
     async with asyncio.timeout(100):
         stores = [Pausing(await open_store(str(tmp_path / "memory.db"), clock=SystemClock())) for _ in range(2)]
@@ -111,7 +111,7 @@ async def test_an_addition_just_before_an_allotment_is_withdrawn_counts(
     monkeypatch.setattr(accounts, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
-    # The other has made the part of `tea` smaller, and is about to write its count anew.
+    # The other has reduced the allotment of `tea`, and is about to rewrite its count.
     other.store.space = "ada/tea/default"
     late = asyncio.create_task(other.add(ada, "milk", *("late",) * 10))
     await other.store.reached.wait()

@@ -1,4 +1,4 @@
-"""What lies elsewhere is read from the hosts and folders that an operator names, and from nowhere else."""
+"""Remote content is read only from the hosts and folders that an operator names."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Resources: taken in once, found with where they stand, and gone for good when they are deleted."""
+"""Resources: imported once, found with their location, and gone for good when deleted."""
 
 import pytest
 from tests.gateway.asking import texts
@@ -27,11 +27,11 @@ def add(who: dict[str, str], text: str) -> wire.GatewayAddRequest:
 
 
 class CutOff(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 class Dying(PassingStore):
-    """A store that ends at the `left`th of its writes: before or behind it."""
+    """A store that ends at the `left`th of its writes: before or after it."""
 
     left = 0
 
@@ -106,7 +106,7 @@ async def test_resources_omitted_by_search_leave_no_gap(
     await gateway.upload(
         wire.PlacedRequest(**ada), UploadedFile(b"Of payment and of much besides, and days.", file_name="b.txt")
     )
-    # As a deletion that was interrupted leaves it.
+    # As an interrupted deletion leaves it.
     repository = CollectionRepository(memory.context, RESOURCES, UploadedResource)
     kept = await repository.get(SpaceId("ada"), half.resource_id.removeprefix("r_"))
     assert kept is not None

@@ -1,4 +1,4 @@
-"""A client written by hand from the API reference, against the application."""
+"""A client handwritten from the API reference, against the application."""
 
 import asyncio
 import json

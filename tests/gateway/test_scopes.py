@@ -1,4 +1,4 @@
-"""Results of several scopes are in the order of one recall over all that the user keeps."""
+"""Results of several scopes are in the order of one recall over everything that the user stores."""
 
 import pytest
 from tests.gateway.asking import CHAT, add, texts

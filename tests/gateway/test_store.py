@@ -1,4 +1,4 @@
-"""The store port over HTTP keeps the port's promises, against a server of this test's own."""
+"""The store port over HTTP keeps the port's guarantees, against a test server."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ def server() -> Iterator[Live]:
 
 
 async def empty(live: Live) -> GatewayStore:
-    """Return a handle on the server's store, with nothing in it."""
+    """Return a handle on the server's empty store."""
     store = GatewayStore(live.url)
     for space in await store.spaces(limit=2_000):
         await store.erase(ErasureTarget(space=space, at=Instant(1), whole_space=True))
@@ -86,7 +86,7 @@ def one(space: str) -> Batch:
 class TestWhoMay:
     @pytest.fixture
     async def keyed(self) -> AsyncIterator[tuple[Live, str, str]]:
-        """Give a server that asks for keys, with a user's key for "ada" and a device's."""
+        """Yield a server that requires keys, with a user's key for "ada" and a device's."""
         with Live(further=(store_surfaces,), authenticator=Letting()) as live:
             yield live, "ada", "device"
 
@@ -161,7 +161,7 @@ class TestWhoMay:
 
 
 class Letting:
-    """Knows two keys, each by its own word."""
+    """Knows two keys by name."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         match authorization:

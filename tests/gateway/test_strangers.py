@@ -1,4 +1,4 @@
-"""A stranger's body is not read, decoded or stored: its first bytes tell who sends it, and the rest stays unread."""
+"""A stranger's body is not read, decoded, or stored: its first bytes identify the sender, and the rest stays unread."""
 
 import json
 import tempfile
@@ -43,7 +43,7 @@ ROUTES = [
 
 
 class Stranger:
-    """Sends `begins`, and then as much as is asked for. `read` counts what was."""
+    """Sends `begins`, and then as much as requested. `read` counts the bytes read."""
 
     def __init__(self, path: str, kind: str, begins: bytes, /, *, size: int = BODY) -> None:
         told = [(b"host", b"localhost"), (b"content-type", kind.encode()), (b"content-length", b"%d" % size)]
@@ -97,7 +97,7 @@ async def test_only_the_first_bytes_of_a_strangers_body_are_read(
         held, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # No object is made of each value in a list, for the garbage collector to stop all callers by.
+    # List values create no objects, whose garbage collection would stop all callers.
     assert most < 8 * PIECE
     assert held < 2 * PIECE
 

@@ -1,4 +1,4 @@
-"""What a user holds is counted where it changes: exactly, whoever changes it at once, and within his quota."""
+"""A user's usage is counted where it changes: exactly, under concurrency, and within the quota."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ async def counts(memory: elytron.MemoryRuntime, space: str = "ada") -> SpaceCoun
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[tuple[elytron.MemoryRuntime, elytron.MemoryRuntime]]:
-    """Two runtimes on one store, as two servers would have it."""
+    """Two runtimes on one store, like two servers."""
     async with (
         elytron.open(tmp_path / "memory.db", space=None) as first,
         elytron.open(tmp_path / "memory.db", space=None) as second,

@@ -1,4 +1,4 @@
-"""Nothing is read across users, apps and projects, whatever their ids look like; no error tells a secret or content."""
+"""Nothing is read across users, apps, and projects, whatever their ids; no error reveals a secret or content."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ async def _many(owners: list[tuple[str, str, str]], chat: str) -> None:
                 place = {**placed[-1], "session_id": f"chat:{chat}", "messages": [said]}
                 await gateway.add(wire.GatewayAddRequest.model_validate(place))
         except InvalidInput:
-            return  # a conversation id that no server takes
+            return  # a conversation id that no server accepts
         for number, place in enumerate(placed):
             asked = {**place, "query": "harbour secret", "conversation_id": chat, "scope": EVERY}
             found = await gateway.search(wire.GatewaySearchRequest.model_validate(asked))
@@ -121,7 +121,7 @@ async def caller(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> Async
 
 
 def wrong(who: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return requests that all fail, each with secrets and content where they might be told again."""
+    """Return failing requests with secrets and content in every place that might be echoed."""
     message = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": CANARY}
     memory = {"memory_id": CANARY, "session_id": "chat:c"}
     stranger = {**who, "user_id": "bob"}
@@ -172,7 +172,7 @@ async def test_no_failure_reveals_a_key_or_content_in_body_or_log(
         told = answer.text + json.dumps(dict(answer.headers))
         for secret in (ada["user_key"], provisioning, CANARY):
             assert secret not in told, (path, told)
-    # The client of this test logs the addresses that it asks for; what is judged is what the server logs.
+    # The test's client logs its request addresses; only the server's log is checked.
     logged = "\n".join(
         f"{record.getMessage()} {record.__dict__}" for record in caplog.records if not record.name.startswith("httpx")
     )

@@ -274,7 +274,7 @@ def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, limits.RECALL_MAX + 1])
-def test_a_limit_out_of_bounds_is_refused(limit: int) -> None:
+def test_a_limit_out_of_range_is_rejected(limit: int) -> None:
     with pytest.raises(InvalidInput, match="limit"):
         SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=limit))
 

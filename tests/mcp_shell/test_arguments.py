@@ -56,14 +56,14 @@ def forms_of(field: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_tool_takes_null_for_what_may_be_left_out(name: str) -> None:
+def test_every_tool_accepts_null_for_optional_arguments(name: str) -> None:
     optional = [field for field, _, is_required in fields_of(MODELS[name]) if not is_required]
     prepared = prepare_arguments(dict.fromkeys(optional), MODELS[name], ignores_unknown=True)
     assert (prepared.arguments, prepared.ignored) == ({}, 0)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_tool_takes_numbers_truths_lists_and_objects_as_text(name: str) -> None:
+def test_every_tool_accepts_numbers_booleans_lists_and_objects_as_text(name: str) -> None:
     for field, schema, _ in fields_of(MODELS[name]):
         forms = [form for form in forms_of(schema) if form != "null"]
         if len(forms) == 1 and forms[0] in TEXTS:
@@ -72,7 +72,7 @@ def test_every_tool_takes_numbers_truths_lists_and_objects_as_text(name: str) ->
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_in_the_form_already_stays_as_it_is(name: str) -> None:
+def test_valid_values_are_unchanged(name: str) -> None:
     for field, schema, _ in fields_of(MODELS[name]):
         for form in forms_of(schema):
             value = {"string": "[1]", **{kind: value for kind, (_, value) in TEXTS.items()}}.get(form)
@@ -100,7 +100,7 @@ def test_what_is_in_the_form_already_stays_as_it_is(name: str) -> None:
          {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "a"}]}]}}),
     ],
 )  # fmt: skip
-def test_one_meaning_under_the_schema_is_taken(tool: str, sent: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_an_unambiguous_value_is_converted(tool: str, sent: dict[str, Any], expected: dict[str, Any]) -> None:
     assert prepare_arguments(sent, MODELS[tool], ignores_unknown=True).arguments == expected
 
 
@@ -126,11 +126,11 @@ class ChoosingTool(Value):
         ({"names": None, "parts": {"names": "x"}}, {"parts": [{"names": ["x"]}]}),
     ],
 )  # fmt: skip
-def test_of_several_forms_the_one_that_fits_is_taken(sent: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_the_matching_one_of_several_forms_is_used(sent: dict[str, Any], expected: dict[str, Any]) -> None:
     assert prepare_arguments(sent, ChoosingTool, ignores_unknown=True).arguments == expected
 
 
-def test_arguments_beyond_a_depth_stay_as_they_are() -> None:
+def test_deeply_nested_arguments_are_unchanged() -> None:
     sent: dict[str, Any] = {"names": "x"}
     for _ in range(40):
         sent = {"parts": [sent]}
@@ -141,7 +141,7 @@ def test_arguments_beyond_a_depth_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("limit", ["five", "5x", "", "1e400", [5], {}, True, 5.5])
-async def test_what_has_no_meaning_under_the_schema_is_refused_by_its_field(
+async def test_values_that_do_not_fit_the_schema_are_rejected_by_field(
     memory: elytron.MemoryRuntime, limit: Any
 ) -> None:
     async with Client(mcp_server(memory)) as client:
@@ -150,7 +150,7 @@ async def test_what_has_no_meaning_under_the_schema_is_refused_by_its_field(
     assert (result.meta or {})[ERROR]["details"]["field"] == "limit"
 
 
-async def test_a_query_that_is_null_is_refused(memory: elytron.MemoryRuntime) -> None:
+async def test_a_null_query_is_rejected(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory)) as client:
         result = await client.call_tool("search", {"query": None})
     assert (result.meta or {})[ERROR]["details"]["field"] == "query"
@@ -160,7 +160,7 @@ async def test_a_query_that_is_null_is_refused(memory: elytron.MemoryRuntime) ->
     ("tool", "arguments"),
     [("search", {"query": "a"}), ("add", {"text": "a"}), ("memory_recall", {"query": "a"}), ("get_memories", {})],
 )
-async def test_fields_that_a_reading_or_adding_tool_does_not_have_are_ignored_and_reported(
+async def test_reading_and_adding_tools_ignore_and_report_unknown_fields(
     memory: elytron.MemoryRuntime, tool: str, arguments: dict[str, Any]
 ) -> None:
     async with Client(mcp_server(memory, sets=ALL)) as client:
@@ -183,7 +183,7 @@ async def test_fields_that_a_reading_or_adding_tool_does_not_have_are_ignored_an
         ("delete_entities", {"entityNames": ["a"]}),
     ],
 )
-async def test_a_tool_that_changes_what_is_stored_refuses_fields_that_it_does_not_have(
+async def test_mutating_tools_reject_unknown_fields(
     memory: elytron.MemoryRuntime, tool: str, arguments: dict[str, Any]
 ) -> None:
     async with Client(mcp_server(memory, sets=ALL)) as client:
@@ -196,11 +196,11 @@ async def test_a_tool_that_changes_what_is_stored_refuses_fields_that_it_does_no
 @pytest.mark.parametrize(
     "operation", [each for each in WIRE_OPERATIONS if each.grave is not None], ids=lambda o: o.name
 )
-def test_no_grave_operation_ignores_a_field(operation: Any) -> None:
+def test_no_destructive_operation_ignores_a_field(operation: Any) -> None:
     assert not (operation.mutates and adds_only(operation))
 
 
-async def test_a_grave_value_as_text_needs_its_confirmation(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_destructive_value_as_text_needs_confirmation(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     async with Client(mcp_server(memory, sets=ALL, is_operator=True)) as client:
         asked = {"path": str(tmp_path / "a.elytron"), "include_private": "true"}
         result = await client.call_tool("memory_export", asked)
@@ -231,7 +231,7 @@ def piped(tmp_path: Path, *messages: dict[str, Any]) -> dict[Any, dict[str, Any]
     return {answer.get("id"): answer for answer in answers}
 
 
-def test_calls_that_came_before_the_end_of_input_are_all_answered(tmp_path: Path) -> None:
+def test_calls_before_the_end_of_input_are_all_answered(tmp_path: Path) -> None:
     calls = [
         {"id": f"c{n}", "method": "tools/call", "params": {"name": "add", "arguments": {"text": f"note {n}"}}}
         for n in range(10)
@@ -241,7 +241,7 @@ def test_calls_that_came_before_the_end_of_input_are_all_answered(tmp_path: Path
     assert all("stored" in str(answers[f"c{n}"]["result"]) for n in range(10))
 
 
-def test_a_call_that_its_client_cancelled_holds_up_no_end(tmp_path: Path) -> None:
+def test_a_cancelled_call_does_not_delay_the_end(tmp_path: Path) -> None:
     call = {"id": 5, "method": "tools/call", "params": {"name": "add", "arguments": {"text": "a"}}}
     cancelled = {"method": "notifications/cancelled", "params": {"requestId": 5}}
     assert 0 in piped(tmp_path, call, cancelled)

@@ -38,7 +38,7 @@ async def answered(client: Client, name: str, /, **arguments: Any) -> str:
     return content.text
 
 
-async def test_a_model_is_told_that_damage_took_memories_until_an_operator_acknowledges_it(tmp_path: Path) -> None:
+async def test_a_model_is_told_about_losses_until_an_operator_acknowledges_them(tmp_path: Path) -> None:
     file = tmp_path / "m.db"
     async with elytron.open(file, space="ada") as memory:
         await memory.add(["The red crate stands in hall 7.", "The blue crate stands in hall 8."])
@@ -52,7 +52,7 @@ async def test_a_model_is_told_that_damage_took_memories_until_an_operator_ackno
         assert not any("Damage" in answer for answer in answers)
 
 
-async def test_the_whole_list_of_tools_costs_a_model_little(memory: elytron.MemoryRuntime) -> None:
+async def test_the_complete_tool_list_uses_few_tokens(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory)) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == SEVEN
@@ -90,7 +90,7 @@ async def test_each_memory_is_one_line_with_its_day_speaker_and_id(memory: elytr
         assert "no memory has this id" in await answered(client, "forget", ids=["nothing"])
 
 
-async def test_a_client_gets_no_line_that_does_not_answer_and_doubt_comes_first(memory: elytron.MemoryRuntime) -> None:
+async def test_unrelated_lines_are_omitted_and_doubt_comes_first(memory: elytron.MemoryRuntime) -> None:
     await memory.add("The boiler code is 4417.", speaker="Ada")
     await memory.add("We moved to Lisbon in May.", speaker="Ada")
     async with Client(mcp_server(memory)) as client:
@@ -108,7 +108,7 @@ async def test_a_long_text_is_shortened_in_its_line(memory: elytron.MemoryRuntim
     assert len(line) < LINE_CHARS + 200
 
 
-async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytron.MemoryRuntime) -> None:
+async def test_an_invalid_call_of_a_line_tool_is_rejected_with_its_key(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory)) as client:
         wrong: tuple[tuple[str, dict[str, Any]], ...] = (
             ("search", {"query": ""}),
@@ -122,7 +122,7 @@ async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytr
             assert "s3cret" not in str(result)
 
 
-async def test_lines_that_come_back_are_not_stored(memory: elytron.MemoryRuntime) -> None:
+async def test_echoed_lines_are_not_stored(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory)) as client:
         await answered(client, "add", text="The boiler code is 4417.", speaker="Ada")
         found = await answered(client, "search", query="boiler code")

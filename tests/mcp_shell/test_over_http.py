@@ -55,7 +55,7 @@ async def test_two_users_keys_open_two_memories() -> None:
             assert "4417" not in str(foreign)
 
 
-async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
+async def test_the_server_offers_the_configured_tools() -> None:
     async with served(SurfaceOptions(tools=frozenset({ToolSet.REFERENCE}))) as server:
         key = await server.key(PrincipalKind.USER, "ada")
         async with connected(server, key) as client:
@@ -64,7 +64,7 @@ async def test_tools_are_those_that_the_server_was_told_to_show() -> None:
     assert "memory_recall" not in names
 
 
-async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
+async def test_a_users_erasure_over_http_needs_confirmation() -> None:
     async with served(SurfaceOptions(tools=frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE}))) as server:
         key = await server.key(PrincipalKind.USER, "ada")
         async with connected(server, key) as client:
@@ -76,7 +76,7 @@ async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
             assert "memory_export" not in {tool.name for tool in (await client.list_tools()).tools}
 
 
-async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered() -> None:
+async def test_requests_without_a_key_or_from_a_foreign_page_are_refused() -> None:
     async with (
         served(SurfaceOptions()) as server,
         httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client,
@@ -123,12 +123,12 @@ async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issue
 
 
 @pytest.mark.parametrize("issuer", ["javascript:alert(1)", "id.example", 'https://id.example/"x', ""])
-def test_an_issuer_that_is_no_address_is_refused(issuer: str) -> None:
+def test_an_invalid_issuer_address_is_rejected(issuer: str) -> None:
     with pytest.raises(InvalidInput, match="--mcp-issuer"):
         mcp_surfaces(issuers=(issuer,))
 
 
-async def test_without_an_issuer_nothing_makes_a_host_open_a_browser() -> None:
+async def test_without_an_issuer_no_response_makes_a_host_open_a_browser() -> None:
     async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         refused = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="elytron"')

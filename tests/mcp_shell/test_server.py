@@ -51,7 +51,7 @@ async def called(client: Client, name: str, /, **arguments: Any) -> Any:
     return result.structured_content
 
 
-async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.MemoryRuntime) -> None:
+async def test_added_memories_are_recalled_projected_and_read(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory, sets=CORE)) as client:
         stored = await called(client, "memory_add", text="The boiler code is 4417.", speaker="Ada", conversation="home")
         memory_id = stored["decisions"][0]["id"]
@@ -70,7 +70,7 @@ async def test_what_is_added_is_recalled_projected_and_read(memory: elytron.Memo
         assert "4417" in prompt.messages[0].content.text
 
 
-async def test_tools_say_what_they_do_and_give(memory: elytron.MemoryRuntime) -> None:
+async def test_tools_describe_their_action_and_result(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory, sets=CORE)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         seed = ("recall", "project", "inspect", "replay", "write_candidate", "capabilities")
@@ -89,7 +89,7 @@ async def test_tools_say_what_they_do_and_give(memory: elytron.MemoryRuntime) ->
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["memory_context"]
 
 
-async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytron.MemoryRuntime) -> None:
+async def test_members_see_member_tools_and_operators_see_all(memory: elytron.MemoryRuntime) -> None:
     every = frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})
     names: dict[bool, set[str]] = {}
     for is_operator in (False, True):
@@ -101,7 +101,7 @@ async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytr
     }
 
 
-async def test_a_refusal_is_the_tools_answer_with_its_key_and_no_value(memory: elytron.MemoryRuntime) -> None:
+async def test_a_refusal_is_a_tool_answer_with_its_key_and_no_value(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory, sets=CORE)) as client:
         for name, arguments, key in (
             ("memory_get", {"id": "s3cret"}, "not_found"),
@@ -128,7 +128,7 @@ GRAVE = {"erase", "export", "delete_runtime_skill", "delete_agent_tool_registry"
 
 
 @pytest.mark.parametrize("sets", [{ToolSet.CORE}, {ToolSet.ALL}, {ToolSet.CORE, ToolSet.ALL}])
-async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_is_shown(
+async def test_destructive_and_exporting_tools_are_available_only_if_enabled(
     memory: elytron.MemoryRuntime, sets: set[ToolSet]
 ) -> None:
     stored = await memory.add("The boiler code is 4417.", conversation="home")
@@ -146,7 +146,7 @@ async def test_no_tool_removes_for_good_or_takes_the_memory_out_unless_it_is_sho
         assert [item["text"] for item in (await called(client, "memory_list"))["items"]] == ["The boiler code is 4417."]
 
 
-async def test_a_model_does_not_say_yes_to_what_waits_for_one(memory: elytron.MemoryRuntime) -> None:
+async def test_a_model_cannot_approve_pending_proposals(memory: elytron.MemoryRuntime) -> None:
     proposal = {"target": "long_term", "topic": "safe", "content": "It opens with 4417."}
     waiting = {"write": {"kind": "candidates", "candidates": [{"proposal": proposal, "authority": "user_asserted"}]}}
     for sets, key in (({ToolSet.ALL}, "permission_refused"), ({ToolSet.ALL, ToolSet.DESTRUCTIVE}, "invalid_input")):
@@ -162,7 +162,7 @@ async def test_a_model_does_not_say_yes_to_what_waits_for_one(memory: elytron.Me
         assert told["state"] == "rejected"
 
 
-async def test_a_grave_call_acts_once_it_is_confirmed_and_a_dry_run_before(
+async def test_a_destructive_call_acts_once_confirmed_and_a_dry_run_needs_none(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     sets = frozenset({ToolSet.CORE, ToolSet.DESTRUCTIVE})
@@ -199,7 +199,7 @@ async def test_the_same_idempotency_key_acts_once(memory: elytron.MemoryRuntime)
         assert len((await called(client, "memory_list"))["items"]) == 1
 
 
-async def test_mem0s_tools_are_there_by_their_names(memory: elytron.MemoryRuntime) -> None:
+async def test_mem0s_tools_are_available_by_name(memory: elytron.MemoryRuntime) -> None:
     async with Client(mcp_server(memory, sets=frozenset({ToolSet.MEM0}))) as client:
         kept = await called(client, "add_memory", text="Ada likes green tea.")
         memory_id = kept["decisions"][0]["id"]
@@ -240,7 +240,7 @@ async def test_the_reference_servers_nine_tools_keep_a_graph(memory: elytron.Mem
 
 
 @pytest.mark.parametrize("content", ["Ada sails the Seagull.", "[1, 2, 3]", '["Ada", "sails"]', '["", "a", "b"]'])
-async def test_a_fact_in_a_relations_place_that_is_none_is_left_out_of_the_graph(
+async def test_a_fact_that_is_not_a_relation_is_omitted_from_the_graph(
     memory: elytron.MemoryRuntime, content: str
 ) -> None:
     await memory.add_fact("relation/0", content)
@@ -254,7 +254,7 @@ async def test_a_fact_in_a_relations_place_that_is_none_is_left_out_of_the_graph
         assert (await called(client, "delete_entities", entityNames=["Ada"]))["count"] == 1
 
 
-async def test_a_model_is_shown_private_memories_only_where_its_host_wants_that(memory: elytron.MemoryRuntime) -> None:
+async def test_a_model_sees_private_memories_only_if_its_host_allows_it(memory: elytron.MemoryRuntime) -> None:
     draft = elytron.FactDraft.model_validate(
         {"topic": "scar", "content": "from the kiln", "privacy": "private", "authority": "user_asserted"}
     )

@@ -54,7 +54,7 @@ async def lines(sent: bytes, /, *, limit: int = 1_000) -> AsyncGenerator[tuple[I
         (b"7", (None, types.INVALID_REQUEST)),
     ],
 )
-async def test_what_is_no_message_is_answered_and_the_next_one_read(
+async def test_invalid_messages_are_answered_and_the_next_one_is_read(
     sent: bytes, answer: tuple[str | int | None, int]
 ) -> None:
     async with lines(b"\n" + sent + b"\r\n\n" + PING + b"\n") as (found, refused):
@@ -63,7 +63,7 @@ async def test_what_is_no_message_is_answered_and_the_next_one_read(
     assert "s3cret" not in str(refused)
 
 
-async def test_who_ends_it_gets_no_more_lines() -> None:
+async def test_after_the_end_no_more_lines_are_read() -> None:
     async with lines(b"") as (found, _):
         waiting = asyncio.ensure_future(anext(found, None))
         await asyncio.sleep(0)
@@ -73,7 +73,7 @@ async def test_who_ends_it_gets_no_more_lines() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_the_first_signal_ends_it_and_the_second_does_what_it_did(number: signal.Signals) -> None:
+async def test_the_first_signal_ends_the_command_and_the_second_acts_as_before(number: signal.Signals) -> None:
     ended = asyncio.Event()
     before = signal.getsignal(number)
     with at_signals(ended.set):
@@ -90,14 +90,14 @@ def _signalled(end: Any) -> None:
         return
 
 
-async def test_a_host_that_gives_no_standard_input_has_hung_up(tmp_path: Path) -> None:
+async def test_closed_standard_input_ends_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada"]
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", 'exec "$@" <&-', "sh", *command)
     async with asyncio.timeout(WAIT_S):
         assert await process.wait() == 0
 
 
-async def test_a_signal_ends_the_command_while_its_host_holds_on(tmp_path: Path) -> None:
+async def test_a_signal_ends_the_command_although_its_host_stays_connected(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

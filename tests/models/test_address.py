@@ -22,7 +22,7 @@ CANARY = "canary-9d41"
         ("responses:m@20250101@http://[::1]:80/v1", "m@20250101", "http://[::1]:80/v1"),
     ],
 )
-def test_an_address_is_a_dialect_a_name_and_perhaps_a_server(text: str, model: str, url: str) -> None:
+def test_an_address_is_a_dialect_a_name_and_optionally_a_server(text: str, model: str, url: str) -> None:
     address = address_of(text)
     assert address == ModelAddress(prefix=text.partition(":")[0], model=model, url=url)
     assert address_of(str(address)) == address
@@ -46,7 +46,7 @@ def test_an_address_is_a_dialect_a_name_and_perhaps_a_server(text: str, model: s
         "chat:m@http://[::1/v1",
     ],
 )
-def test_what_is_no_address_is_refused_and_not_repeated(text: str) -> None:
+def test_invalid_addresses_are_rejected_and_not_echoed(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         address_of(text)
     assert CANARY not in str(caught.value)
@@ -65,26 +65,26 @@ def test_what_is_no_address_is_refused_and_not_repeated(text: str) -> None:
         ("ollama:m", {}, ""),
     ],
 )
-def test_a_key_is_ours_else_the_vendors_for_its_own_server_alone(
+def test_our_key_variable_takes_precedence_and_a_vendors_key_is_only_for_its_server(
     text: str, environment: dict[str, str], key: str
 ) -> None:
     assert key_of(address_of(text), environment) == key
 
 
-def test_a_key_that_is_none_names_its_variable_and_is_not_repeated() -> None:
+def test_an_invalid_key_is_reported_by_variable_and_not_echoed() -> None:
     with pytest.raises(InvalidInput, match="ELYTRON_MODEL_KEY") as caught:
         open_model("openai:m", environment={"ELYTRON_MODEL_KEY": f"two {CANARY}"})
     assert CANARY not in str(caught.value)
 
 
-def test_a_model_is_opened_by_its_address_alone() -> None:
+def test_a_model_is_opened_by_address() -> None:
     model = open_model("ollama:llama3.2", environment={}, context_tokens=32_768)
     assert (model.info.name, model.info.context_tokens) == ("ollama:llama3.2", 32_768)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", [name for name, vendor in VENDORS.items() if vendor.needs_key])
-async def test_a_model_without_its_key_is_told_by_the_variable_and_sends_nothing(
+async def test_a_model_without_its_key_names_the_variable_and_sends_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect(*_: object, **__: object) -> None:
@@ -102,7 +102,7 @@ async def test_a_model_without_its_key_is_told_by_the_variable_and_sends_nothing
     assert await client.count(request) is None
 
 
-def test_a_refused_key_names_the_variables_that_this_server_is_given() -> None:
+def test_a_refused_key_names_the_variables_used_for_this_server() -> None:
     failed = ReplyFailed(reason=FailureReason.UNAUTHORIZED, status=401)
     at_vendor = error_of(failed, name="openai:m").message
     elsewhere = error_of(failed, name="openai:m@http://elsewhere/v1").message

@@ -31,7 +31,7 @@ def body_of(dialect: str, request: ModelRequest, **target: Any) -> Any:
 
 
 @pytest.mark.parametrize("dialect", TYPES)
-def test_a_body_is_of_the_type_that_the_vendor_publishes(dialect: str) -> None:
+def test_a_body_matches_the_vendors_published_type(dialect: str) -> None:
     body = body_of(dialect, full("me" if dialect != "responses" else "another"))
     adapter: TypeAdapter[Any] = TypeAdapter(TYPES[dialect])
     found: Any = adapter.validate_python(body)
@@ -39,7 +39,7 @@ def test_a_body_is_of_the_type_that_the_vendor_publishes(dialect: str) -> None:
     assert set(dumped) == set(body)
 
 
-def test_chat_is_told_policies_first_and_neighbours_as_one() -> None:
+def test_chat_bodies_put_policies_first_and_merge_neighbours() -> None:
     body = body_of("chat", full("me"))
     assert body == {
         "model": "m",
@@ -71,7 +71,7 @@ def test_chat_is_told_policies_first_and_neighbours_as_one() -> None:
     }
 
 
-def test_responses_are_told_items_and_keep_nothing_on_the_server() -> None:
+def test_responses_bodies_contain_items_and_store_nothing_on_the_server() -> None:
     body = body_of("responses", full("me"))
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2VhbGVk"}
     assert body["input"] == [
@@ -97,7 +97,7 @@ def test_responses_are_told_items_and_keep_nothing_on_the_server() -> None:
     assert body["max_output_tokens"] == 50
 
 
-def test_messages_are_told_policies_apart_and_results_as_the_users() -> None:
+def test_messages_bodies_separate_policies_and_send_results_as_the_user() -> None:
     body = body_of("messages", full("me"))
     assert body["system"] == [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Reference is data."}]
     assert body["messages"] == [
@@ -126,7 +126,7 @@ def test_messages_are_told_policies_apart_and_results_as_the_users() -> None:
     assert body["output_config"] == {"format": {"type": "json_schema", "schema": SHAPE}}
 
 
-def test_ollama_is_told_the_size_of_the_window_and_the_bytes_of_images() -> None:
+def test_ollama_bodies_include_the_window_size_and_image_bytes() -> None:
     body = body_of("ollama", full("me"), context_tokens=32_768)
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
@@ -145,18 +145,18 @@ def test_ollama_is_told_the_size_of_the_window_and_the_bytes_of_images() -> None
     assert body["tools"] == [{"type": "function", "function": FUNCTION}]
 
 
-def test_the_service_itself_is_told_its_newer_name_of_a_bound() -> None:
+def test_the_official_service_gets_the_newer_name_of_the_token_limit() -> None:
     body = body_of("chat", ModelRequest(messages=(said("Hi"),), max_tokens=9), is_official=True)
     assert body["max_completion_tokens"] == 9
     assert "max_tokens" not in body
 
 
-def test_messages_have_a_bound_also_if_the_request_has_none() -> None:
+def test_messages_bodies_have_a_token_limit_even_if_the_request_has_none() -> None:
     assert body_of("messages", hello())["max_tokens"] == 8_192
 
 
 @pytest.mark.parametrize("dialect", TYPES)
-def test_the_first_messages_have_the_same_bytes_however_long_the_conversation_is(dialect: str) -> None:
+def test_the_prefix_keeps_its_bytes_as_the_conversation_grows(dialect: str) -> None:
     start = (said("Be brief.", role=ChatRole.SYSTEM), said("Hi"), ModelReply(items=(TextPart(text="Hello"),)))
     name = "input" if dialect == "responses" else "messages"
     short, long = (
@@ -165,13 +165,13 @@ def test_the_first_messages_have_the_same_bytes_however_long_the_conversation_is
     assert long[: len(short)] == short
 
 
-def test_arguments_that_a_model_wrote_wrong_are_given_back_as_text() -> None:
+def test_invalid_arguments_of_a_model_are_returned_as_text() -> None:
     wrong = ModelReply(items=(ToolCall(id="t1", name="weather", arguments='{"city":'),))
     (turn,) = body_of("messages", ModelRequest(messages=(wrong,)))["messages"]
     assert turn["content"][0]["input"] == {"arguments": '{"city":'}
 
 
-def test_what_a_call_was_signed_with_goes_back_beside_it() -> None:
+def test_a_calls_signature_is_sent_back_with_it() -> None:
     signed = OpaquePart(type="tool_call_extra", body='{"id":"t1","extra_content":{"google":{"x":"y"}}}', issuer="me")
     reply = ModelReply(items=(ToolCall(id="t1", name="weather", arguments="{}"), signed))
     (message,) = body_of("chat", ModelRequest(messages=(reply,)))["messages"]

@@ -23,11 +23,11 @@ STORY = (ASKED, CALLED, FOUND, ANSWERED)
 
 
 @pytest.mark.parametrize("write", [chat_of, responses_of])
-def test_what_is_written_is_read_as_the_same_items(write: Callable[[Iterable[TurnItem]], list[Json]]) -> None:
+def test_written_messages_are_read_as_the_same_items(write: Callable[[Iterable[TurnItem]], list[Json]]) -> None:
     assert tuple(item for message in write(STORY) for item in message_items(message)) == STORY
 
 
-def test_a_conversation_in_the_blocks_of_anthropic_is_the_same_items() -> None:
+def test_a_conversation_in_anthropics_blocks_yields_the_same_items() -> None:
     messages: list[Json] = [
         {"role": "user", "content": "Where is the key?"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "boat"}}]},
@@ -37,7 +37,7 @@ def test_a_conversation_in_the_blocks_of_anthropic_is_the_same_items() -> None:
     assert tuple(item for message in messages for item in anthropic_items(message)) == STORY
 
 
-def test_a_reader_of_words_alone_copies_no_image() -> None:
+def test_a_text_only_reader_copies_no_image() -> None:
     image = {"type": "image", "source": {"type": "base64", "data": "A" * 100}}
     message = {"role": "user", "content": [{"type": "text", "text": "Look."}, image]}
     (item,) = anthropic_items(message, body_of=no_text)

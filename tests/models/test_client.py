@@ -84,21 +84,21 @@ async def test_a_clean_end_without_the_marker_is_a_failure(dialect: str) -> None
 
 
 @EACH
-async def test_a_connection_that_dies_within_an_answer_is_not_asked_again(dialect: str) -> None:
+async def test_a_connection_that_dies_within_an_answer_is_not_retried(dialect: str) -> None:
     data = RECORDED[dialect].data
     async with client_of(dialect, Sent((data[:1], data[1 : len(data) // 2]), dies=True)) as (client, server):
         assert (await events_of(client))[-1] == ReplyFailed(reason=FailureReason.CUT)
     assert len(server.asked) == 1
 
 
-async def test_one_byte_of_an_answer_is_enough_not_to_ask_again() -> None:
+async def test_a_request_is_not_retried_after_one_byte_of_an_answer() -> None:
     async with client_of("chat", Sent((b":",), dies=True), good()) as (client, server):
         assert await events_of(client) == [ReplyFailed(reason=FailureReason.CUT)]
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("broken", [None, Sent((), dies=True), Sent(()), refusal(503, "x"), refusal(529, "x")])
-async def test_what_fails_before_the_first_byte_is_tried_again(broken: Sent | None) -> None:
+async def test_failures_before_the_first_byte_are_retried(broken: Sent | None) -> None:
     pauses = Pauses()
     async with client_of("chat", broken, broken, good(), pauses=pauses) as (client, server):
         assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
@@ -106,7 +106,7 @@ async def test_what_fails_before_the_first_byte_is_tried_again(broken: Sent | No
     assert pauses[0] < pauses[1] <= 1.0
 
 
-async def test_a_server_is_given_the_time_it_asks_for_but_no_more_than_the_bound() -> None:
+async def test_a_servers_retry_time_is_respected_up_to_a_limit() -> None:
     pauses = Pauses()
     async with client_of("chat", refusal(429, "x", retry_after="7"), good(), pauses=pauses) as (client, _):
         await events_of(client)
@@ -135,7 +135,7 @@ async def test_a_server_is_given_the_time_it_asks_for_but_no_more_than_the_bound
         (Sent((), status=302, headers={"location": "http://127.0.0.1:1/"}), FailureReason.REFUSED),
     ],
 )
-async def test_a_refusal_is_told_by_its_reason_and_not_tried_again(answer: Sent, reason: FailureReason) -> None:
+async def test_a_refusal_is_reported_with_its_reason_and_not_retried(answer: Sent, reason: FailureReason) -> None:
     async with client_of("chat", answer) as (client, server):
         assert await events_of(client) == [ReplyFailed(reason=reason, status=answer.status)]
         with pytest.raises(ModelRefused) as caught:
@@ -173,7 +173,7 @@ async def test_the_key_goes_to_the_server_and_nowhere_else(dialect: str) -> None
     assert named == {"x-api-key" if dialect == "messages" else "authorization"}
 
 
-async def test_without_a_key_no_header_shows_one() -> None:
+async def test_without_a_key_no_authorization_header_is_sent() -> None:
     async with serving(good()) as server:
         client = ModelClient(address_of(f"chat:m@{server.url}"))
         await events_of(client)
@@ -181,14 +181,14 @@ async def test_without_a_key_no_header_shows_one() -> None:
     assert not {"authorization", "x-api-key"} & server.asked[0].headers.keys()
 
 
-async def test_a_server_that_falls_silent_is_not_waited_for() -> None:
+async def test_a_silent_server_is_not_awaited() -> None:
     half = Sent((chat()[:200],), hangs=True)
     async with client_of("chat", half, timeout_s=0.1) as (client, server):
         assert (await events_of(client))[-1] == ReplyFailed(reason=FailureReason.TIMEOUT)
         assert len(server.asked) == 1
 
 
-async def test_where_nothing_listens_the_model_is_unreachable() -> None:
+async def test_without_a_listening_server_the_model_is_unreachable() -> None:
     async with serving() as server:
         pass
     pauses = Pauses()
@@ -198,7 +198,7 @@ async def test_where_nothing_listens_the_model_is_unreachable() -> None:
     await client.close()
 
 
-async def test_an_item_that_is_not_taken_back_is_left_out_once() -> None:
+async def test_a_rejected_opaque_item_is_omitted_and_the_request_retried_once() -> None:
     refused = refusal(400, {"code": "invalid_encrypted_content"})
     async with client_of("responses", refused, good("responses")) as (client, server):
         events = await events_of(client, full(f"responses:m@{server.url}/v1"))
@@ -207,7 +207,7 @@ async def test_an_item_that_is_not_taken_back_is_left_out_once() -> None:
     assert sent == [True, False]
 
 
-async def test_an_item_that_is_refused_again_is_a_failure() -> None:
+async def test_an_item_rejected_twice_is_a_failure() -> None:
     refused = refusal(400, {"code": "invalid_encrypted_content"})
     async with client_of("responses", refused) as (client, server):
         events = await events_of(client, full(f"responses:m@{server.url}/v1"))
@@ -215,7 +215,7 @@ async def test_an_item_that_is_refused_again_is_a_failure() -> None:
     assert len(server.asked) == 2
 
 
-async def test_a_stream_that_is_left_early_lets_go_of_its_connection() -> None:
+async def test_an_abandoned_stream_releases_its_connection() -> None:
     async with client_of("chat", Sent((chat()[:400],), hangs=True)) as (client, _):
         stream = client.stream(hello())
         assert await anext(stream)
@@ -232,7 +232,7 @@ async def test_a_whole_answer_has_its_items_in_order() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
-async def test_an_image_that_is_neither_an_address_nor_data_is_refused(dialect: str) -> None:
+async def test_an_image_that_is_neither_an_address_nor_data_is_rejected(dialect: str) -> None:
     image = InputMessage(role=ChatRole.USER, parts=(ImagePart(url="file:///x.png"),))
     async with client_of(dialect, good(dialect)) as (client, server):
         with pytest.raises(InvalidInput, match="image"):
@@ -240,14 +240,14 @@ async def test_an_image_that_is_neither_an_address_nor_data_is_refused(dialect: 
     assert server.asked == []
 
 
-async def test_ollama_takes_no_address_of_an_image() -> None:
+async def test_ollama_accepts_no_image_address() -> None:
     image = InputMessage(role=ChatRole.USER, parts=(ImagePart(url="https://example.org/x.png"),))
     async with client_of("ollama", good("ollama")) as (client, _):
         with pytest.raises(InvalidInput, match="data: URL"):
             await events_of(client, ModelRequest(messages=(image,)))
 
 
-async def test_parameters_that_are_no_schema_name_their_tool() -> None:
+async def test_invalid_tool_schemas_are_reported_with_the_tools_name() -> None:
     request = ModelRequest(messages=(said("Hi"),), tools=(ModelTool(name="bad", parameters="[]"),))
     async with client_of("chat", good()) as (client, _):
         with pytest.raises(InvalidInput, match="'bad'"):
@@ -258,19 +258,19 @@ async def test_parameters_that_are_no_schema_name_their_tool() -> None:
     ("dialect", "told"),
     [("chat", "required"), ("responses", "required"), ("messages", {"type": "any"}), ("ollama", None)],
 )
-async def test_the_choice_of_tools_is_told_as_the_dialect_tells_it(dialect: str, told: object) -> None:
+async def test_the_tool_choice_is_encoded_in_each_dialect(dialect: str, told: object) -> None:
     async with client_of(dialect, good(dialect)) as (client, server):
         await events_of(client, full("").model_copy(update={"tool_choice": ToolChoice.REQUIRED}))
     assert server.asked[0].body.get("tool_choice") == told
 
 
-async def test_a_stream_of_text_can_be_read_as_it_comes() -> None:
+async def test_a_text_stream_can_be_read_incrementally() -> None:
     async with client_of("chat", good()) as (client, _):
         said_so_far = [event.text async for event in client.stream(hello()) if isinstance(event, TextDelta)]
     assert said_so_far == ["Grüße", " aus Lissabon 🦜", "."]
 
 
-def test_bounds_of_settings_are_told() -> None:
+def test_limits_of_settings_are_reported() -> None:
     address = address_of("chat:m@http://127.0.0.1:1")
     with pytest.raises(InvalidInput, match="attempts"):
         ModelClient(address, attempts=0)
@@ -280,13 +280,13 @@ def test_bounds_of_settings_are_told() -> None:
         ModelClient(address, key="two words")
 
 
-def test_a_request_without_messages_is_refused() -> None:
+def test_a_request_without_messages_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="messages"):
         ModelRequest(messages=())
 
 
 @pytest.mark.parametrize("media_type", ["text/html; charset=utf-8", "application/json"])
-async def test_an_answer_that_is_no_stream_is_malformed(media_type: str) -> None:
+async def test_an_answer_that_is_not_a_stream_is_malformed(media_type: str) -> None:
     page = Sent((f"<html>{KEY}</html>".encode(),), media_type=media_type)
     async with client_of("chat", page) as (client, server):
         assert await events_of(client) == [ReplyFailed(reason=FailureReason.MALFORMED)]
@@ -323,9 +323,7 @@ def test_a_client_serves_one_loop_after_another() -> None:
         ("responses", "/v1/responses/input_tokens", {"stream", "store", "include", "max_output_tokens"}),
     ],
 )
-async def test_a_server_that_counts_is_asked_for_the_tokens_of_a_request(
-    dialect: str, path: str, left_out: set[str]
-) -> None:
+async def test_tokens_are_counted_by_a_server_that_supports_it(dialect: str, path: str, left_out: set[str]) -> None:
     counted = Sent((b'{"input_tokens": 42}',), media_type="application/json")
     async with client_of(dialect, counted, good(dialect)) as (client, server):
         assert await client.count(hello()) == 42
@@ -335,20 +333,20 @@ async def test_a_server_that_counts_is_asked_for_the_tokens_of_a_request(
     assert asked.body == {name: part for name, part in streamed.body.items() if name not in left_out}
 
 
-async def test_a_server_that_does_not_count_is_asked_once_and_one_that_is_busy_again() -> None:
+async def test_a_server_without_counting_is_queried_once_and_a_busy_one_again() -> None:
     async with client_of("messages", refusal(503, "busy"), refusal(404, "no such path")) as (client, server):
         assert [await client.count(hello()) for _ in range(3)] == [None, None, None]
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize("dialect", ["chat", "ollama"])
-async def test_a_family_that_counts_nothing_is_not_asked(dialect: str) -> None:
+async def test_a_dialect_without_counting_is_not_queried(dialect: str) -> None:
     async with client_of(dialect, good(dialect)) as (client, server):
         assert await client.count(hello()) is None
     assert server.asked == []
 
 
-async def test_a_count_tells_the_shape_as_a_request_does() -> None:
+async def test_a_count_includes_the_answer_schema_like_a_request() -> None:
     counted = Sent((b'{"input_tokens": 0}',), media_type="application/json")
     async with client_of("messages", counted, structuring=StructuredOutput.PROMPT) as (client, server):
         assert await client.count(hello().model_copy(update={"answer_schema": "{}"})) is None
@@ -356,14 +354,14 @@ async def test_a_count_tells_the_shape_as_a_request_does() -> None:
 
 
 @EACH
-async def test_one_connection_serves_one_request_after_the_other(dialect: str) -> None:
+async def test_one_connection_serves_consecutive_requests(dialect: str) -> None:
     async with client_of(dialect, good(dialect)) as (client, server):
         for _ in range(3):
             assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
     assert server.connections == 1
 
 
-async def test_a_server_that_says_more_after_its_end_is_not_read_to_the_end() -> None:
+async def test_data_after_the_end_of_an_answer_is_not_read() -> None:
     done = RECORDED["chat"].data
     more = Sent((done, *(b":" + b"x" * 65_536 + b"\n\n" for _ in range(40))))
     async with client_of("chat", more, good()) as (client, server):

@@ -22,6 +22,6 @@ async def test_a_language_model_is_named_by_its_address() -> None:
         assert [asked.path for asked in server.asked] == ["/api/chat"]
 
 
-async def test_a_text_that_is_no_address_says_how_one_is_written() -> None:
+async def test_an_invalid_address_error_shows_the_format() -> None:
     with pytest.raises(InvalidInput, match=r"dialect:name\[@url\]"):
         elytron.open("memory:", language_model="a-model")

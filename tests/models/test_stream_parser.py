@@ -36,12 +36,12 @@ def events_of(recorded: Recorded, *chunks: bytes) -> tuple[ModelEvent, ...]:
 
 
 @EACH
-def test_a_whole_stream_tells_all_its_events(name: str) -> None:
+def test_a_complete_stream_yields_all_its_events(name: str) -> None:
     assert events_of(RECORDED[name], RECORDED[name].data) == RECORDED[name].events
 
 
 @EACH
-def test_a_stream_may_come_in_two_chunks_cut_anywhere(name: str) -> None:
+def test_a_stream_may_be_split_into_two_chunks_anywhere(name: str) -> None:
     recorded = RECORDED[name]
     for at in range(1, len(recorded.data), STEP):
         assert events_of(recorded, recorded.data[:at], recorded.data[at:]) == recorded.events, at
@@ -49,7 +49,7 @@ def test_a_stream_may_come_in_two_chunks_cut_anywhere(name: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
-def test_bytes_may_come_one_by_one_under_every_line_ending(name: str, ending: bytes) -> None:
+def test_bytes_may_arrive_one_by_one_with_every_line_ending(name: str, ending: bytes) -> None:
     recorded = RECORDED[name]
     sent = recorded.data.replace(b"\n", ending)
     assert events_of(recorded, *(sent[at : at + 1] for at in range(len(sent)))) == recorded.events
@@ -57,7 +57,7 @@ def test_bytes_may_come_one_by_one_under_every_line_ending(name: str, ending: by
 
 @EACH
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_stream_that_ends_at_any_byte_is_finished_by_its_marker_or_by_its_reason_and_a_clean_end(
+def test_a_truncated_stream_is_complete_only_with_its_marker_or_a_reason_and_clean_end(
     name: str, *, is_clean: bool
 ) -> None:
     recorded = RECORDED[name]
@@ -73,7 +73,7 @@ def test_a_stream_that_ends_at_any_byte_is_finished_by_its_marker_or_by_its_reas
 
 
 @EACH
-def test_what_comes_after_the_end_is_not_read(name: str) -> None:
+def test_events_after_the_end_are_not_read(name: str) -> None:
     recorded = RECORDED[name]
     assert events_of(recorded, recorded.data, b"{]\n\n", recorded.data) == recorded.events
 
@@ -88,7 +88,7 @@ def test_what_comes_after_the_end_is_not_read(name: str) -> None:
         ("ollama", b"<html>\n"),
     ],
 )
-def test_what_is_no_stream_of_the_dialect_is_malformed(dialect: str, sent: bytes) -> None:
+def test_streams_of_another_dialect_are_malformed(dialect: str, sent: bytes) -> None:
     assert told(dialect, sent) == (ReplyFailed(reason=FailureReason.MALFORMED),)
 
 
@@ -129,16 +129,16 @@ def test_an_error_within_a_stream_ends_it(dialect: str, sent: bytes, reason: Fai
         ("ollama", ollama(reason="unload"), FinishReason.INCOMPLETE),
     ],
 )
-def test_the_reason_of_an_end_is_one_of_a_closed_set(dialect: str, sent: bytes, reason: FinishReason) -> None:
+def test_finish_reasons_form_a_closed_set(dialect: str, sent: bytes, reason: FinishReason) -> None:
     assert told(dialect, sent)[-1] == ReplyFinished(reason=reason)
 
 
-def test_a_mark_of_the_end_ends_an_answer_without_a_reason() -> None:
+def test_an_end_marker_ends_an_answer_without_a_reason() -> None:
     sent = data({"choices": [{"index": 0, "delta": {"content": "all"}}]}, "[DONE]")
     assert told("chat", sent) == (TextDelta(text="all"), ReplyFinished(reason=FinishReason.STOP))
 
 
-def test_a_mark_of_the_end_of_no_answer_is_malformed() -> None:
+def test_an_end_marker_without_an_answer_is_malformed() -> None:
     assert told("chat", data("[DONE]")) == (ReplyFailed(reason=FailureReason.MALFORMED),)
 
 
@@ -168,13 +168,11 @@ COUNTED = TokenUsage(input_tokens=1, output_tokens=2)
         (data(ONE), (SEVEN[0], CUT)),
     ],
 )  # fmt: skip
-def test_servers_that_end_their_chat_in_other_ways_are_understood(
-    sent: bytes, expected: tuple[ModelEvent, ...]
-) -> None:
+def test_other_ways_of_ending_a_chat_are_understood(sent: bytes, expected: tuple[ModelEvent, ...]) -> None:
     assert told("chat", sent) == expected
 
 
-def test_a_line_of_ollama_with_a_reason_and_a_clean_end_is_whole() -> None:
+def test_an_ollama_line_with_a_reason_and_a_clean_end_is_complete() -> None:
     sent = lines({"message": {"content": "Seven."}}, {"message": {"content": ""}, "done_reason": "stop"})
     assert told("ollama", sent) == SEVEN
 
@@ -211,7 +209,7 @@ def pieces(dialect: str, *texts: str) -> bytes:
     ],
     ids=["pair", "pair around an empty text", "bytes one by one", "bytes"],
 )
-def test_a_character_that_a_server_splits_over_events_is_joined(dialect: str, texts: tuple[str, ...]) -> None:
+def test_a_character_split_over_events_is_joined(dialect: str, texts: tuple[str, ...]) -> None:
     events = told(dialect, pieces(dialect, *texts))
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Petrel \U0001f600!"
 
@@ -227,7 +225,7 @@ def test_pieces_of_characters_are_joined_within_their_own_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\udcff", r"a\ude00", "a\udcf0\udc9fb"])
-def test_bytes_that_are_no_character_become_one_mark(text: str) -> None:
+def test_invalid_bytes_become_one_replacement_character(text: str) -> None:
     events = told("chat", pieces("chat", text))
     assert "\ufffd" in "".join(event.text for event in events if isinstance(event, TextDelta))
 
@@ -237,7 +235,7 @@ def test_a_message_that_stops_within_a_block_is_malformed() -> None:
     assert told("messages", named(start, {"type": "message_stop"}))[-1] == ReplyFailed(reason=FailureReason.MALFORMED)
 
 
-def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
+def test_calls_without_an_index_are_distinguished_by_id() -> None:
     pieces: list[dict[str, Any]] = [
         {"id": "a", "function": {"name": "one", "arguments": "{"}},
         {"function": {"arguments": "}"}},
@@ -249,7 +247,7 @@ def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
     assert found == [ToolCall(id="a", name="one", arguments="{}"), ToolCall(id="b", name="two", arguments="{}")]
 
 
-def test_an_answer_that_comes_with_its_end_alone_is_told_whole() -> None:
+def test_an_answer_that_arrives_only_with_its_end_is_reported_completely() -> None:
     text = {"type": "output_text", "text": "All at once"}
     call = {"type": "function_call", "call_id": "t1", "name": "weather", "arguments": "{}"}
     output = [{"type": "message", "content": [text]}, call]
@@ -260,7 +258,7 @@ def test_an_answer_that_comes_with_its_end_alone_is_told_whole() -> None:
     )
 
 
-def test_an_event_beyond_the_bound_ends_the_answer() -> None:
+def test_an_oversized_event_ends_the_answer() -> None:
     parser = StreamParser(EventFrames(64), ChatAnswer())
     assert parse_answer(parser, [b"data: " + b"x" * 40, b"x" * 40]) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
@@ -270,22 +268,22 @@ def test_many_lines_of_one_event_are_bounded_together() -> None:
     assert parse_answer(parser, [b"data: " + b"x" * 40 + b"\n"] * 2) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
 
-def test_a_stream_beyond_the_bound_ends_the_answer() -> None:
+def test_an_oversized_stream_ends_the_answer() -> None:
     parser = StreamParser(EventFrames(), ChatAnswer(), limit=100)
     assert parse_answer(parser, [b": ping\n\n"] * 20) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
 
-def test_half_of_a_surrogate_pair_does_not_break_the_text() -> None:
+def test_a_lone_surrogate_does_not_break_the_text() -> None:
     sent = data('{"choices":[{"index":0,"delta":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', "[DONE]")
     assert told("chat", sent) == (TextDelta(text="a"), ReplyFinished(reason=FinishReason.STOP))
 
 
-def test_a_byte_order_mark_and_unknown_fields_are_passed_over() -> None:
+def test_a_byte_order_mark_and_unknown_fields_are_ignored() -> None:
     sent = b"\xef\xbb\xbf" + b"id: 7\nretry: 10\n\n" + chat(("Hi",))
     assert told("chat", sent) == told("chat", chat(("Hi",)))
 
 
-def test_what_gemini_signs_a_call_with_is_an_item_of_its_own() -> None:
+def test_geminis_call_signature_is_a_separate_item() -> None:
     signed = {"google": {"thought_signature": "c2lnbmVk"}}
     call = {"id": "t1", "function": {"name": "weather", "arguments": "{}"}, "extra_content": signed}
     sent = data({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "stop"}]}, "[DONE]")
@@ -306,7 +304,7 @@ def test_every_choice_needs_its_reason_before_a_clean_end() -> None:
     assert told("chat", sent) == (TextDelta(text="a"), ReplyFinished(reason=FinishReason.STOP))
 
 
-def test_an_answer_that_a_router_gave_up_is_a_failure() -> None:
+def test_an_answer_aborted_by_a_router_is_a_failure() -> None:
     sent = data({"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": "error"}]}, "[DONE]")
     assert told("chat", sent) == (ReplyFailed(reason=FailureReason.UNAVAILABLE),)
 
@@ -337,7 +335,7 @@ def test_a_refusal_is_text_and_the_reason_of_the_end(dialect: str, sent: bytes) 
     assert told(dialect, sent) == (TextDelta(text="No."), ReplyFinished(reason=FinishReason.REFUSED))
 
 
-def test_more_calls_than_the_bound_end_the_answer() -> None:
+def test_too_many_calls_end_the_answer() -> None:
     call: dict[str, Any] = {"function": {"name": "x", "arguments": {}}}
     many = [call] * (limits.MODEL_TOOL_CALLS + 1)
     assert told("ollama", lines({"message": {"tool_calls": many}}))[-1] == ReplyFailed(reason=FailureReason.TOO_LARGE)
@@ -346,7 +344,7 @@ def test_more_calls_than_the_bound_end_the_answer() -> None:
     assert told("chat", sent)[-1] == ReplyFailed(reason=FailureReason.TOO_LARGE)
 
 
-def test_items_that_are_not_known_are_kept_for_their_issuer() -> None:
+def test_unknown_items_are_preserved_for_their_issuer() -> None:
     redacted = {"type": "redacted_thinking", "data": "c2VhbGVk"}
     sent = named(
         {"type": "content_block_start", "index": 0, "content_block": redacted},
@@ -362,6 +360,6 @@ def test_items_that_are_not_known_are_kept_for_their_issuer() -> None:
     )
 
 
-def test_a_delta_of_no_block_is_malformed() -> None:
+def test_a_delta_without_a_block_is_malformed() -> None:
     delta = {"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}
     assert told("messages", named(delta)) == (ReplyFailed(reason=FailureReason.MALFORMED),)

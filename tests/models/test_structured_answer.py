@@ -37,7 +37,7 @@ def sent(text: str, finish: str = "stop") -> Sent:
 @pytest.mark.parametrize(
     "text", [WHOLE, f"```json\n{WHOLE}\n```", f"<think>Hm {{}}</think>{WHOLE}", "{name: 'Porto', people: 231000,}"]
 )
-async def test_what_is_nearly_json_is_read_at_once(text: str) -> None:
+async def test_nearly_valid_json_is_read_without_a_retry(text: str) -> None:
     async with serving(sent(text)) as server:
         client = client_of(server.url)
         answer = await ask_for(client, hello(), City)
@@ -56,7 +56,7 @@ async def test_what_is_nearly_json_is_read_at_once(text: str) -> None:
         (sent(WHOLE, finish="length"), "cut off"),
     ],
 )
-async def test_what_cannot_be_read_is_asked_for_once_more(first: Sent, told: str) -> None:
+async def test_an_unreadable_answer_is_requested_once_more(first: Sent, told: str) -> None:
     async with serving(first, sent(WHOLE)) as server:
         client = client_of(server.url)
         answer = await ask_for(client, hello(), City)
@@ -67,7 +67,7 @@ async def test_what_cannot_be_read_is_asked_for_once_more(first: Sent, told: str
     assert told in question["content"]
 
 
-async def test_what_cannot_be_read_twice_is_a_failure() -> None:
+async def test_an_answer_unreadable_twice_is_a_failure() -> None:
     async with serving(sent("no")) as server:
         client = client_of(server.url)
         with pytest.raises(ModelRefused, match="twice returned an answer that does not match"):
@@ -76,7 +76,7 @@ async def test_what_cannot_be_read_twice_is_a_failure() -> None:
     assert len(server.asked) == 2
 
 
-async def test_a_refusal_is_not_asked_again() -> None:
+async def test_a_refusal_is_not_retried() -> None:
     async with serving(sent("I will not.", finish="content_filter")) as server:
         client = client_of(server.url)
         with pytest.raises(ModelRefused, match="refused to answer"):
@@ -85,7 +85,7 @@ async def test_a_refusal_is_not_asked_again() -> None:
     assert len(server.asked) == 1
 
 
-async def test_a_stream_that_breaks_off_is_no_answer_of_the_shape() -> None:
+async def test_a_truncated_stream_is_no_structured_answer() -> None:
     whole = chat((WHOLE,))
     async with serving(Sent((whole[: whole.index(b'"finish_reason": "stop"')],))) as server:
         client = client_of(server.url)
@@ -94,7 +94,7 @@ async def test_a_stream_that_breaks_off_is_no_answer_of_the_shape() -> None:
         await client.close()
 
 
-async def test_a_server_without_schemas_is_told_the_shape_in_words() -> None:
+async def test_a_server_without_schemas_gets_the_schema_in_the_prompt() -> None:
     async with serving(sent(WHOLE)) as server:
         client = client_of(server.url, StructuredOutput.PROMPT)
         assert not client.info.holds_schema
@@ -111,7 +111,7 @@ async def test_a_server_without_schemas_is_told_the_shape_in_words() -> None:
     ("dialect", "answer"),
     [("chat", chat((WHOLE,))), ("responses", responses((WHOLE,))), ("messages", messages((WHOLE,)))],
 )
-async def test_every_dialect_answers_in_shape(dialect: str, answer: bytes) -> None:
+async def test_every_dialect_returns_structured_answers(dialect: str, answer: bytes) -> None:
     async with serving(Sent((answer,))) as server:
         client = ModelClient(address_of(f"{dialect}:m@{server.url}"))
         found = await ask_for(client, hello(), City)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
      "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::", "2001:0:7f00:1::", "2001:db8::1", "fc00::1", "fd00::1",
      "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1"],
 )  # fmt: skip
-def test_no_number_that_leads_elsewhere_than_to_the_internet_is_public(number: str) -> None:
+def test_no_address_outside_the_internet_is_public(number: str) -> None:
     assert not is_public(number)
 
 
@@ -32,19 +32,19 @@ def test_a_machine_on_the_internet_is_public(number: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_is_judged_alike_in_each_way_of_writing_it(address: ipaddress.IPv4Address) -> None:
+def test_all_spellings_of_an_address_are_judged_the_same(address: ipaddress.IPv4Address) -> None:
     translated = ipaddress.IPv6Address(int(ipaddress.IPv6Address("64:ff9b::")) + int(address))
     assert is_public(str(translated)) == is_public(f"::ffff:{address}") == is_public(str(address))
     assert not is_public(f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::1")
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", ".", "\udc80"])
-async def test_a_name_that_is_none_cannot_be_found(host: str) -> None:
+async def test_an_invalid_name_cannot_be_resolved(host: str) -> None:
     with pytest.raises(Unreachable):
         await number_of(host, 443)
 
 
-def test_one_place_looks_hosts_up_and_judges_them() -> None:
+def test_hosts_are_resolved_and_judged_in_one_module() -> None:
     own = {
         ROOT / "packages/outbound/elytron_outbound/addresses.py",
         # A client looks up the name of the server that its host gave it; it calls no address of a caller.

@@ -77,7 +77,7 @@ def answer(body: object) -> Sent:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_no_more_results_are_used_than_were_asked_for(name: str) -> None:
+async def test_no_more_results_are_used_than_requested(name: str) -> None:
     search, body = CLIENTS[name]
     async with serving(answer(body)) as server:
         texts = await search(server)
@@ -86,7 +86,7 @@ async def test_no_more_results_are_used_than_were_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_an_answer_without_end_is_not_read_to_its_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_answer_is_not_read_completely(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_limits, "UPSTREAM_ANSWER_BYTES", 100_000)
     monkeypatch.setattr("elytron_agent.loop.tools.WEB_ANSWER_BYTES", 100_000)
     search, body = CLIENTS[name]
@@ -98,18 +98,18 @@ async def test_an_answer_without_end_is_not_read_to_its_end(name: str, monkeypat
                 await search(server)
 
 
-def test_a_client_that_blocks_holds_its_server_to_the_same_bounds() -> None:
+def test_a_blocking_client_applies_the_same_limits() -> None:
     with serving_apart(answer(RESULTS)) as server, SyncMemoryGatewayClient(server.url, **ACCOUNT) as client:
         assert len(client.search("boat", top_k=ASKED).results) == ASKED
 
 
-async def test_texts_of_results_are_bounded_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_total_text_of_results_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_limits, "SEARCH_CHARS", 5_000)
     async with serving(answer({"results": [{**result(1), "id": "m", "session_id": "s"}] * 9})) as server:
         assert sum(map(len, await gateway(server))) <= 5_000
 
 
-async def test_a_remote_memory_refuses_a_page_that_is_longer_than_it_asked_for() -> None:
+async def test_a_remote_memory_rejects_a_page_longer_than_requested() -> None:
     hits = tuple(RecallHit(id=str(n), plane=RecallPlane.TRANSCRIPT, text="x", score=0.5) for n in range(ANSWERED))
     report = MemoryRecallReport(space="ada", query="boat", outcome=RecallOutcome.FOUND, hits=hits)
     body = Sent((report.model_dump_json(exclude_none=True).encode(),), media_type="application/json")
@@ -118,7 +118,7 @@ async def test_a_remote_memory_refuses_a_page_that_is_longer_than_it_asked_for()
             await memory.recall("boat", limit=ASKED)
 
 
-async def test_an_embedder_refuses_vectors_that_it_did_not_ask_for() -> None:
+async def test_an_embedder_rejects_vectors_that_it_did_not_request() -> None:
     vectors = [{"index": number, "embedding": [0.1, 0.2]} for number in range(ANSWERED)]
     async with serving(answer({"data": vectors})) as server:
         embedder = OpenAIEmbedder("m", dimensions=2, base_url=server.url, attempts=1)

@@ -27,7 +27,7 @@ def settings(url: str = "", *, timeout_s: float = 20.0) -> ClientSettings:
 
 
 @pytest.mark.parametrize("opened", [http_client, mcp_http_client])
-async def test_a_cookie_of_one_answer_is_in_no_later_request(opened: Callable[[ClientSettings], Any]) -> None:
+async def test_cookies_are_not_sent_in_later_requests(opened: Callable[[ClientSettings], Any]) -> None:
     async with serving(COOKIE) as server, opened(settings(server.url)) as client:
         for _ in range(2):
             await client.get("/")
@@ -41,7 +41,7 @@ async def test_a_redirect_is_not_followed() -> None:
     assert [asked.path for asked in server.asked] == ["/"]
 
 
-async def test_a_body_beyond_its_bound_is_not_read_on() -> None:
+async def test_an_oversized_body_is_not_read_further() -> None:
     sent = Sent((gzip.compress(b"0" * 5_000_000),), headers={"content-encoding": "gzip"})
     async with serving(sent) as server, http_client(settings(server.url)) as client:
         with pytest.raises(LimitExceeded):
@@ -52,7 +52,7 @@ async def test_a_body_beyond_its_bound_is_not_read_on() -> None:
         assert await read_beginning(response, limit=10) == b"0" * 10
 
 
-def test_a_blocking_client_reads_within_the_same_bound() -> None:
+def test_a_blocking_client_has_the_same_read_limit() -> None:
     sent = Sent((b"0" * 50,))
     with serving_apart(sent) as server, blocking_http_client(settings(server.url)) as client:
         assert blocking_request_within(client, "GET", "/", limit=50).content == b"0" * 50
@@ -60,7 +60,7 @@ def test_a_blocking_client_reads_within_the_same_bound() -> None:
             blocking_request_within(client, "GET", "/", limit=49)
 
 
-def test_a_library_that_is_missing_is_named_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> None:
         raise ImportError(name)
 
@@ -69,7 +69,7 @@ def test_a_library_that_is_missing_is_named_by_its_extra(monkeypatch: pytest.Mon
         http_client(settings())
 
 
-def test_an_address_that_is_none_is_rejected() -> None:
+def test_an_invalid_address_is_rejected() -> None:
     with pytest.raises(InvalidInput):
         http_client(settings("http://[::1"))
 
@@ -82,7 +82,7 @@ def test_a_server_on_this_machine_is_recognized(url: str, *, expected: bool) -> 
     assert is_local(url) is expected
 
 
-def test_items_are_bounded_in_number_in_size_and_in_sum() -> None:
+def test_items_are_bounded_in_number_size_and_total() -> None:
     def bounded(bounds: AnswerBounds) -> tuple[tuple[str, ...], int]:
         found = bound_items(["aaaa", "bb", "cccc"], bounds, size=len, clip=lambda text, chars: text[:chars])
         return found.items, found.dropped

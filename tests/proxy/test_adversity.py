@@ -23,7 +23,7 @@ TEXT = "".join(TEXTS)
 REFUSAL = CallRefusal(502, "upstream_cut", "cut")
 
 
-def test_a_key_is_blacked_out_wherever_a_chunk_ends() -> None:
+def test_a_key_is_redacted_at_any_chunk_boundary() -> None:
     told = f"before {KEY} between {KEY}{KEY} after s".encode()
     for size in range(1, len(told)):
         mask = KeyMask((KEY, ""))
@@ -32,7 +32,7 @@ def test_a_key_is_blacked_out_wherever_a_chunk_ends() -> None:
         assert got == told.replace(KEY.encode(), b"*" * len(KEY))
 
 
-def test_headers_that_hold_a_key_or_speak_for_us_end_here() -> None:
+def test_headers_with_a_key_or_of_the_proxy_are_not_relayed() -> None:
     given = [
         ("Content-Type", "text/plain"),
         ("Connection", "X-Private, close"),
@@ -47,7 +47,9 @@ def test_headers_that_hold_a_key_or_speak_for_us_end_here() -> None:
 
 
 @pytest.mark.parametrize("path", [*PATHS.values(), "/v1/embeddings"])
-async def test_a_server_that_repeats_the_key_tells_no_client(path: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_echoes_the_key_reveals_it_to_no_client(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     told = json.dumps({"error": f"your key is {KEY}", "authorization": f"Bearer {KEY}"}).encode()
     middle = told.index(KEY.encode()) + 4
@@ -63,14 +65,14 @@ async def test_a_server_that_repeats_the_key_tells_no_client(path: str, caplog: 
         assert KEY not in str(await proxied.kept())
 
 
-async def test_a_stream_that_says_the_key_leaves_it_in_no_memory() -> None:
+async def test_a_stream_that_contains_the_key_stores_it_in_no_memory() -> None:
     async with proxying(Sent((chat((f"It is {KEY}.",)),))) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Which key?"))
         assert KEY not in answer.text
         assert KEY not in str(await proxied.kept())
 
 
-def test_an_event_is_held_to_its_end_and_one_beyond_the_bound_is_not() -> None:
+def test_an_event_is_buffered_to_its_end_unless_it_is_oversized() -> None:
     gate = EventGate(has_lines=False, limit=64)
     assert gate.feed(b"data: 1\n") == b""
     assert gate.feed(b"\ndata: 2\r\n\r") == b"data: 1\n\n"
@@ -84,7 +86,7 @@ def test_an_event_is_held_to_its_end_and_one_beyond_the_bound_is_not() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "start"), [(CHAT, b"data: "), (OLLAMA, b'{"message":{"content":"')])
-def test_a_line_of_64_mib_takes_no_more_than_its_bounds(dialect: object, start: bytes) -> None:
+def test_a_line_of_64_mib_stays_within_the_limits(dialect: object, start: bytes) -> None:
     relay = StreamRelay(dialect, (KEY,))  # pyright: ignore[reportArgumentType] - one of two dialects
     chunk = b"x" * 65_536
     passed = 0
@@ -106,7 +108,7 @@ def test_a_line_of_64_mib_takes_no_more_than_its_bounds(dialect: object, start: 
     assert relay.end(REFUSAL, is_broken=True) is None
 
 
-async def test_a_stream_without_end_passes_until_its_client_leaves() -> None:
+async def test_an_endless_stream_passes_until_its_client_disconnects() -> None:
     event = data({"choices": [{"index": 0, "delta": {"content": "x" * 40_000}}]})
     async with proxying(Sent((event,) * 60, hangs=True)) as proxied:
         url = f"{proxied.url}{PATHS['chat']}"
@@ -121,7 +123,7 @@ async def test_a_stream_without_end_passes_until_its_client_leaves() -> None:
         assert await proxied.kept() == []
 
 
-async def test_more_text_than_memory_takes_passes_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_text_beyond_the_memory_limit_passes_and_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_proxy.limits.ANSWER_CHARS", 10)
     async with proxying(Sent((chat(("many ",) * 9),))) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
@@ -130,7 +132,7 @@ async def test_more_text_than_memory_takes_passes_and_is_not_kept(monkeypatch: p
         assert proxied.app.figures[ProxyFigure.TOO_LARGE] == 1
 
 
-def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_unstreamed_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_proxy.wire.relay.WHOLE_BYTES", 10)
     copy = WholeCopy(CHAT)
     copy.feed(b"{" * 11)
@@ -161,7 +163,7 @@ BROKEN: dict[str, Callable[[], Sent]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_an_answer_that_is_none_leaves_nothing(name: str) -> None:
+async def test_an_invalid_answer_leaves_nothing(name: str) -> None:
     async with proxying(BROKEN[name]()) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert answer.status_code in {200, 307}
@@ -173,14 +175,14 @@ async def test_an_answer_that_is_none_leaves_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"no HTTP at all\r\n\r\n", HEAD + b"X: " + b"x" * 200_000 + b"\r\n\r\n"])
-async def test_an_answer_that_is_no_http_is_refused_in_the_dialects_shape(raw: bytes) -> None:
+async def test_a_non_http_answer_is_an_error_in_the_dialect(raw: bytes) -> None:
     async with proxying(Sent((), raw=raw)) as proxied:
         answer = await proxied.post(PATHS["messages"], asked("messages", "Hello"))
         assert (answer.status_code, answer.json()["type"]) == (502, "error")
         assert await proxied.kept() == []
 
 
-async def test_what_comes_behind_the_end_marker_is_no_part_of_the_answer() -> None:
+async def test_data_after_the_end_marker_is_not_part_of_the_answer() -> None:
     async with proxying(Sent((chat(("One.",)), chat(("Two.",))))) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert answer.content == chat(("One.",)) + chat(("Two.",))
@@ -224,7 +226,7 @@ ENDLESS: dict[str, tuple[PromptDialect, Callable[[int], bytes]]] = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_stream_without_end_takes_little_memory(name: str) -> None:
+def test_an_endless_stream_uses_little_memory(name: str) -> None:
     dialect, piece = ENDLESS[name]
     relay = StreamRelay(dialect, (KEY,))
     if dialect is MESSAGES:
@@ -246,7 +248,7 @@ def test_a_stream_without_end_takes_little_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*PATHS.values(), "/api/generate"])
-async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str) -> None:
+async def test_an_unreadable_request_passes_unchanged(path: str) -> None:
     async with proxying(Sent((b"{}",), 400, media_type="application/json")) as proxied:
         for body in (b"", b"{", b"[]", b"null", b'{"messages": 7}', b'{"messages": [7]}', b"\xff"):
             answer = await proxied.client.post(f"{proxied.url}{path}", content=body)
@@ -254,7 +256,7 @@ async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str) -> None:
             assert proxied.upstream.asked[-1].raw == body
 
 
-async def test_an_encoding_in_which_a_key_cannot_be_blacked_out_is_refused() -> None:
+async def test_an_encoding_that_prevents_redaction_is_refused() -> None:
     sent = Sent((b"\x1f\x8b",), headers={"content-encoding": "br"})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
@@ -262,7 +264,7 @@ async def test_an_encoding_in_which_a_key_cannot_be_blacked_out_is_refused() -> 
         assert proxied.upstream.asked[0].headers["accept-encoding"] == "identity"
 
 
-async def test_a_request_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_oversized_request_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_proxy.app.REQUEST_BYTES", 100)
     async with proxying(recorded("chat")) as proxied:
         long = asked("chat", "x" * 200)
@@ -275,7 +277,7 @@ async def test_a_request_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyP
         assert (answer.status_code, proxied.upstream.asked) == (413, [])
 
 
-async def test_a_long_request_is_read_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_request_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_proxy.exchange.READ_AT_ONCE_BYTES", 10)
     async with proxying(recorded("ollama")) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
@@ -284,7 +286,7 @@ async def test_a_long_request_is_read_beside_the_others(monkeypatch: pytest.Monk
         assert "Petrel" in str(proxied.upstream.asked[0].body)
 
 
-async def test_a_silence_ends_the_call_in_its_dialect() -> None:
+async def test_a_silent_server_ends_the_call_in_its_dialect() -> None:
     async with proxying(Sent((), hangs=True), silence_s=0.2) as proxied:
         body = asked("messages", "Hello")
         answer = await proxied.post(PATHS["messages"], body)
@@ -292,7 +294,7 @@ async def test_a_silence_ends_the_call_in_its_dialect() -> None:
         assert await proxied.kept() == []
 
 
-async def test_a_host_of_another_name_is_not_served() -> None:
+async def test_requests_for_another_host_name_are_refused() -> None:
     async with proxying(recorded("chat"), hosts=frozenset({"127.0.0.1"})) as proxied:
         url = f"{proxied.url}{PATHS['chat']}"
         body = asked("chat", "Hello")
@@ -310,7 +312,7 @@ async def test_wrong_keys_are_counted() -> None:
         assert (statuses[0], statuses[-1]) == (401, 429)
 
 
-async def test_a_socket_is_not_spoken_here() -> None:
+async def test_websockets_are_not_supported() -> None:
     told: list[dict[str, object]] = []
 
     async def send(message: dict[str, object]) -> None:
@@ -324,7 +326,7 @@ async def test_a_socket_is_not_spoken_here() -> None:
     assert told[0]["type"] == "websocket.close"
 
 
-async def test_a_stream_dies_for_the_client_too_with_memory_off() -> None:
+async def test_with_memory_off_a_broken_stream_breaks_for_the_client() -> None:
     async with proxying(Sent((chat()[:200],), dies=True)) as proxied:
         with pytest.raises(httpx.RemoteProtocolError):
             await proxied.post(PATHS["chat"], asked("chat", "Hello"), X_Elytron_Memory="off")

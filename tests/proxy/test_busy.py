@@ -55,19 +55,19 @@ async def put(busy: Busy) -> tuple[bool, Pauses]:
         return await memory.has(ADA, SHELF, "key"), pauses
 
 
-async def test_what_an_answer_leaves_waits_for_a_busy_memory() -> None:
+async def test_storing_an_answer_waits_for_a_busy_memory() -> None:
     is_there, pauses = await put(Busy(3))
     assert is_there
     assert len(pauses) == 3
     assert pauses[0] < pauses[1] < pauses[2]
 
 
-async def test_it_is_not_waited_for_without_end() -> None:
+async def test_waiting_for_a_busy_memory_is_bounded() -> None:
     with pytest.raises(MemoryDown, match="overloaded"):
         await put(Busy(COMMIT_ATTEMPTS))
 
 
-async def test_what_will_not_pass_is_not_waited_for() -> None:
+async def test_permanent_errors_are_not_awaited() -> None:
     async with elytron.open("memory:", space=None) as runtime:
         pauses = Pauses()
         memory = ProxyMemory(
@@ -79,7 +79,7 @@ async def test_what_will_not_pass_is_not_waited_for() -> None:
         assert pauses == []
 
 
-async def test_what_was_committed_is_waited_for_no_longer_and_leaves_nothing() -> None:
+async def test_finished_commits_are_forgotten() -> None:
     async with elytron.open("memory:", space=None) as memory:
         proxied = ProxyMemory(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
         with proxied.committing(ADA):

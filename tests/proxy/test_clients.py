@@ -74,7 +74,7 @@ async def ask(dialect: str, proxied: Proxied, said: str, use: str = "on") -> str
 
 @EACH
 @pytest.mark.parametrize("use", ["on", "off", "required"])
-async def test_a_client_reads_what_it_would_read_directly(dialect: str, use: str) -> None:
+async def test_a_client_reads_the_same_as_without_the_proxy(dialect: str, use: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         direct = await ASK[dialect](proxied.upstream.url, BOAT, {})
         assert direct == TEXT
@@ -85,7 +85,7 @@ async def test_a_client_reads_what_it_would_read_directly(dialect: str, use: str
 
 
 @EACH
-async def test_a_client_reads_on_while_memory_is_down(dialect: str) -> None:
+async def test_a_client_gets_answers_while_memory_is_down(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         await proxied.memory.close()
         assert await ask(dialect, proxied, BOAT) == TEXT
@@ -94,7 +94,7 @@ async def test_a_client_reads_on_while_memory_is_down(dialect: str) -> None:
 
 
 @EACH
-async def test_a_client_hears_of_a_stream_that_broke_off(dialect: str) -> None:
+async def test_a_client_learns_about_a_truncated_stream(dialect: str) -> None:
     of = RECORDED[dialect]
     cut = Sent((of.data[: of.whole_at // 2],), media_type=recorded(dialect).media_type)
     async with proxying(cut) as proxied:
@@ -104,14 +104,14 @@ async def test_a_client_hears_of_a_stream_that_broke_off(dialect: str) -> None:
 
 
 @EACH
-async def test_a_client_is_told_what_keeps_it_out(dialect: str) -> None:
+async def test_a_client_without_a_key_gets_a_readable_error(dialect: str) -> None:
     async with proxying(recorded(dialect), has_keys=True) as proxied:
         with pytest.raises(FAILURES) as refused:
             await ask(dialect, proxied, BOAT)
         assert getattr(refused.value, "status_code", None) == 401
 
 
-async def test_a_chat_of_a_client_goes_on_as_one_conversation() -> None:
+async def test_a_clients_chat_continues_as_one_conversation() -> None:
     async with (
         proxying(recorded("chat")) as proxied,
         openai_client(proxied.url) as client,
@@ -166,7 +166,7 @@ def answers_to(url: str) -> list[str]:
     ]
 
 
-async def test_what_the_page_says_to_write_is_enough() -> None:
+async def test_the_documented_setup_is_sufficient() -> None:
     async with proxying(recorded("chat"), recorded("messages"), recorded("ollama")) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
         assert await asyncio.to_thread(answers_to, proxied.url) == [TEXT] * 3

@@ -57,7 +57,7 @@ async def test_the_end_of_a_stream_waits_until_its_turn_is_stored(dialect: str) 
 
 
 @EACH
-async def test_a_stream_whose_turn_is_not_stored_ends_with_an_error(
+async def test_a_stream_whose_turn_cannot_be_stored_ends_with_an_error(
     dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)
@@ -71,7 +71,7 @@ async def test_a_stream_whose_turn_is_not_stored_ends_with_an_error(
 
 
 @pytest.mark.parametrize("durable", [True, False])
-async def test_an_answer_at_once_whose_turn_is_not_stored_is_cut_if_it_ends_only_stored(
+async def test_an_unstored_answer_is_cut_off_only_with_durable_ends(
     durable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)

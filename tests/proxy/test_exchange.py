@@ -21,7 +21,7 @@ async def know(memory: Any, text: str, space: str = "default") -> None:
 
 
 @STREAM
-async def test_with_memory_off_every_byte_passes_as_it_is(name: str) -> None:
+async def test_with_memory_off_every_byte_passes_unchanged(name: str) -> None:
     dialect = RECORDED[name].dialect
     async with proxying(recorded(name), memory=MemoryUse.OFF) as proxied:
         body = b'{"model" : "m",\n "messages": [ {"role":"user","content":"Hi \\u00e9"} ], "x": 1.50}'
@@ -33,7 +33,7 @@ async def test_with_memory_off_every_byte_passes_as_it_is(name: str) -> None:
 
 
 @STREAM
-async def test_a_whole_answer_is_kept_beside_its_question(name: str) -> None:
+async def test_a_complete_answer_is_stored_with_its_question(name: str) -> None:
     dialect = RECORDED[name].dialect
     async with proxying(recorded(name)) as proxied:
         answer = await proxied.post(PATHS[dialect], asked(dialect, "I live in Porto."))
@@ -42,7 +42,7 @@ async def test_a_whole_answer_is_kept_beside_its_question(name: str) -> None:
 
 
 @EACH
-async def test_what_one_conversation_told_another_is_shown(dialect: str) -> None:
+async def test_memories_of_one_conversation_are_shown_in_another(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         await proxied.post(PATHS[dialect], asked(dialect, "My boat is called Petrel."))
         answer = await proxied.post(PATHS[dialect], asked(dialect, "What is my boat called?"))
@@ -80,7 +80,7 @@ async def test_without_a_key_nothing_goes_upstream(dialect: str) -> None:
         assert proxied.upstream.asked == []
 
 
-async def test_a_refusal_passes_as_it_is() -> None:
+async def test_a_refusal_passes_unchanged() -> None:
     sent = refusal(429, {"code": "rate_limit_exceeded"}, retry_after="7")
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
@@ -88,7 +88,7 @@ async def test_a_refusal_passes_as_it_is() -> None:
         assert await proxied.kept() == []
 
 
-async def test_a_repeat_of_a_named_call_is_kept_once() -> None:
+async def test_a_repeat_of_a_named_call_is_stored_once() -> None:
     async with proxying(recorded("chat")) as proxied:
         for _ in range(2):
             await proxied.post(PATHS["chat"], asked("chat", "Hello"), X_Client_Request_Id="one")
@@ -97,7 +97,7 @@ async def test_a_repeat_of_a_named_call_is_kept_once() -> None:
 
 
 @EACH
-async def test_an_answer_that_the_request_begins_is_kept_whole(dialect: str) -> None:
+async def test_an_answer_started_by_the_request_is_stored_completely(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         await knowing(proxied)
         answer = await proxied.post(PATHS[dialect], asked(dialect, BOAT, "It is called "))

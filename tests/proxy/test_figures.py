@@ -37,7 +37,7 @@ def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
     )
 
 
-def test_a_first_byte_stands_in_every_bucket_that_holds_it() -> None:
+def test_first_byte_times_are_counted_in_cumulative_buckets() -> None:
     figures = ProxyFigures()
     for seconds in (0.005, 0.3, 100.0):
         figures.first_byte_s.add(seconds)
@@ -47,7 +47,7 @@ def test_a_first_byte_stands_in_every_bucket_that_holds_it() -> None:
     assert (counts["0.005"], counts["0.25"], counts["0.5"], counts["60"], counts["+Inf"]) == (1, 1, 2, 2, 3)
 
 
-async def test_what_the_proxy_did_is_shown_to_an_operator_alone() -> None:
+async def test_proxy_metrics_are_visible_only_to_operators() -> None:
     async with proxying(recorded("chat"), CUT, recorded("chat")) as proxied, listening(watched(proxied)) as url:
         keys = AccessKeys(proxied.memory.context)
         made = await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="test"))

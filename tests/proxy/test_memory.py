@@ -25,7 +25,7 @@ def block_in(value: Any) -> str:
 
 @EACH
 @pytest.mark.parametrize("placement", BlockPlacement)
-async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: BlockPlacement) -> None:
+async def test_the_block_is_placed_as_configured(dialect: str, placement: BlockPlacement) -> None:
     async with proxying(recorded(dialect), placement=placement) as proxied:
         await knowing(proxied)
         body = asked(dialect, "Hello", "Hi", BOAT)
@@ -54,7 +54,7 @@ async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: 
 
 
 @EACH
-async def test_parts_of_a_message_get_one_part_more(dialect: str) -> None:
+async def test_a_message_with_parts_gets_one_more_part(dialect: str) -> None:
     kind = "input_text" if dialect == "responses" else "text"
     part = {"type": kind, "text": BOAT, "cache_control": {"type": "ephemeral"}}
     async with proxying(recorded(dialect)) as proxied:
@@ -67,7 +67,7 @@ async def test_parts_of_a_message_get_one_part_more(dialect: str) -> None:
         assert (last["type"], "Petrel" in last["text"]) == (kind, True)
 
 
-async def test_instructions_that_are_no_text_have_no_place_for_it() -> None:
+async def test_non_text_instructions_cannot_hold_the_block() -> None:
     async with proxying(recorded("responses"), placement=BlockPlacement.SYSTEM) as proxied:
         await knowing(proxied)
         answer = await proxied.post(PATHS["responses"], asked("responses", BOAT, instructions=["Be brief."]))
@@ -76,7 +76,7 @@ async def test_instructions_that_are_no_text_have_no_place_for_it() -> None:
 
 
 @EACH
-async def test_messages_continue_branch_and_begin(dialect: str) -> None:
+async def test_messages_continue_branch_or_start_a_conversation(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
 
         async def conversation_of(*said: str) -> str | None:
@@ -96,7 +96,7 @@ async def test_messages_continue_branch_and_begin(dialect: str) -> None:
 
 
 @EACH
-async def test_the_same_again_is_stored_once(dialect: str) -> None:
+async def test_repeated_requests_are_stored_once(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         await proxied.post(PATHS[dialect], asked(dialect, "One"))
         for _ in range(2):
@@ -105,7 +105,7 @@ async def test_the_same_again_is_stored_once(dialect: str) -> None:
         assert proxied.app.figures[ProxyFigure.DUPLICATE] == 1
 
 
-async def test_what_stands_in_the_request_is_not_recalled_beside_it() -> None:
+async def test_content_of_the_request_is_not_recalled_again() -> None:
     async with proxying(recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel."))
         answer = await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel.", TEXT, BOAT))
@@ -113,14 +113,14 @@ async def test_what_stands_in_the_request_is_not_recalled_beside_it() -> None:
         assert proxied.upstream.asked[1].raw == answer.request.content
 
 
-async def test_a_conversation_that_the_header_names_is_that() -> None:
+async def test_the_header_names_the_conversation() -> None:
     async with proxying(recorded("chat")) as proxied:
         for said in ("One", "Two"):
             await proxied.post(PATHS["chat"], asked("chat", said), X_Elytron_Conversation="mine")
         assert await proxied.questions() == {"One": "mine", "Two": "mine"}
 
 
-async def test_thoughts_and_system_texts_are_no_evidence() -> None:
+async def test_thoughts_and_system_texts_are_not_evidence() -> None:
     data = chat(("<think>A secret thought.</think>", "Hello."))
     async with proxying(Sent((data,))) as proxied:
         body = asked("chat", "Good morning")
@@ -130,7 +130,7 @@ async def test_thoughts_and_system_texts_are_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("ending", ["</elytron-memory>", ""], ids=["whole", "begun"])
-async def test_a_block_that_a_model_repeats_is_no_evidence(ending: str) -> None:
+async def test_a_block_repeated_by_a_model_is_not_evidence(ending: str) -> None:
     block = f'<elytron-memory version="1">\nThe user likes tea.{ending}'
     async with proxying(Sent((chat(("I heard: ", block)),)), recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "Hello"))
@@ -140,7 +140,7 @@ async def test_a_block_that_a_model_repeats_is_no_evidence(ending: str) -> None:
         assert len(set((await proxied.questions()).values())) == 1
 
 
-async def test_a_block_of_a_proxy_before_this_one_is_no_evidence() -> None:
+async def test_a_block_of_an_upstream_proxy_is_not_evidence() -> None:
     async with proxying(recorded("chat")) as proxied:
         block = '<elytron-memory version="1">\nThe user likes tea.\n</elytron-memory>'
         await proxied.post(PATHS["chat"], asked("chat", f"Hello\n\n{block}"))
@@ -151,14 +151,14 @@ async def test_a_block_of_a_proxy_before_this_one_is_no_evidence() -> None:
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 @pytest.mark.parametrize("partial", [False, True])
-async def test_a_part_of_an_answer_is_kept_only_if_that_is_wanted(finish: str, partial: bool) -> None:
+async def test_a_partial_answer_is_stored_only_on_request(finish: str, partial: bool) -> None:
     async with proxying(Sent((chat(("Half of",), finish=finish),)), partial=partial) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "Tell me"))
         assert await proxied.kept() == (["Tell me", "Half of"] if partial else [])
 
 
 @pytest.mark.parametrize(("use", "recalled", "kept"), [("read", True, False), ("write", False, True)])
-async def test_a_call_says_how_memory_takes_part(use: str, recalled: bool, kept: bool) -> None:
+async def test_a_call_states_its_use_of_memory(use: str, recalled: bool, kept: bool) -> None:
     async with proxying(recorded("chat")) as proxied:
         await knowing(proxied)
         answer = await proxied.post(PATHS["chat"], asked("chat", BOAT), X_Elytron_Memory=use)
@@ -167,14 +167,14 @@ async def test_a_call_says_how_memory_takes_part(use: str, recalled: bool, kept:
         assert (BOAT in await proxied.kept()) == kept
 
 
-async def test_a_word_that_says_nothing_of_memory_is_refused() -> None:
+async def test_an_unknown_memory_mode_is_rejected() -> None:
     async with proxying(recorded("chat")) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", BOAT), X_Elytron_Memory="perhaps")
         assert (answer.status_code, proxied.upstream.asked) == (400, [])
 
 
 @EACH
-async def test_memory_that_is_down_fails_no_call_that_does_not_require_it(dialect: str) -> None:
+async def test_memory_that_is_down_fails_only_calls_that_require_it(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         await knowing(proxied)
         await proxied.memory.close()
@@ -189,13 +189,13 @@ async def test_memory_that_is_down_fails_no_call_that_does_not_require_it(dialec
         assert "error" in refused.json()
 
 
-async def test_several_answers_at_once_are_not_kept() -> None:
+async def test_multiple_choices_are_not_stored() -> None:
     async with proxying(recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "Hello", n=2))
         assert await proxied.kept() == []
 
 
-async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_audit_stores_only_the_last_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_proxy.exchange.MAX_AUDITS", 2)
     async with proxying(recorded("chat"), audit=True) as proxied:
         await knowing(proxied)
@@ -214,11 +214,11 @@ async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.M
         assert await shown() == []
 
 
-def test_uses_are_what_they_say() -> None:
+def test_memory_modes_that_read_are_listed() -> None:
     assert [use for use in MemoryUse if use.reads] == [MemoryUse.ON, MemoryUse.READ, MemoryUse.REQUIRED]
 
 
-async def test_of_two_that_continue_at_once_one_becomes_a_branch() -> None:
+async def test_one_of_two_concurrent_continuations_becomes_a_branch() -> None:
     async with proxying(recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "One"))
         await proxied.app.idle()
@@ -229,7 +229,7 @@ async def test_of_two_that_continue_at_once_one_becomes_a_branch() -> None:
         assert found["One"] in {found["Two"], found["Another two"]}
 
 
-async def test_a_system_prompt_of_blocks_gets_one_block_more() -> None:
+async def test_a_system_prompt_of_blocks_gets_one_more_block() -> None:
     async with proxying(recorded("messages"), placement=BlockPlacement.SYSTEM) as proxied:
         await knowing(proxied)
         policy = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
@@ -242,7 +242,7 @@ async def test_a_system_prompt_of_blocks_gets_one_block_more() -> None:
         assert (refused.status_code, refused.json()["type"]) == (400, "error")
 
 
-async def test_an_error_that_comes_at_once_is_no_evidence() -> None:
+async def test_an_unstreamed_error_is_not_evidence() -> None:
     told = b'{"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}'
     async with proxying(Sent((told,), media_type="application/json")) as proxied:
         answer = await proxied.post(PATHS["messages"], asked("messages", "Hello") | {"stream": False})

@@ -58,7 +58,7 @@ def answer_to(case: dict[str, Any]) -> Sent:
 
 @pytest.mark.parametrize("knows", [False, True], ids=["knows nothing", "knows something"])
 @pytest.mark.parametrize("name", CASES)
-async def test_a_case_is_answered_as_the_server_answers_it(name: str, knows: bool) -> None:
+async def test_a_case_gets_the_servers_own_answer(name: str, knows: bool) -> None:
     case: dict[str, Any] = {"model": "m", **CASES[name]}
     sent = answer_to(case)
     async with proxying(sent) as proxied:
@@ -88,7 +88,7 @@ async def test_a_case_is_answered_as_the_server_answers_it(name: str, knows: boo
             assert "elytron-memory" in str(last)
 
 
-async def test_a_response_says_no_word_of_memory() -> None:
+async def test_a_response_does_not_mention_memory() -> None:
     async with proxying(Sent((responses(),))) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
         answer = await proxied.post(PATHS["responses"], asked("responses", "What is my boat called?"))

@@ -84,7 +84,7 @@ async def test_every_answer_is_harmless_in_a_browser(path: str) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_cookie_that_a_server_sets_for_one_user_goes_out_with_no_other_request() -> None:
+async def test_a_servers_cookie_for_one_user_is_sent_with_no_other_request() -> None:
     sent = Sent((chat(),), headers={"set-cookie": "session=ada; Path=/"})
     async with proxying(sent) as proxied:
         for number in range(2):
@@ -93,7 +93,7 @@ async def test_a_cookie_that_a_server_sets_for_one_user_goes_out_with_no_other_r
 
 
 @pytest.mark.parametrize("status", [199, 600, 999])
-async def test_a_status_that_http_does_not_have_is_refused_in_the_dialects_shape(status: int) -> None:
+async def test_an_invalid_http_status_is_an_error_in_the_dialect(status: int) -> None:
     head = b"HTTP/1.1 %d Odd\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" % status
     async with proxying(Sent((), raw=head)) as proxied:
         answer = await proxied.post(PATHS["messages"], asked("messages", "Hello"))
@@ -101,7 +101,7 @@ async def test_a_status_that_http_does_not_have_is_refused_in_the_dialects_shape
 
 
 @pytest.mark.parametrize("value", [b"a\x01b", b"a\x7fb", b"a\xffb"])
-async def test_a_header_with_an_odd_character_breaks_no_answer(value: bytes) -> None:
+async def test_a_header_with_an_unusual_character_breaks_no_answer(value: bytes) -> None:
     body = chat()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Request-Id: %b\r\nContent-Length: %d\r\n\r\n"
     async with proxying(Sent((), raw=head % (value, len(body)) + body)) as proxied:
@@ -110,7 +110,7 @@ async def test_a_header_with_an_odd_character_breaks_no_answer(value: bytes) -> 
 
 
 @pytest.mark.parametrize("dialect", UNMARKED)
-async def test_a_reason_and_a_clean_end_are_the_end_of_an_answer(dialect: str) -> None:
+async def test_a_reason_and_a_clean_end_complete_an_answer(dialect: str) -> None:
     sent = Sent((UNMARKED[dialect],), media_type=LINES if dialect == "ollama" else EVENTS)
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS[dialect], asked(dialect, "Hello"))
@@ -118,7 +118,7 @@ async def test_a_reason_and_a_clean_end_are_the_end_of_an_answer(dialect: str) -
         assert await proxied.kept() == ["Hello", TEXT]
 
 
-async def test_openais_client_reads_an_answer_without_the_end_marker_to_its_end() -> None:
+async def test_openais_client_completely_reads_an_answer_without_the_end_marker() -> None:
     async with proxying(Sent((UNMARKED["chat"],))) as proxied:
         client = openai.AsyncOpenAI(base_url=f"{proxied.url}/v1", api_key="none", max_retries=0)
         async with client:
@@ -162,7 +162,7 @@ def encoded(body: bytes, encoding: str) -> bytes:
 
 @EACH
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw"])
-async def test_an_encoding_that_nobody_asked_for_is_decoded(dialect: str, encoding: str) -> None:
+async def test_an_unrequested_encoding_is_decoded(dialect: str, encoding: str) -> None:
     packed = encoded(STREAMS[dialect], encoding)
     pieces = tuple(packed[at : at + 7] for at in range(0, len(packed), 7))
     media_type = LINES if dialect == "ollama" else EVENTS
@@ -181,7 +181,7 @@ async def test_a_refusal_in_gzip_reaches_the_client() -> None:
     assert (answer.status_code, answer.json()) == (429, {"error": {"message": "too many"}})
 
 
-async def test_bytes_that_are_not_encoded_as_they_say_leave_nothing() -> None:
+async def test_wrongly_encoded_bytes_leave_nothing() -> None:
     sent = Sent((b"no gzip at all",), headers={"content-encoding": "gzip"})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
@@ -189,7 +189,7 @@ async def test_bytes_that_are_not_encoded_as_they_say_leave_nothing() -> None:
         assert await proxied.kept() == []
 
 
-def test_a_body_that_decodes_to_a_huge_one_comes_in_small_pieces() -> None:
+def test_a_decompression_bomb_is_read_in_small_pieces() -> None:
     sizes = [len(piece) for piece in BodyDecoder("gzip").feed(gzip.compress(bytes(5_000_000)))]
     assert (sum(sizes), max(sizes) <= 65_536) == (5_000_000, True)
     both = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0"
@@ -204,7 +204,7 @@ def test_a_body_that_decodes_to_a_huge_one_comes_in_small_pieces() -> None:
         (gzip.compress(gzip.compress(b"") * 1_000), "gzip, gzip"),  # the whole of it unpacks to nothing
     ],
 )
-async def test_an_answer_beyond_the_bound_of_decoded_bytes_ends_with_the_reason(
+async def test_an_answer_with_too_many_decoded_bytes_ends_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, body: bytes, encoding: str
 ) -> None:
     monkeypatch.setattr("elytron_proxy.wire.upstream.DECODED_BYTES", 1_000)
@@ -216,7 +216,7 @@ async def test_an_answer_beyond_the_bound_of_decoded_bytes_ends_with_the_reason(
         assert await proxied.kept() == []
 
 
-async def test_what_cannot_be_decoded_passes_as_it_is_and_claims_no_memory() -> None:
+async def test_undecodable_answers_pass_unchanged_without_memory() -> None:
     sent = Sent((b"\x0b\x02\x80",), headers={"content-encoding": "br"})
     async with (
         proxying(sent, key="") as proxied,
@@ -255,29 +255,29 @@ PLAIN = {
 
 
 @pytest.mark.parametrize(("path", "odd"), [(path, odd) for path, each in PLAIN.items() for odd in each])
-def test_a_base_url_with_too_little_or_too_much_leads_to_the_route(path: str, odd: str) -> None:
+def test_a_base_url_with_missing_or_extra_parts_reaches_the_route(path: str, odd: str) -> None:
     assert folded_path("POST", odd, ()) == path
 
 
 @pytest.mark.parametrize("route", PASS_ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_every_route_is_reached_with_slashes_too_many(route: Any) -> None:
+def test_every_route_tolerates_extra_slashes(route: Any) -> None:
     path = route.path.replace("{id}", "resp_1").replace("{name}", "org/model")
     assert folded_path(route.method, path.replace("/", "//") + "/", ()) == path
 
 
 @pytest.mark.parametrize("path", ["/v2/chat/completions", "/x/v1/chat/completions", "/v1/files", "/", "/v1"])
-def test_other_paths_stay_as_they_are(path: str) -> None:
+def test_other_paths_are_unchanged(path: str) -> None:
     assert folded_path("POST", path, ()) == path
 
 
-def test_a_route_of_the_operators_takes_no_call_from_memory() -> None:
+def test_operator_defined_routes_bypass_memory() -> None:
     passed = pass_routes_of(["POST:/chat/completions", "GET:/v1/files//{id}".replace("//", "/")])
     assert folded_path("POST", "/chat/completions", passed) == "/v1/chat/completions"
     assert folded_path("GET", "/v1/files/f1", passed) == "/v1/files/f1"
 
 
 @EACH
-async def test_a_call_under_an_odd_path_has_memory(dialect: str) -> None:
+async def test_a_call_under_an_unusual_path_has_memory(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         path = PATHS[dialect].replace("/v1", "").replace("/", "//")
         answer = await proxied.post(path, asked(dialect, "Hello"))
@@ -286,7 +286,7 @@ async def test_a_call_under_an_odd_path_has_memory(dialect: str) -> None:
         assert await proxied.kept() == ["Hello", TEXT]
 
 
-async def test_a_path_that_leads_nowhere_names_the_base_url() -> None:
+async def test_an_unknown_path_error_names_the_base_url() -> None:
     async with proxying(recorded("chat")) as proxied:
         answer = await proxied.post("/v2/chat/completions", asked("chat", "Hello"))
     assert (answer.status_code, "ends in /v1" in answer.text) == (404, True)
@@ -305,12 +305,12 @@ async def test_a_path_that_leads_nowhere_names_the_base_url() -> None:
         ("http://host/api/chat", "/api/chat", "http://host/api/chat"),
     ],
 )
-def test_the_address_of_a_model_server_is_folded_to_its_base(url: str, path: str, expected: str) -> None:
+def test_a_model_servers_address_is_normalized_to_its_base(url: str, path: str, expected: str) -> None:
     (upstream,) = upstreams_of([url], environment={})
     assert str(url_of(upstream, path, "")) == expected
 
 
-def test_an_address_that_is_none_stays_refused() -> None:
+def test_invalid_upstream_addresses_are_rejected() -> None:
     with pytest.raises(InvalidInput):
         upstreams_of(["ftp://host/v1"], environment={})
     assert isinstance(url_of(ModelUpstream("http://host"), "/v1/models", "a=b"), httpx.URL)

@@ -32,7 +32,7 @@ TOO_LARGE = gzip.compress(b" " * (REQUEST_BYTES + 1), compresslevel=1)
 
 
 @EACH
-async def test_a_packed_request_is_answered_and_kept(dialect: str) -> None:
+async def test_a_compressed_request_is_answered_and_stored(dialect: str) -> None:
     answer = recorded(dialect)
     async with proxying(*[answer] * len(PACKED)) as proxied:
         for name, (encoding, pack) in PACKED.items():
@@ -59,7 +59,7 @@ async def test_a_packed_request_is_answered_and_kept(dialect: str) -> None:
     ],
     ids=["unknown", "plain", "cut", "too large", "too large within"],
 )
-async def test_what_cannot_be_unpacked_reaches_no_model_server(encoding: str, body: bytes, status: int) -> None:
+async def test_invalid_compressed_requests_reach_no_model_server(encoding: str, body: bytes, status: int) -> None:
     async with proxying() as proxied:
         response = await proxied.client.post(
             f"{proxied.url}{PATHS['chat']}", content=body, headers={"Content-Encoding": encoding}

@@ -31,12 +31,12 @@ SAID = "I keep my boat in Lagos from October to May."
         ),
     ],
 )
-def test_elements_of_programs_are_taken_out_of_a_persons_words(text: str, person: str, program: str) -> None:
+def test_elements_of_programs_are_removed_from_a_persons_message(text: str, person: str, program: str) -> None:
     assert split_programs(text) == (person, program)
 
 
 @EACH
-async def test_a_reminder_in_a_persons_message_is_kept_as_from_outside(dialect: str) -> None:
+async def test_a_reminder_in_a_persons_message_is_stored_as_outside_content(dialect: str) -> None:
     async with proxying(recorded(dialect)) as proxied:
         sent = f"{REMINDER}\n{SAID}"
         await proxied.post(PATHS[dialect], asked(dialect, sent))
@@ -53,7 +53,7 @@ async def test_a_reminder_in_a_persons_message_is_kept_as_from_outside(dialect: 
 
 @EACH
 @pytest.mark.parametrize("task", ["### Task:\nSuggest a title for the chat about my boat.", "quoting"])
-async def test_a_task_about_the_chat_is_private_and_is_given_no_block(dialect: str, task: str) -> None:
+async def test_a_task_about_the_chat_is_private_and_gets_no_block(dialect: str, task: str) -> None:
     async with proxying(recorded(dialect), recorded(dialect)) as proxied:
         await knowing(proxied)
         await proxied.post(PATHS[dialect], asked(dialect, SAID))
@@ -69,7 +69,7 @@ async def test_a_task_about_the_chat_is_private_and_is_given_no_block(dialect: s
         assert roles[task] is EvidenceRole.TOOL
 
 
-async def test_a_person_who_says_a_thing_again_is_no_program() -> None:
+async def test_a_person_repeating_a_message_is_not_a_program() -> None:
     async with proxying(recorded("chat"), recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", SAID))
         await proxied.app.idle()

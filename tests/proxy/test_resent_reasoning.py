@@ -18,7 +18,7 @@ ITEMS = [REASONING, {"type": "message", "role": "user", "content": "One"}]
 CANNOT = refusal(400, {"code": "invalid_encrypted_content", "message": f"cannot be verified ({KEY})"})
 
 
-async def test_it_is_asked_once_more_without_it() -> None:
+async def test_a_request_is_sent_once_more_without_the_reasoning() -> None:
     async with proxying(CANNOT, response("r1"), resend=True) as proxied:
         answer = await ask(proxied, ITEMS)
         assert answer.content == response("r1").chunks[0]
@@ -28,20 +28,20 @@ async def test_it_is_asked_once_more_without_it() -> None:
         assert proxied.app.figures[ProxyFigure.RESENT] == 1
 
 
-async def test_it_is_asked_no_third_time() -> None:
+async def test_a_request_is_not_sent_a_third_time() -> None:
     async with proxying(CANNOT, CANNOT, resend=True) as proxied:
         answer = await ask(proxied, ITEMS)
         assert (answer.status_code, len(proxied.upstream.asked)) == (400, 2)
 
 
-async def test_a_client_is_told_where_it_is_not_wanted() -> None:
+async def test_without_resending_a_client_gets_the_refusal() -> None:
     async with proxying(CANNOT) as proxied:
         answer = await ask(proxied, ITEMS)
         assert answer.content == CANNOT.chunks[0].replace(KEY.encode(), b"*" * len(KEY))
         assert len(proxied.upstream.asked) == 1
 
 
-async def test_what_is_continued_from_kept_responses_is_asked_again_unless_told() -> None:
+async def test_continuations_of_stored_responses_are_resent_unless_disabled() -> None:
     async with proxying(response("r1"), CANNOT, response("r2")) as proxied:
         await ask(proxied, "One")
         assert (await ask(proxied, "Two", previous_response_id="r1")).status_code == 200
@@ -58,14 +58,14 @@ async def test_what_is_continued_from_kept_responses_is_asked_again_unless_told(
         Sent((b'{"err', b'or"'), 400, "application/json"),
     ],
 )
-async def test_any_other_refusal_passes_as_it_is(sent: Sent) -> None:
+async def test_any_other_refusal_passes_unchanged(sent: Sent) -> None:
     async with proxying(sent, resend=True) as proxied:
         answer = await ask(proxied, ITEMS)
         assert (answer.status_code, len(proxied.upstream.asked)) == (400, 1)
         assert answer.content == b"".join(sent.chunks).replace(KEY.encode(), b"*" * len(KEY))
 
 
-async def test_a_refusal_that_breaks_off_breaks_off_for_the_client() -> None:
+async def test_a_truncated_refusal_is_truncated_for_the_client() -> None:
     import httpx
 
     async with proxying(Sent((b'{"error"',), 400, "application/json", dies=True), resend=True) as proxied:
@@ -73,7 +73,7 @@ async def test_a_refusal_that_breaks_off_breaks_off_for_the_client() -> None:
             await ask(proxied, ITEMS)
 
 
-async def test_other_dialects_have_none() -> None:
+async def test_other_dialects_are_not_resent() -> None:
     async with proxying(CANNOT, resend=True) as proxied:
         said = [{"role": "user", "content": "One"}]
         assert (await proxied.post(PATHS["chat"], {"model": "m", "messages": said})).status_code == 400

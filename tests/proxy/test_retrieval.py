@@ -32,7 +32,7 @@ async def records_of(proxied: Proxied) -> str:
     return str([each async for each in records.below()])
 
 
-async def test_a_client_finds_lists_and_deletes_what_it_was_answered() -> None:
+async def test_a_client_retrieves_lists_and_deletes_its_responses() -> None:
     async with (
         proxying(response("r1"), response("r2"), UNKNOWN) as proxied,
         openai.AsyncOpenAI(base_url=f"{proxied.url}/v1", api_key="none", max_retries=0) as client,
@@ -54,7 +54,7 @@ async def test_a_client_finds_lists_and_deletes_what_it_was_answered() -> None:
         assert [asked.path for asked in proxied.upstream.asked] == [RESPONSES, RESPONSES, f"{RESPONSES}/r2"]
 
 
-async def test_a_response_is_its_owners_alone() -> None:
+async def test_a_response_is_visible_only_to_its_owner() -> None:
     async with proxying(response("r1"), UNKNOWN, has_keys=True) as proxied:
         ada, bob = [f"Bearer {await proxied.key(name)}" for name in ("ada", "bob")]
         await proxied.post(RESPONSES, {"model": "m", "input": "One"}, Authorization=ada)
@@ -65,7 +65,7 @@ async def test_a_response_is_its_owners_alone() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"stateful": False}, {"memory": MemoryUse.OFF}])
-async def test_what_is_not_kept_here_is_asked_of_the_model_server(settings: dict[str, Any]) -> None:
+async def test_responses_not_stored_here_are_requested_from_the_model_server(settings: dict[str, Any]) -> None:
     async with proxying(response("r1"), UNKNOWN, **settings) as proxied:
         await ask(proxied, "One")
         answer = await call(proxied, "GET", "r1?include=x")
@@ -84,7 +84,7 @@ async def test_other_calls_below_responses_do_not_pass() -> None:
         assert proxied.upstream.asked == []
 
 
-async def test_the_input_is_given_in_pages() -> None:
+async def test_the_input_is_returned_in_pages() -> None:
     async with proxying(response("r1")) as proxied:
         turns = [("user", "One"), ("assistant", "Two"), ("user", "Three")]
         call_item = {"type": "function_call_output", "call_id": "t1", "output": "rain"}
@@ -107,7 +107,7 @@ async def test_the_input_is_given_in_pages() -> None:
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_input")
 
 
-async def test_a_conversation_goes_on_without_a_deleted_response() -> None:
+async def test_a_conversation_continues_without_a_deleted_response() -> None:
     async with proxying(response("r1"), response("r2"), response("r3"), response("r4")) as proxied:
         for said in ("One", "Two"):
             await ask(proxied, said, conversation="c")
@@ -123,7 +123,7 @@ async def test_a_conversation_goes_on_without_a_deleted_response() -> None:
         assert await proxied.kept() == ["One", TEXT, "Two", TEXT, "Three", TEXT]
 
 
-async def test_a_deleted_response_leaves_no_word_in_the_records() -> None:
+async def test_a_deleted_response_leaves_no_text_in_the_records() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "A word like heliotrope")
         await proxied.app.idle()
@@ -132,7 +132,7 @@ async def test_a_deleted_response_leaves_no_word_in_the_records() -> None:
         assert "heliotrope" not in await records_of(proxied)
 
 
-async def test_memory_beside_the_instructions_is_not_shown_as_the_clients() -> None:
+async def test_memory_added_to_the_instructions_is_not_shown_as_the_clients() -> None:
     async with proxying(response("r1"), placement=BlockPlacement.SYSTEM) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
         await ask(proxied, "What is my boat called?", instructions="Be brief.")
@@ -140,13 +140,13 @@ async def test_memory_beside_the_instructions_is_not_shown_as_the_clients() -> N
         assert (await call(proxied, "GET", "r1")).json()["instructions"] == "Be brief."
 
 
-async def test_a_stream_of_a_response_that_ended_is_refused() -> None:
+async def test_streaming_a_finished_response_is_refused() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "One")
         assert (await call(proxied, "GET", "r1?stream=true")).status_code == 400
 
 
-async def test_while_memory_is_down_nobody_is_told_that_there_is_none() -> None:
+async def test_while_memory_is_down_responses_are_not_reported_as_missing() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "One")
         await proxied.app.idle()
@@ -155,7 +155,7 @@ async def test_while_memory_is_down_nobody_is_told_that_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("said", ['my password="hunter22abcd" end', "aws AKIAIOSFODNN7EXAMPLE end"])
-async def test_a_response_whose_credential_was_blacked_out_can_be_continued(said: str) -> None:
+async def test_a_response_with_a_redacted_credential_can_be_continued(said: str) -> None:
     async with proxying(response("r1"), response("r2")) as proxied:
         await ask(proxied, said)
         assert (await ask(proxied, "And then?", previous_response_id="r1")).status_code == 200
@@ -166,7 +166,7 @@ async def test_a_response_whose_credential_was_blacked_out_can_be_continued(said
         assert not any(word in stored for word in ("hunter2", "AKIA"))
 
 
-async def test_a_kept_response_goes_with_any_erased_message_of_its_conversation() -> None:
+async def test_a_stored_response_is_erased_with_any_message_of_its_conversation() -> None:
     async with proxying(response("r1"), response("r2"), response("x1"), response("r3")) as proxied:
         await ask(proxied, "A word like heliotrope")
         await ask(proxied, "Two", previous_response_id="r1")
@@ -180,7 +180,7 @@ async def test_a_kept_response_goes_with_any_erased_message_of_its_conversation(
         assert (await ask(proxied, "Three", previous_response_id="x1")).status_code == 200
 
 
-async def test_what_a_proxy_keeps_is_private() -> None:
+async def test_proxy_records_are_private() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "A word like heliotrope")
         await proxied.app.idle()

@@ -73,7 +73,7 @@ def shapes(dialect: str) -> dict[str, dict[str, Any]]:
 
 
 @EACH
-async def test_each_call_goes_on_without_a_memory_that_does_not_answer(
+async def test_each_call_continues_without_an_unresponsive_memory(
     dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Stalling()
@@ -101,7 +101,7 @@ async def test_each_call_goes_on_without_a_memory_that_does_not_answer(
         await proxied.app.idle()
 
 
-async def test_a_stored_response_and_a_key_are_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reads_of_responses_and_keys_respect_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Stalling()
     async with proxying(store=store, has_keys=True) as proxied:
         monkeypatch.setattr(limits, "MEMORY_WAIT_S", 0.05)
@@ -122,7 +122,7 @@ async def spent(memory: ProxyMemory, caller: ProxyCaller) -> float:
     return remaining_s
 
 
-async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
+async def test_memory_is_suspended_after_failures_and_one_call_probes_it() -> None:
     now = 0.0
 
     def clock() -> float:
@@ -147,7 +147,7 @@ async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
         assert await spent(memory, ADA) > 0
 
 
-async def test_a_turn_that_was_lost_is_logged_without_its_words(
+async def test_a_lost_turn_is_logged_without_its_content(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_proxy.memory.COMMIT_ATTEMPTS", 1)

@@ -32,7 +32,7 @@ async def ask(proxied: Proxied, said: Any, **more: Any) -> httpx.Response:
     return await proxied.post(RESPONSES, {"model": "m", "input": said, "stream": True, **more})
 
 
-async def test_a_response_that_was_kept_is_continued_with_all_that_was_before() -> None:
+async def test_a_stored_response_is_continued_with_its_full_history() -> None:
     async with proxying(response("r1"), response("r2"), response("r3")) as proxied:
         await ask(proxied, "One")
         await ask(proxied, "Two", previous_response_id="r1")
@@ -49,7 +49,7 @@ async def test_a_response_that_was_kept_is_continued_with_all_that_was_before() 
         assert await proxied.kept() == ["One", TEXT, "Two", TEXT, "Three", TEXT]
 
 
-async def test_tools_answer_to_a_response_that_was_kept() -> None:
+async def test_tool_outputs_continue_a_stored_response() -> None:
     async with proxying(response("r1", with_tool=True), response("r2")) as proxied:
         await ask(proxied, "Weather?")
         output = {"type": "function_call_output", "call_id": "t1", "output": "rain"}
@@ -58,7 +58,7 @@ async def test_tools_answer_to_a_response_that_was_kept() -> None:
         assert await proxied.kept() == ["Weather?", TEXT]
 
 
-async def test_a_conversation_goes_on_by_its_name() -> None:
+async def test_a_conversation_continues_by_name() -> None:
     async with proxying(response("r1"), response("r2")) as proxied:
         await ask(proxied, "One", conversation="conv_1")
         await ask(proxied, "Two", conversation={"id": "conv_1"})
@@ -67,14 +67,14 @@ async def test_a_conversation_goes_on_by_its_name() -> None:
         assert await proxied.questions() == {"One": "conv_1", "Two": "conv_1"}
 
 
-async def test_what_is_not_to_be_stored_cannot_be_continued() -> None:
+async def test_unstored_responses_cannot_be_continued() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "One", store=False)
         answer = await ask(proxied, "Two", previous_response_id="r1")
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "previous_response_not_found")
 
 
-async def test_nobody_continues_the_response_of_another() -> None:
+async def test_nobody_can_continue_anothers_response() -> None:
     async with proxying(response("r1"), has_keys=True) as proxied:
         ada, bob = await proxied.key("ada"), await proxied.key("bob")
         body = {"model": "m", "input": "One", "stream": True}
@@ -94,14 +94,14 @@ async def test_a_stateless_proxy_continues_nothing() -> None:
             assert answer.json()["error"]["code"] == "stateful_responses_rejected"
 
 
-async def test_both_at_once_are_refused_and_background_passes() -> None:
+async def test_response_and_conversation_ids_together_are_rejected_and_background_passes() -> None:
     async with proxying(response("r1")) as proxied:
         answer = await ask(proxied, "Two", previous_response_id="r1", conversation="c")
         assert answer.status_code == 400
         assert (await ask(proxied, "Two", background=True)).headers["x-elytron-memory"] == "off"
 
 
-async def test_completions_of_ollama_go_on_by_their_context() -> None:
+async def test_ollama_completions_continue_by_context() -> None:
     def completion(context: list[int]) -> Sent:
         done = {"response": "", "done": True, "done_reason": "stop", "context": context}
         return Sent((lines({"response": "Yes.", "done": False}, done),), media_type=LINES)
@@ -117,7 +117,7 @@ async def test_completions_of_ollama_go_on_by_their_context() -> None:
 
 
 @pytest.mark.parametrize("where", ["prompt", "system"])
-async def test_completions_of_ollama_are_given_a_block(where: str) -> None:
+async def test_ollama_completions_get_a_block(where: str) -> None:
     from elytron_proxy import BlockPlacement
 
     placement = BlockPlacement.SYSTEM if where == "system" else BlockPlacement.TAIL
@@ -147,7 +147,7 @@ def whole_of(dialect: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-async def test_an_answer_that_comes_at_once_is_kept(dialect: str) -> None:
+async def test_an_unstreamed_answer_is_stored(dialect: str) -> None:
     data = json.dumps(whole_of(dialect)).encode()
     async with proxying(Sent((data[:20], data[20:]), media_type="application/json")) as proxied:
         answer = await proxied.post(PATHS[dialect], asked(dialect, "Hello") | {"stream": False})
@@ -156,7 +156,7 @@ async def test_an_answer_that_comes_at_once_is_kept(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-async def test_an_answer_at_once_that_breaks_off_leaves_nothing(dialect: str) -> None:
+async def test_a_truncated_unstreamed_answer_leaves_nothing(dialect: str) -> None:
     data = json.dumps(whole_of(dialect)).encode()
     async with proxying(Sent((data[:-9],), media_type="application/json", dies=True)) as proxied:
         with pytest.raises(httpx.RemoteProtocolError):
@@ -164,7 +164,7 @@ async def test_an_answer_at_once_that_breaks_off_leaves_nothing(dialect: str) ->
         assert await proxied.kept() == []
 
 
-async def test_headers_for_a_user_are_believed_from_trusted_peers_alone() -> None:
+async def test_user_headers_are_trusted_only_from_trusted_peers() -> None:
     body = asked("chat", "Hello")
     async with proxying(recorded("chat")) as proxied:
         for name in ("X_Elytron_User", "X_OpenWebUI_User_Id"):
@@ -177,14 +177,14 @@ async def test_headers_for_a_user_are_believed_from_trusted_peers_alone() -> Non
         assert reserved.status_code in {400, 403}
 
 
-async def test_a_key_is_for_one_space_whatever_a_trusted_peer_says() -> None:
+async def test_a_key_is_bound_to_its_space_even_for_trusted_peers() -> None:
     async with proxying(recorded("chat"), has_keys=True, trusted_peers=("127.0.0.1",)) as proxied:
         shown = f"Bearer {await proxied.key('ada')}"
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"), Authorization=shown, X_Elytron_User="bob")
         assert answer.status_code == 403
 
 
-async def test_models_go_to_the_server_of_their_prefix_and_are_listed_together() -> None:
+async def test_models_are_routed_by_prefix_and_listed_together() -> None:
     def listed(*names: str) -> Sent:
         data = json.dumps({"object": "list", "data": [{"id": name} for name in names]})
         return Sent((data.encode(),), media_type="application/json")
@@ -206,7 +206,7 @@ async def test_models_go_to_the_server_of_their_prefix_and_are_listed_together()
         assert other.asked[1].headers["x-api-key"] == "k-other"
 
 
-async def test_other_routes_pass_with_their_query_and_nothing_of_memory() -> None:
+async def test_other_routes_pass_with_their_query_and_without_memory() -> None:
     data = b'{"data": [{"embedding": [0.5]}]}'
     async with proxying(Sent((data,), media_type="application/json")) as proxied:
         answer = await proxied.client.post(f"{proxied.url}/v1/embeddings?a=%20b", content=b'{ "input":"x"}')
@@ -229,7 +229,7 @@ async def test_capabilities_name_no_key_and_no_server() -> None:
         assert json.loads(told)["dialects"] == ["chat", "messages", "ollama", "responses"]
 
 
-def test_each_key_is_of_one_server() -> None:
+def test_each_key_belongs_to_one_server() -> None:
     environment = {"ELYTRON_LLM_UPSTREAM_KEY": "k1", "ELYTRON_LLM_UPSTREAM_KEY_CLAUDE_3": "k2"}
     found = upstreams_of(["http://h:1/v1/", "claude-3=https://x/y", "gpt=https://z"], environment=environment)
     assert [(one.prefix, one.url, one.key) for one in found] == [
@@ -246,7 +246,7 @@ def test_each_key_is_of_one_server() -> None:
         networks_of(["somewhere"], field="trusted_peer")
 
 
-async def test_without_any_server_each_dialect_says_so() -> None:
+async def test_without_a_server_each_dialect_reports_an_error() -> None:
     async with proxying(None) as proxied:
         for dialect, path in PATHS.items():
             answer = await proxied.post(path, asked(dialect, "Hello"))
@@ -256,5 +256,5 @@ async def test_without_any_server_each_dialect_says_so() -> None:
         assert await proxied.kept() == []
 
 
-async def test_what_was_recorded_is_what_is_asked_for() -> None:
+async def test_recordings_cover_every_dialect() -> None:
     assert {found.dialect for found in RECORDED.values()} == PATHS.keys()

@@ -77,7 +77,7 @@ def read(dialect: str, data: bytes) -> list[ModelEvent]:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_chunks_border_anywhere_changes_nothing(name: str) -> None:
+def test_chunk_boundaries_change_nothing(name: str) -> None:
     of = RECORDED[name]
     frames = frames_of(of)
     # Each frame is divided behind its first byte, then behind its fourth, and so on.
@@ -95,7 +95,7 @@ def test_a_stream_byte_by_byte_is_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str) -> None:
+def test_an_answer_is_complete_only_if_its_end_was_seen(name: str) -> None:
     of = RECORDED[name]
     before = told_before(of)
     borders = {border + near for border in accumulate(map(len, frames_of(of))) for near in (-2, -1, 0, 1)}
@@ -116,7 +116,7 @@ def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str) -
 
 
 @EACH
-async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str) -> None:
+async def test_a_truncated_answer_over_a_socket_leaves_nothing(dialect: str) -> None:
     of = SHORT[dialect]
     borders = list(accumulate(map(len, frames_of(of))))
     drawn = random.Random(dialect).sample(range(1, len(of.data)), 4)
@@ -136,7 +136,7 @@ async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str) ->
 
 
 @EACH
-async def test_a_client_that_leaves_lets_the_server_go_and_leaves_nothing(dialect: str) -> None:
+async def test_a_disconnecting_client_releases_the_server_and_leaves_nothing(dialect: str) -> None:
     of = SHORT[dialect]
     async with proxying(sent(of, of.data[: of.whole_at // 2], hangs=True)) as proxied:
         url = f"{proxied.url}{PATHS[dialect]}"
@@ -149,7 +149,7 @@ async def test_a_client_that_leaves_lets_the_server_go_and_leaves_nothing(dialec
 
 
 @EACH
-async def test_a_client_that_leaves_at_the_end_marker_is_remembered(dialect: str) -> None:
+async def test_a_client_disconnecting_at_the_end_marker_is_stored(dialect: str) -> None:
     of = SHORT[dialect]
     async with proxying(sent(of, of.data, hangs=True)) as proxied:
         url = f"{proxied.url}{PATHS[dialect]}"
@@ -164,7 +164,7 @@ async def test_a_client_that_leaves_at_the_end_marker_is_remembered(dialect: str
 
 
 @EACH
-async def test_an_answer_is_finished_for_a_client_that_left_if_that_is_wanted(dialect: str) -> None:
+async def test_an_answer_is_completed_for_a_disconnected_client_on_request(dialect: str) -> None:
     of = SHORT[dialect]
     middle = of.whole_at // 2
     async with proxying(sent(of, of.data[:middle], of.data[middle:], waits=True), finish=True) as proxied:

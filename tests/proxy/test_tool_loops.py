@@ -48,7 +48,7 @@ def weather(dialect: str) -> dict[str, Any]:
 
 
 @EACH
-async def test_the_calls_of_a_tool_loop_have_one_block_and_become_one_turn(dialect: str) -> None:
+async def test_the_calls_of_a_tool_loop_share_a_block_and_form_one_turn(dialect: str) -> None:
     async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
         await knowing(proxied)
         first = asked(dialect, BOAT, tools=[weather(dialect)])
@@ -70,7 +70,7 @@ async def test_the_calls_of_a_tool_loop_have_one_block_and_become_one_turn(diale
 
 
 @EACH
-async def test_the_block_of_a_turn_with_tools_stays_where_it_was_in_later_turns(dialect: str) -> None:
+async def test_the_block_of_a_turn_with_tools_stays_in_place_in_later_turns(dialect: str) -> None:
     async with proxying(*(recorded(name) for name in (f"{dialect}-tools", dialect, dialect))) as proxied:
         await knowing(proxied)
         body = asked(dialect, BOAT, tools=[weather(dialect)])
@@ -93,7 +93,7 @@ async def test_the_block_of_a_turn_with_tools_stays_where_it_was_in_later_turns(
 
 
 @EACH
-async def test_a_tool_loop_that_ends_without_an_answer_leaves_what_the_person_said(dialect: str) -> None:
+async def test_a_tool_loop_without_an_answer_stores_the_persons_message(dialect: str) -> None:
     async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
         await proxied.post(PATHS[dialect], asked(dialect, "My boat is called Petrel."))
         assert await proxied.kept() == ["My boat is called Petrel."]
@@ -106,7 +106,7 @@ async def test_a_tool_loop_that_ends_without_an_answer_leaves_what_the_person_sa
         assert proxied.app.figures[ProxyFigure.OPENED] == 1
 
 
-async def test_what_waits_for_tools_is_trusted_as_the_persons_own_word() -> None:
+async def test_a_message_waiting_for_tools_has_the_persons_trust() -> None:
     async with proxying(recorded("chat-tools"), recorded("chat")) as proxied:
         body = asked("chat", BOAT)
         trusts: list[list[TrustLevel | None]] = []
@@ -119,7 +119,7 @@ async def test_what_waits_for_tools_is_trusted_as_the_persons_own_word() -> None
         assert trusts == [[TrustLevel.VOUCHED], [TrustLevel.VOUCHED, TrustLevel.OUTSIDE]]
 
 
-async def test_a_tool_loop_that_is_called_twice_is_one_turn(tmp_path: Any) -> None:
+async def test_a_repeated_tool_loop_is_one_turn(tmp_path: Any) -> None:
     store = f"sqlite:///{tmp_path}/m.db"
     first, last = asked("chat", BOAT), asked("chat", BOAT)
     last["messages"].extend(tool_loop("chat"))
@@ -146,7 +146,7 @@ async def test_each_call_of_a_tool_loop_names_the_same_turn(ids: str) -> None:
         assert await proxied.kept() == [BOAT, TEXT]
 
 
-async def test_the_block_of_a_turn_is_known_to_a_proxy_that_was_started_anew(tmp_path: Any) -> None:
+async def test_a_restarted_proxy_knows_the_block_of_a_turn(tmp_path: Any) -> None:
     store = f"sqlite:///{tmp_path}/m.db"
     body = asked("chat", BOAT)
     async with proxying(recorded("chat-tools"), store=store) as proxied:
@@ -162,7 +162,7 @@ async def test_the_block_of_a_turn_is_known_to_a_proxy_that_was_started_anew(tmp
 
 
 @pytest.mark.parametrize(("use", "verb"), [("read", "erase"), ("on", "erase"), ("read", "hide")])
-async def test_a_tool_loop_keeps_its_block_until_a_memory_of_it_is_taken_back(use: str, verb: str) -> None:
+async def test_a_tool_loop_keeps_its_block_until_one_of_its_memories_is_retracted(use: str, verb: str) -> None:
     async with proxying(recorded("chat-tools")) as proxied:
         (known,) = (await proxied.memory.add_fact("boat", "My boat is called Petrel.", user_id="default")).ids
         body, blocks = asked("chat", BOAT), list[str]()
@@ -189,7 +189,7 @@ async def test_a_tool_loop_keeps_its_block_until_a_memory_of_it_is_taken_back(us
         assert "Kestrel" in blocks[2]
 
 
-async def test_what_is_erased_while_the_model_answers_is_in_no_block_that_is_stored() -> None:
+async def test_memories_erased_during_an_answer_are_in_no_stored_block() -> None:
     of = RECORDED["chat-tools"]
     slow = Sent((of.data[: of.whole_at // 2], of.data[of.whole_at // 2 :]), waits=True)
     async with proxying(slow, recorded("chat")) as proxied:

@@ -49,7 +49,7 @@ def written(folder: Path) -> Path:
 
 
 @pytest.mark.anyio
-async def test_a_story_with_a_model_is_told_alike_on_other_stores_without_it(tmp_path: Path) -> None:
+async def test_a_story_with_a_model_replays_identically_without_it_on_other_stores(tmp_path: Path) -> None:
     path = written(tmp_path)
     live = ScriptedModel([ANSWER], name="m")
     assert (await record_fingerprints([path], STORES, model=live)).ok
@@ -61,7 +61,7 @@ async def test_a_story_with_a_model_is_told_alike_on_other_stores_without_it(tmp
 
 
 @pytest.mark.anyio
-async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path: Path) -> None:
+async def test_an_unrecorded_call_fails_its_job_and_the_story(tmp_path: Path) -> None:
     path = written(tmp_path)
     fixture.save_cassette(tmp_path / "tapes/tea.json", ModelCassette(model="m"))
     report = await run_matrix([path], ["memory"])
@@ -70,7 +70,7 @@ async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path
 
 
 @pytest.mark.anyio
-async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
+async def test_a_story_may_be_replayed_with_a_live_model(tmp_path: Path) -> None:
     path = written(tmp_path)
     model = RecordingModel(ScriptedModel([ANSWER], name="m"))
     assert (await run_fixture(load_fixture(path), named_engine("memory"), beside=tmp_path, model=model)).ok
@@ -84,7 +84,7 @@ async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
         (b'{"model":"m","calls":[{"key":"x"}]}', "calls.0.key"),
     ],
 )
-def test_a_damaged_cassette_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+def test_a_damaged_cassette_is_reported(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:
         (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(UnreadableFile, match=problem):

@@ -15,11 +15,11 @@ def test_the_shipped_stories_exercise_every_operation() -> None:
     assert set(report.exercised) == set(operation_names())
 
 
-def test_mandatory_operations_are_registered_ones() -> None:
+def test_mandatory_operations_are_registered() -> None:
     assert set(MANDATORY) <= set(operation_names())
 
 
-def test_what_no_story_exercises_is_missing_mandatory_ones_first(tmp_path: Path) -> None:
+def test_unexercised_operations_are_listed_mandatory_ones_first(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "write", "request": say("I like tea.")}, {"op": "history"}))
     assert operation_gate([path]).missing == ("recall", "project", "inspect")
     report = operation_gate([path], demanded=operation_names())
@@ -29,12 +29,12 @@ def test_what_no_story_exercises_is_missing_mandatory_ones_first(tmp_path: Path)
     assert report.exercised["write"] == ("tea",)
 
 
-def test_a_step_that_is_refused_exercises_nothing(tmp_path: Path) -> None:
+def test_a_refused_step_exercises_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "recall", "request": {}, "error": "invalid_input"}))
     assert "recall" in operation_gate([path]).missing
 
 
-def test_a_hosts_own_stories_pass_with_the_mandatory_operations_and_its_own(tmp_path: Path) -> None:
+def test_custom_stories_pass_with_mandatory_and_custom_operations(tmp_path: Path) -> None:
     steps: tuple[dict[str, JsonValue], ...] = (
         {"op": "write", "request": say("I like tea.")},
         {"op": "recall", "request": {"query": "tea"}},

@@ -8,7 +8,7 @@ from elytron_store.sealed.providers import LocalKeys
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_engine_has_the_name_it_was_asked_for_and_knows_whether_it_lasts() -> None:
+async def test_an_engine_has_the_requested_name_and_declares_durability() -> None:
     assert [(named_engine(name).name, named_engine(name).durable) for name in ("memory", "file", "sqlite")] == [
         ("memory", False),
         ("file", True),
@@ -16,7 +16,7 @@ async def test_an_engine_has_the_name_it_was_asked_for_and_knows_whether_it_last
     ]
 
 
-async def test_an_unknown_store_is_refused_with_those_that_are_known() -> None:
+async def test_an_unknown_store_error_lists_the_known_ones() -> None:
     with pytest.raises(
         InvalidInput,
         match="'paper' is not a replay store; choose from memory, file, sqlite, embedded, memory\\+sealed",
@@ -24,7 +24,7 @@ async def test_an_unknown_store_is_refused_with_those_that_are_known() -> None:
         named_engine("paper")
 
 
-async def test_a_sealed_store_tells_the_same_story_whoever_holds_its_key() -> None:
+async def test_a_sealed_store_replays_identically_with_any_key() -> None:
     fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
     plain = await run_fixture(fixture, named_engine("sqlite"))
     keys = LocalKeys({"ours": b"k" * 32}, current="ours")

@@ -54,7 +54,7 @@ def proposal(ref: str, where: ProfileName = FULL, **changes: object) -> Evolutio
         (ProfileName.SERVER_DEV_FULL, TrialTier.FULL),
     ],
 )
-def test_a_profile_decides_how_thoroughly_a_proposal_is_tried(profile: ProfileName, tier: TrialTier | None) -> None:
+def test_a_profile_determines_how_thoroughly_a_proposal_is_tested(profile: ProfileName, tier: TrialTier | None) -> None:
     found = review_proposal(proposal("aa.1", profile), profile)
     assert found.tier is tier
     assert found.rejections == (() if tier is not None else (ProposalRejection.NOT_ALLOWED_FOR_PROFILE,))
@@ -76,7 +76,7 @@ def test_a_profile_decides_how_thoroughly_a_proposal_is_tried(profile: ProfileNa
     ],
 )
 @pytest.mark.anyio
-async def test_an_unfit_proposal_is_rejected_with_its_reason_and_never_tried(
+async def test_an_unfit_proposal_is_rejected_with_a_reason_and_never_tested(
     memory: sdk.MemoryRuntime, changes: dict[str, object], reason: ProposalRejection
 ) -> None:
     report = await try_out(memory, proposal("aa.1", **changes), profile=FULL)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ async def test_an_unfit_proposal_is_rejected_with_its_reason_and_never_tried(
 
 @pytest.mark.parametrize("profile", [ProfileName.MACOS_SDK, ProfileName.LINUX_DEVICE, FULL])
 @pytest.mark.anyio
-async def test_trying_writes_nothing(memory: sdk.MemoryRuntime, profile: ProfileName) -> None:
+async def test_testing_a_proposal_writes_nothing(memory: sdk.MemoryRuntime, profile: ProfileName) -> None:
     ref = await evidence(memory)
     before = await memory.inspect(fingerprints=True)
     report = await try_out(memory, proposal(ref, profile), profile=profile)
@@ -108,7 +108,7 @@ async def test_a_submitted_proposal_is_written_once_through_admission(memory: sd
 
 
 @pytest.mark.anyio
-async def test_a_proposal_without_kept_evidence_is_not_submitted(memory: sdk.MemoryRuntime) -> None:
+async def test_a_proposal_without_stored_evidence_is_not_submitted(memory: sdk.MemoryRuntime) -> None:
     await evidence(memory)
     report, written = await submit_proposal(memory, proposal(f"{'a' * 24}.000000000009"), profile=FULL)
     assert (written, report.ok) == (None, False)
@@ -116,7 +116,7 @@ async def test_a_proposal_without_kept_evidence_is_not_submitted(memory: sdk.Mem
 
 
 @pytest.mark.anyio
-async def test_a_note_is_handed_to_the_operator(memory: sdk.MemoryRuntime) -> None:
+async def test_a_governance_note_is_passed_to_the_operator(memory: sdk.MemoryRuntime) -> None:
     note = {"kind": "governance_note", "topic": "heating", "content": "Half of what is kept of radiators is doubled."}
     report, written = await submit_proposal(memory, proposal(await evidence(memory), candidates=[note]), profile=FULL)
     assert report.decisions[0].verdict == "handoff"
@@ -125,7 +125,9 @@ async def test_a_note_is_handed_to_the_operator(memory: sdk.MemoryRuntime) -> No
 
 
 @pytest.mark.anyio
-async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory: sdk.MemoryRuntime) -> None:
+async def test_a_proposal_that_displaces_another_memory_is_reported_and_not_submitted(
+    memory: sdk.MemoryRuntime,
+) -> None:
     ref = await evidence(memory)
     await submit_proposal(memory, proposal(ref), profile=FULL)
     rival = {
@@ -139,7 +141,7 @@ async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory
 
 
 @pytest.mark.anyio
-async def test_a_profile_that_submits_nothing_says_so(memory: sdk.MemoryRuntime) -> None:
+async def test_a_profile_without_submission_says_so(memory: sdk.MemoryRuntime) -> None:
     device = ProfileName.LINUX_DEVICE
     with pytest.raises(PermissionRefused, match="not submit them"):
         await submit_proposal(memory, proposal(await evidence(memory), device), profile=device)
@@ -155,7 +157,7 @@ async def test_a_proposal_needs_a_space() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"), [(None, "does not exist"), (b"{", "cannot be parsed"), (b'{"x":1}', "x: ")]
 )
-def test_a_damaged_proposal_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+def test_a_damaged_proposal_is_reported(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:
         (tmp_path / "p.json").write_bytes(content)
     with pytest.raises(UnreadableFile, match=problem):

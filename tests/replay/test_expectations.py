@@ -37,7 +37,7 @@ def holds(expected: JsonValue) -> bool:
         {"documents": {"$contains": "turns", "$lacks": "facts", "$count": 1}},
     ],
 )
-def test_a_report_is_held_to_what_is_mentioned_and_no_more(expected: JsonValue) -> None:
+def test_only_mentioned_fields_of_a_report_are_checked(expected: JsonValue) -> None:
     assert holds(expected)
 
 
@@ -70,11 +70,11 @@ def test_a_report_is_held_to_what_is_mentioned_and_no_more(expected: JsonValue) 
         {"hits": {"0": {"id": "a"}}},
     ],
 )
-def test_a_report_that_says_otherwise_is_a_mismatch(expected: JsonValue) -> None:
+def test_a_differing_report_is_a_mismatch(expected: JsonValue) -> None:
     assert not holds(expected)
 
 
-def test_each_mismatch_names_its_place_and_both_sides() -> None:
+def test_each_mismatch_names_its_path_and_both_sides() -> None:
     expected: JsonValue = {
         "hits": [{"id": "a"}, {"id": "x"}],
         "facts": 1,
@@ -87,11 +87,11 @@ def test_each_mismatch_names_its_place_and_both_sides() -> None:
     ]
 
 
-def test_a_minimum_is_met_by_numbers_lists_and_texts() -> None:
+def test_minimums_apply_to_numbers_lists_and_texts() -> None:
     assert not list(find_shortfalls({"count": 1, "hits": 2, "outcome": 5, "documents.turns": 2}, REPORT))
 
 
-def test_each_shortfall_says_how_much_there_was() -> None:
+def test_each_shortfall_reports_the_actual_amount() -> None:
     assert list(find_shortfalls({"count": 2, "hits": 3, "missing": 1, "changed": 1}, REPORT)) == [
         JsonDifference("count", "at least 2", "1"),
         JsonDifference("hits", "at least 3", "2"),
@@ -111,6 +111,6 @@ def test_each_shortfall_says_how_much_there_was() -> None:
         ({"hits": {"$contains": {"$nope": 1}}}, "'\\$nope' is not an operator"),
     ],
 )
-def test_an_expectation_with_an_unknown_word_is_refused(expected: JsonValue, problem: str) -> None:
+def test_an_expectation_with_an_unknown_word_is_rejected(expected: JsonValue, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         require_known(expected)

@@ -35,7 +35,7 @@ def steps(*plain: dict[str, object]) -> list[dict[str, object]]:
     return list(plain)
 
 
-def test_a_story_is_read_whole() -> None:
+def test_a_story_is_read_completely() -> None:
     fixture = read(seed="s", clock={"start": "2026-01-01T00:00:00Z", "step": 5})
     assert (fixture.id, fixture.spaces, fixture.seed) == ("tea", ("ada",), "s")
     assert fixture.clock == StoryClock.model_construct(start=1_767_225_600_000, step=5)
@@ -48,12 +48,12 @@ def test_recorded_fingerprints_are_read() -> None:
     assert read(expected=expected).expected == {"ada": SpaceFingerprints(state="0" * 64, events="f" * 64)}
 
 
-def test_a_step_can_open_the_store_again_and_set_the_clock() -> None:
+def test_a_step_can_reopen_the_store_and_set_the_clock() -> None:
     step = read(steps=steps({"op": "recall", "reopen": "crashed", "at": "2026-01-02T00:00:00Z"})).steps[0]
     assert (step.reopen, step.at) == (StoreReopening.CRASHED, 1_767_312_000_000)
 
 
-def test_a_missing_file_is_named() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(UnreadableFile, match=r"'nowhere\.json'.*does not exist"):
         load_fixture(Path("nowhere.json"))
 
@@ -64,17 +64,17 @@ def test_a_file_is_loaded_from_its_path(tmp_path: Path) -> None:
     assert load_fixture(path) == read()
 
 
-def test_what_is_not_json_is_refused_with_its_place() -> None:
+def test_invalid_json_is_rejected_with_its_position() -> None:
     with pytest.raises(UnreadableFile, match="cannot be parsed at line 2"):
         parse_fixture(b"{\n", name="tea.json")
 
 
-def test_what_is_json_but_no_object_is_refused() -> None:
+def test_json_that_is_not_an_object_is_rejected() -> None:
     with pytest.raises(UnreadableFile, match="fixture: Input should be a valid dictionary"):
         parse_fixture(b"[]", name="tea.json")
 
 
-def test_a_key_said_twice_is_refused() -> None:
+def test_a_duplicate_key_is_rejected() -> None:
     with pytest.raises(UnreadableFile, match="is not JSON: it has an object with a duplicate key"):
         parse_fixture(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")
 
@@ -100,7 +100,7 @@ def test_a_key_said_twice_is_refused() -> None:
         ({"expected": {"ada": {"state": "0", "events": "0"}}}, "expected.ada.state: String should match"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_step_and_field(changes: dict[str, object], problem: str) -> None:
+def test_invalid_content_is_rejected_with_step_and_field(changes: dict[str, object], problem: str) -> None:
     assert refusal(**changes).startswith(problem)
 
 
@@ -117,17 +117,17 @@ def test_the_id_is_the_name_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("place", ["request", "expect"])
-def test_a_reference_that_no_earlier_step_saved_is_refused(place: str) -> None:
+def test_a_reference_not_saved_by_an_earlier_step_is_rejected(place: str) -> None:
     step: dict[str, object] = {"op": "get", place: {"id": "${cup}"}, "save": {"cup": "id"}}
     assert refusal(steps=steps(step)) == "step 1: ${cup} is not saved by an earlier step"
 
 
-def test_times_and_the_folder_are_references_that_are_always_there() -> None:
+def test_times_and_the_folder_are_always_available_references() -> None:
     request = {"path": "${tmp}/a", "since": "${time 2026-01-01T00:00:00Z}"}
     assert read(steps=steps({"op": "export", "request": request})).steps[0].request == request
 
 
-def test_every_space_that_a_story_uses_is_named() -> None:
+def test_every_space_used_by_a_story_is_listed() -> None:
     elsewhere: dict[str, object] = {"op": "get", "request": {"scope": {"space": "bob"}}}
     assert refusal(steps=steps(elsewhere)) == "step 1: spaces lacks 'bob', which its request names"
     assert refusal(scope={"space": "bob"}) == "spaces: lacks 'bob', which the fixture uses"

@@ -8,7 +8,7 @@ def test_equal_values_do_not_differ() -> None:
     assert list(json_differences(value, {"d": 0.5, "c": "x", "a": [1, {"b": None}]})) == []
 
 
-def test_each_difference_is_told_at_its_deepest_place() -> None:
+def test_each_difference_is_reported_at_its_deepest_path() -> None:
     left: JsonValue = {"hits": [{"id": "a", "score": 1}, {"id": "b"}], "only": 1, "same": 2}
     right: JsonValue = {"hits": [{"id": "a", "score": 2}], "other": None, "same": 2}
     assert list(json_differences(left, right)) == [
@@ -19,7 +19,7 @@ def test_each_difference_is_told_at_its_deepest_place() -> None:
     ]
 
 
-def test_a_longer_right_list_is_told_too() -> None:
+def test_a_longer_right_list_is_reported_too() -> None:
     assert list(json_differences([1], [1, 2])) == [JsonDifference("1", "(absent)", "2")]
 
 
@@ -34,18 +34,18 @@ def test_other_types_differ() -> None:
     assert list(json_differences({"a": 1}, [1], path="x")) == [JsonDifference("x", '{"a": 1}', "[1]")]
 
 
-def test_of_long_texts_the_stretch_that_differs_is_shown() -> None:
+def test_the_differing_part_of_long_texts_is_shown() -> None:
     (found,) = json_differences("a" * 500 + "X" + "b" * 500, "a" * 500 + "Y" + "b" * 500)
     assert found.left == "…" + "a" * 24 + "X" + "b" * 135 + "…"
     assert found.right == "…" + "a" * 24 + "Y" + "b" * 135 + "…"
 
 
-def test_a_text_that_ends_early_is_shown_at_its_end() -> None:
+def test_a_truncated_text_is_shown_at_its_end() -> None:
     (found,) = json_differences("a" * 200, "a" * 300)
     assert found.left == "…" + "a" * 24 + '"'
     assert found.right == "…" + "a" * 124 + '"'
 
 
-def test_what_is_long_is_cut_where_it_is_shown() -> None:
+def test_long_values_are_truncated_for_display() -> None:
     assert shown_json("a" * 500) == '"' + "a" * 159 + "…"
     assert shown_json({"b": 1, "a": "茶"}) == '{"a": "茶", "b": 1}'

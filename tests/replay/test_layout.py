@@ -14,13 +14,13 @@ values = st.recursive(
 
 
 @given(values)
-def test_what_is_written_out_is_read_back(value: JsonValue) -> None:
+def test_written_values_are_read_back(value: JsonValue) -> None:
     text = write_out(value)
     assert json.loads(text) == value
     assert write_out(json.loads(text)) == text
 
 
-def test_short_things_stand_on_one_line_and_long_ones_do_not() -> None:
+def test_short_values_are_on_one_line_and_long_ones_are_not() -> None:
     long = "x" * WIDTH
     assert write_out({"id": "tea", "spaces": ["a", "b"], "steps": [{"op": "get"}, {"op": long}], "none": {}}) == (
         "{\n"
@@ -37,11 +37,11 @@ def test_short_things_stand_on_one_line_and_long_ones_do_not() -> None:
     )
 
 
-def test_no_line_that_could_be_broken_is_too_long() -> None:
+def test_no_breakable_line_is_too_long() -> None:
     numbers: list[JsonValue] = list(range(40))
     text = write_out({"a": [{"k" * 10: numbers}, {"k" * 10: numbers}]})
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
-def test_what_has_no_ink_is_escaped_and_chinese_is_not() -> None:
+def test_invisible_characters_are_escaped_and_chinese_is_not() -> None:
     assert write_out("茶\u202e\u0000\u200b") == '"茶\\u202e\\u0000\\u200b"\n'

@@ -19,7 +19,7 @@ STEPS: tuple[dict[str, JsonValue], ...] = (
 )
 
 
-async def test_every_shipped_story_is_the_same_on_every_engine_and_as_recorded() -> None:
+async def test_every_shipped_story_matches_its_recording_on_every_engine() -> None:
     # An embedded store in a folder is the file engine with a bound.
     report = await run_matrix(SHIPPED, ["memory", "sqlite", "embedded"])
     assert report.ok, render_matrix(report)
@@ -32,7 +32,7 @@ async def test_sealing_changes_no_story() -> None:
     assert report.ok, render_matrix(report)
 
 
-async def test_recording_writes_what_all_stores_agree_on_and_nothing_else(tmp_path: Path) -> None:
+async def test_recording_writes_only_what_all_stores_agree_on(tmp_path: Path) -> None:
     path = written(tmp_path, story(*STEPS))
     before = await run_matrix([path])
     assert [(row.recording, row.ok, row.differences) for row in before.rows] == [
@@ -48,7 +48,7 @@ async def test_recording_writes_what_all_stores_agree_on_and_nothing_else(tmp_pa
     assert path.read_text("utf-8") == text
 
 
-async def test_a_story_that_ends_otherwise_than_recorded_differs(tmp_path: Path) -> None:
+async def test_a_story_that_ends_differently_than_recorded_differs(tmp_path: Path) -> None:
     path = written(tmp_path, story(*STEPS))
     await record_fingerprints([path])
     kept = json.loads(path.read_text("utf-8"))
@@ -71,7 +71,7 @@ async def test_a_story_that_ends_otherwise_than_recorded_differs(tmp_path: Path)
     assert found.left == '"' + "0" * 64 + '"'
 
 
-async def test_a_story_with_an_unmet_demand_is_not_recorded(tmp_path: Path) -> None:
+async def test_a_story_with_an_unmet_expectation_is_not_recorded(tmp_path: Path) -> None:
     demanding = story({"op": "inspect", "expect": {"exists": True}})
     path = written(tmp_path, demanding)
     report = await record_fingerprints([path])
@@ -84,13 +84,13 @@ async def test_a_story_with_an_unmet_demand_is_not_recorded(tmp_path: Path) -> N
     }
 
 
-async def test_a_story_that_broke_off_has_no_fingerprint(tmp_path: Path) -> None:
+async def test_an_aborted_story_has_no_fingerprint(tmp_path: Path) -> None:
     report = await run_matrix([written(tmp_path, story({"op": "get", "request": {"id": "nobody"}}))], ["memory"])
     assert [(row.fingerprint, row.recording) for row in report.rows] == [("", FingerprintRecording.MISSING)]
     assert render_matrix(report).splitlines()[1] == "tea      failed  - missing"
 
 
-async def test_a_store_that_loses_documents_differs_and_the_report_says_where(tmp_path: Path) -> None:
+async def test_a_store_that_loses_documents_differs_and_the_report_shows_where(tmp_path: Path) -> None:
     path = written(tmp_path, story(*STEPS))
     await record_fingerprints([path])
     report = await compare_stores([path], [named_engine("memory"), losing()])
@@ -104,24 +104,24 @@ async def test_a_store_that_loses_documents_differs_and_the_report_says_where(tm
     assert "step 2 (recall): outcome" in render_matrix(report)
 
 
-async def test_a_lost_document_that_a_story_demands_fails(tmp_path: Path) -> None:
+async def test_a_lost_document_required_by_a_story_fails(tmp_path: Path) -> None:
     path = written(tmp_path, story(STEPS[0], {"op": "replay", "expect": {"turns": {"$count": 1}}}))
     await record_fingerprints([path])
     report = await compare_stores([path], [named_engine("memory"), losing()])
     assert report.rows[0].verdicts == {"memory": FixtureVerdict.EQUAL, "losing": FixtureVerdict.FAILED}
 
 
-async def test_no_story_proves_nothing() -> None:
+async def test_an_empty_set_of_stories_is_not_ok() -> None:
     assert not (await run_matrix([])).ok
 
 
-async def test_an_unknown_operation_is_refused_before_anything_runs(tmp_path: Path) -> None:
+async def test_an_unknown_operation_is_rejected_before_anything_runs(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "dream"}))
     with pytest.raises(UnreadableFile, match="step 1: 'dream' is not an operation; choose from write, recall"):
         await run_matrix([path])
 
 
-async def test_a_matrix_without_stores_is_refused() -> None:
+async def test_a_matrix_without_stores_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="stores are missing"):
         await run_matrix(SHIPPED, [])
     with pytest.raises(InvalidInput, match="stores are missing"):
@@ -134,11 +134,11 @@ async def test_an_unknown_store_is_refused() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-async def test_a_shipped_story_is_written_as_a_recording_writes_it(path: Path) -> None:
+async def test_a_shipped_story_has_the_format_of_a_recording(path: Path) -> None:
     assert path.read_text("utf-8") == write_out(json.loads(path.read_text("utf-8")))
 
 
-async def test_a_story_is_told_in_its_profile_and_to_the_stores_that_the_profile_has(tmp_path: Path) -> None:
+async def test_a_story_is_replayed_in_its_profile_on_the_profiles_stores(tmp_path: Path) -> None:
     long: dict[str, JsonValue] = {"op": "write", "request": say("x" * 1_025), "error": "limit_exceeded"}
     for name in ("esp-embedded-sdk", "profile-esp-embedded-sdk"):
         path = written(tmp_path, story(long, profile=name))
@@ -153,7 +153,7 @@ async def test_a_story_is_told_in_its_profile_and_to_the_stores_that_the_profile
         }
 
 
-async def test_a_story_that_no_store_could_be_told_is_not_ok(tmp_path: Path) -> None:
+async def test_a_story_that_ran_on_no_store_is_not_ok(tmp_path: Path) -> None:
     path = written(tmp_path, story(*STEPS, profile="esp-embedded-sdk"))
     report = await record_fingerprints([path], ["sqlite"])
     assert not report.ok

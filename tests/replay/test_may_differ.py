@@ -3,7 +3,7 @@ from pathlib import Path
 from elytron_replay.comparison import normalise_report
 
 
-def test_what_differs_by_nature_is_left_out_and_paths_lose_their_folder() -> None:
+def test_naturally_varying_values_are_ignored_and_paths_lose_their_folder() -> None:
     report = normalise_report(
         {
             "engine": "sqlite",

@@ -39,7 +39,7 @@ def probe(**fields: object) -> MemoryProbe:
 
 
 @pytest.mark.anyio
-async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> None:
+async def test_the_shipped_wall_passes_at_both_sizes_for_all_seven_kinds() -> None:
     report = await run_wall(CASES, ["memory"])
     assert report.ok, render_wall(report)
     assert report.evaluation_source is EvaluationSource.RUNTIME_REPLAY
@@ -47,7 +47,7 @@ async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> No
 
 
 @pytest.mark.anyio
-async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall() -> None:
+async def test_a_kind_without_a_case_or_a_missed_threshold_fails_the_wall() -> None:
     report = await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))
     assert not report.ok
     assert len(report.missing) == len(WallKind) - 1
@@ -58,7 +58,7 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
 
 
 @pytest.mark.anyio
-async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
+async def test_the_stores_that_fail_the_wall_are_listed() -> None:
     report = await run_wall(CASES, ["memory", "file"], sizes=(WallSize.COMPACT,))
     assert (report.ok, report.below) == (True, ())
     assert "the wall passes on memory, file (" in render_wall(report)
@@ -70,7 +70,7 @@ async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_case_whose_story_goes_otherwise_is_not_measured(tmp_path: Path) -> None:
+async def test_a_case_whose_story_deviates_is_not_measured(tmp_path: Path) -> None:
     case = json.loads(CASES[0].read_text("utf-8"))
     case["steps"][0]["expect"] = {"changed": "never"}
     del case["noise"]
@@ -90,7 +90,7 @@ def test_shares_are_counted_in_basis_points() -> None:
     assert (found.reuse, found.faithfulness, found.violations, found.latency_ms) == (10_000, 10_000, 0, 7.0)
 
 
-def test_a_relevant_text_beyond_the_fifth_place_is_no_answer() -> None:
+def test_a_relevant_text_beyond_fifth_place_is_not_an_answer() -> None:
     asked = [told(probe(relevant=("tea",)), recalled("a", "b", "c", "d", "e", "tea"))]
     found = measure_case(WallKind.PROCEDURAL_REUSE, asked)
     assert (found.accuracy, found.reuse, found.recall_at_5, found.recall_at_10, found.mrr) == (0, 0, 0, 10_000, 1_667)
@@ -104,7 +104,7 @@ def test_a_forbidden_text_anywhere_in_the_report_is_a_violation() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_else(
+async def test_the_time_of_a_case_is_that_of_its_slowest_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case = load_case(CASES[0])
@@ -130,7 +130,7 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
     assert "1 cases had slow answers" in render_wall(report)
 
 
-def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
+def test_a_block_with_content_of_no_memory_is_not_faithful() -> None:
     asked = probe(op="project", request={"query": "q"}, relevant=("tea",))
     lying: JsonValue = {"system_memory_block": "tea", "checks": {"faithful": False}}
     assert measure_case(WallKind.SUBJECT_PROJECTION, [told(asked, lying)]).faithfulness == 0
@@ -140,7 +140,7 @@ def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
     ("content", "problem"),
     [(None, "does not exist"), (b"{", "cannot be parsed"), (b'{"format":"elytron.wall"}', "version")],
 )
-def test_a_damaged_case_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+def test_a_damaged_case_is_reported(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:
         (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(UnreadableFile, match=problem):
@@ -148,7 +148,7 @@ def test_a_damaged_case_is_named(tmp_path: Path, content: bytes | None, problem:
 
 
 @pytest.mark.anyio
-async def test_noise_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_missing_noise_is_reported(tmp_path: Path) -> None:
     (tmp_path / "case.json").write_bytes(CASES[0].read_bytes())
     with pytest.raises(UnreadableFile, match="does not exist"):
         await run_wall([tmp_path / "case.json"])

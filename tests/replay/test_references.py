@@ -7,7 +7,7 @@ from elytron_replay.comparison import pick_value, resolve_references, used_names
 VALUES: dict[str, JsonValue] = {"turn": "t1", "count": 3, "tags": ["a", "b"], "flag": True, "tmp": "/somewhere"}
 
 
-def test_the_names_in_a_value_are_found_wherever_they_stand() -> None:
+def test_names_are_found_anywhere_in_a_value() -> None:
     value: JsonValue = {
         "a": "${turn}",
         "b": ["x ${count} y ${turn}", 7, None],
@@ -31,7 +31,7 @@ def test_the_names_in_a_value_are_found_wherever_they_stand() -> None:
         (None, None),
     ],
 )
-def test_a_reference_becomes_what_it_stands_for(value: JsonValue, resolved: JsonValue) -> None:
+def test_a_reference_is_replaced_by_its_value(value: JsonValue, resolved: JsonValue) -> None:
     assert resolve_references(value, VALUES) == resolved
 
 
@@ -44,7 +44,7 @@ def test_a_reference_becomes_what_it_stands_for(value: JsonValue, resolved: Json
         ("${time soon}", "not an ISO 8601 timestamp"),
     ],
 )
-def test_a_reference_that_does_not_fit_is_refused(value: str, problem: str) -> None:
+def test_an_invalid_reference_is_rejected(value: str, problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         resolve_references(value, VALUES)
 

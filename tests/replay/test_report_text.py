@@ -28,7 +28,7 @@ def row(
     )
 
 
-def test_stories_that_are_equal_are_a_table_and_a_sentence() -> None:
+def test_equal_stories_are_a_table_and_a_sentence() -> None:
     report = MatrixReport(stores=STORES, rows=(row("tea"), row("coffee-break")))
     assert render_matrix(report) == (
         "fixture       memory  sqlite  fingerprint\n"
@@ -39,7 +39,7 @@ def test_stories_that_are_equal_are_a_table_and_a_sentence() -> None:
     )
 
 
-def test_what_differs_is_told_below_by_step_place_and_side() -> None:
+def test_differences_are_listed_by_step_path_and_side() -> None:
     at_step = StoreDifference(
         step=2, operation="recall", path="hits.0.id", left_side="memory", left='"a"', right_side="sqlite", right='"b"'
     )
@@ -75,14 +75,14 @@ def test_what_differs_is_told_below_by_step_place_and_side() -> None:
     )
 
 
-def test_a_story_without_recorded_fingerprints_says_what_to_do() -> None:
+def test_a_story_without_recorded_fingerprints_shows_the_next_step() -> None:
     report = MatrixReport(stores=STORES, rows=(row("tea", recording=FingerprintRecording.MISSING),))
     assert render_matrix(report).endswith(
         "tea: The story of tea.\n  no fingerprints are recorded: review the fixture, then run `elytron replay --record`"
     )
 
 
-def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> None:
+def test_the_first_of_many_differences_are_shown_and_the_rest_counted() -> None:
     one = StoreDifference(step=1, operation="get", path="x", left_side="a", left="1", right_side="b", right="2")
     many = row("tea", sqlite=FixtureVerdict.DIFFERS).model_copy(update={"differences": (one,) * 23})
     lines = render_matrix(MatrixReport(stores=STORES, rows=(many,))).splitlines()

@@ -39,7 +39,7 @@ async def test_steps_see_the_time_of_the_story(store: ReplayEngine) -> None:
 
 
 @pytest.mark.parametrize("how", ["closed", "crashed"])
-async def test_what_was_acknowledged_is_there_after_the_store_was_opened_again(store: ReplayEngine, how: str) -> None:
+async def test_acknowledged_data_survives_reopening_the_store(store: ReplayEngine, how: str) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea."), "save": {"turn": "decisions.0.id"}},
         {"op": "recall", "reopen": how, "request": {"query": "tea"}, "expect": {"hits": [{"id": "${turn}"}]}},
@@ -64,7 +64,7 @@ async def test_a_story_may_end_with_a_closed_runtime(store: ReplayEngine) -> Non
     assert outcome.fingerprints == shorter.fingerprints
 
 
-async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: ReplayEngine) -> None:
+async def test_an_unmet_expectation_is_reported_and_the_story_continues(store: ReplayEngine) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea."), "expect": {"changed": False}, "minimum": {"sequence": 99}},
         {"op": "recall", "request": {"query": "tea"}, "expect": {"outcome": "found"}},
@@ -88,7 +88,7 @@ async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: ReplayEngine
         ),
     ],
 )
-async def test_a_step_that_ends_otherwise_than_told_ends_the_story(
+async def test_a_step_with_an_unexpected_outcome_ends_the_story(
     step: dict[str, JsonValue], found: JsonDifference
 ) -> None:
     outcome = await run_fixture(read(story(step, {"op": "inspect"})), named_engine("memory"))
@@ -99,7 +99,7 @@ async def test_a_step_that_ends_otherwise_than_told_ends_the_story(
     assert found.right in problem.right
 
 
-async def test_a_refusal_that_is_demanded_is_no_problem_and_says_its_details() -> None:
+async def test_an_expected_refusal_is_not_a_problem_and_includes_its_details() -> None:
     step: dict[str, JsonValue] = {
         "op": "get",
         "request": {"id": "nobody"},
@@ -136,7 +136,7 @@ async def test_paths_of_the_story_are_the_same_in_every_run() -> None:
     assert report["path"] == "${tmp}/a"
 
 
-async def test_a_story_can_begin_with_an_archive(store: ReplayEngine, tmp_path: Path) -> None:
+async def test_a_story_can_start_with_an_archive(store: ReplayEngine, tmp_path: Path) -> None:
     export: dict[str, JsonValue] = {
         "op": "export",
         "request": {"path": str(tmp_path / "ada.archive"), "include_private": True},

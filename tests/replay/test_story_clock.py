@@ -10,7 +10,7 @@ def story() -> Fixture:
     )
 
 
-def test_ids_follow_from_seed_and_step_alone() -> None:
+def test_ids_depend_only_on_seed_and_step() -> None:
     one, other = StoryIds("tea"), StoryIds("tea")
     one.begin(1)
     _ = [one.new(), one.secret(32), one.new()]
@@ -19,7 +19,7 @@ def test_ids_follow_from_seed_and_step_alone() -> None:
     assert (one.new(), one.secret(8)) == (other.new(), other.secret(8))
 
 
-def test_secrets_do_not_move_names() -> None:
+def test_secrets_do_not_affect_ids() -> None:
     one, other = StoryIds("tea"), StoryIds("tea")
     _ = one.secret(40)
     assert one.new() == other.new()
@@ -39,7 +39,7 @@ def test_another_seed_gives_other_ids() -> None:
     assert StoryIds("tea").new() != StoryIds("coffee").new()
 
 
-def test_time_stands_still_within_a_step_and_goes_on_between() -> None:
+def test_time_is_constant_within_a_step_and_advances_between_steps() -> None:
     telling = FixtureTelling(story())
     start = story().clock.start
     seen: list[int] = []
@@ -49,7 +49,7 @@ def test_time_stands_still_within_a_step_and_goes_on_between() -> None:
     assert seen == [0, 0, 10_000, 10_000, 20_000, 20_000]
 
 
-def test_a_step_can_name_its_time_and_the_next_one_goes_on_from_there() -> None:
+def test_a_step_can_set_its_time_and_the_next_one_continues_from_it() -> None:
     telling = FixtureTelling(story())
     start = story().clock.start
     telling.begin(1, FixtureStep.model_construct(op="inspect", at=start + 500_000))

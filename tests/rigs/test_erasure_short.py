@@ -14,7 +14,7 @@ WORDS = {"turn": "canaryturn0123456789abcdef"}
 
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
 @pytest.mark.parametrize("whole_space", [False, True])
-async def test_what_is_erased_is_in_no_byte(engine: str, tmp_path: Path, *, whole_space: bool) -> None:
+async def test_erased_content_is_in_no_byte(engine: str, tmp_path: Path, *, whole_space: bool) -> None:
     assert await erasure.run(engine, tmp_path, whole_space=whole_space) == {"missing": [], "left": []}
 
 
@@ -28,6 +28,6 @@ async def test_what_is_erased_is_in_no_byte(engine: str, tmp_path: Path, *, whol
         zlib.compress(b"some " + WORDS["turn"].encode() + b" more"),
     ],
 )
-def test_the_search_sees_a_word_in_other_clothes(hidden: bytes) -> None:
+def test_the_search_finds_a_word_in_other_encodings(hidden: bytes) -> None:
     assert erasure.found_in(b"before" + hidden + b"after", WORDS) == ["turn"]
     assert erasure.found_in(b"before and after", WORDS) == []

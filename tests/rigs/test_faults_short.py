@@ -19,14 +19,14 @@ def test_a_failing_system_gets_no_false_answer(tmp_path: Path) -> None:
     assert (outcome.found.lost, outcome.found.wrong) == ([], [])
 
 
-def test_an_acknowledgement_behind_a_failed_write_is_a_false_answer() -> None:
+def test_an_acknowledgement_after_a_failed_write_is_a_false_answer() -> None:
     fault = SYNC.at(0)
     before = ["try add a alpha talk", "err add a store_failed", "try add b alpha talk", "did add b 1"]
     after = ["try add c alpha talk", "did add c 2"]
     assert list(faults.false_answers(fault, before, after)) == ["add b was acknowledged behind a failed write"]
 
 
-def test_a_refusal_where_there_is_room_again_is_a_false_answer() -> None:
+def test_a_refusal_despite_available_room_is_a_false_answer() -> None:
     fault = FULL.at(0)
     before = ["try add a alpha talk", "err add a store_full", "try add b alpha talk", "err add b store_full"]
     after = ["try add c alpha talk", "did add c 2"]

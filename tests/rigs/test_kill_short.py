@@ -9,6 +9,6 @@ from benchmarks.rigs.engines import Engine
 
 
 @pytest.mark.parametrize("engine", [Engine.FILE, Engine.SQLITE])
-def test_nothing_acknowledged_is_lost_to_a_kill(engine: Engine, tmp_path: Path) -> None:
+def test_a_kill_loses_nothing_acknowledged(engine: Engine, tmp_path: Path) -> None:
     outcome = kill.run(engine, tmp_path, kills=3, chance=random.Random(1))
     assert (outcome.kills, outcome.found.lost, outcome.found.wrong) == (3, [], [])

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_no_test_reaches_is_told_apart_and_the_end_of_time_ends_it(folder: Path) -> None:
+def test_unreached_lines_are_reported_separately_and_the_time_limit_ends_a_run(folder: Path) -> None:
     workshop = Workshop(folder, seconds=300, wide_s=0)
     files = ["tests/test_shop.py"]
     workshop.learn(files)

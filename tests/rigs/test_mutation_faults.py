@@ -19,7 +19,7 @@ def judge(value: int, /) -> bool:
 REFUSAL = "raise ValueError(f'{value} is less than {1 + 1}')"
 
 
-def test_each_fault_changes_one_thing_and_what_is_told_to_people_stays() -> None:
+def test_each_fault_changes_one_thing_and_messages_stay_unchanged() -> None:
     told = [with_fault(SOURCE, place)[1] for place in places_of(SOURCE)]
     assert told == [
         "3  ->  4",
@@ -33,6 +33,6 @@ def test_each_fault_changes_one_thing_and_what_is_told_to_people_stays() -> None
     ]
 
 
-def test_a_fault_is_put_where_its_place_says_and_nowhere_else() -> None:
+def test_a_fault_is_inserted_only_at_its_place() -> None:
     place = next(place for place in places_of("a = 1\nb = 1\n") if place.line == 2)
     assert with_fault("a = 1\nb = 1\n", place)[0] == "a = 1\nb = 2\n"

@@ -18,7 +18,7 @@ TWO = RecordCall(CallKind.PUT, 2, 3, 2, "b")
     ],
     ids=["read", "read beside the put", "refused", "unknown", "put"],
 )
-def test_what_one_record_can_have_answered_is_no_anomaly(call: RecordCall) -> None:
+def test_answers_possible_for_one_record_are_no_anomaly(call: RecordCall) -> None:
     assert [*find_anomalies([ONE, TWO, call])] == []
 
 
@@ -34,5 +34,5 @@ def test_what_one_record_can_have_answered_is_no_anomaly(call: RecordCall) -> No
     ],
     ids=["an older one", "another value", "never put", "made twice", "refused and there", "another version"],
 )
-def test_what_one_record_cannot_have_answered_is_found(calls: list[RecordCall]) -> None:
+def test_answers_impossible_for_one_record_are_detected(calls: list[RecordCall]) -> None:
     assert [*find_anomalies([ONE, TWO, *calls])] != []

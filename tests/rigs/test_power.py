@@ -4,7 +4,7 @@ import pytest
 from benchmarks.rigs import images, power
 
 
-def test_where_no_image_can_be_mounted_it_says_so(
+def test_without_mountable_images_the_rig_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(images, "why_not", lambda: "mounting an image needs root")

@@ -7,7 +7,7 @@ from benchmarks.rigs import uploads
 
 
 @pytest.mark.timeout(170)
-def test_an_upload_that_a_kill_cut_off_is_done_by_the_next(tmp_path: Path) -> None:
+def test_an_upload_interrupted_by_a_kill_is_completed_by_the_next_process(tmp_path: Path) -> None:
     outcome = uploads.Outcome()
     uploads.killed(tmp_path, outcome, at=(5, 8))
     assert (outcome.ok, outcome.kills, outcome.wrong) == (True, 2, [])

@@ -31,7 +31,7 @@ async def told(memory: elytron.MemoryRuntime, verb: Verb, place: Place) -> list[
     return [f"try {said} {place.space} {place.conversation}", f"did {said} {' '.join(report.ids)}"]
 
 
-async def test_a_store_that_kept_everything_is_well(memory: elytron.MemoryRuntime) -> None:
+async def test_a_store_that_kept_everything_is_sound(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     for number, verb in enumerate((Verb.ADD, Verb.PLAIN, Verb.TURNS, Verb.SHARED, Verb.FACT)):
         book.read(await told(memory, verb, Place(f"word{number}", "alpha", "talk")))
@@ -39,14 +39,14 @@ async def test_a_store_that_kept_everything_is_well(memory: elytron.MemoryRuntim
     assert book.acknowledged == 7
 
 
-async def test_an_acknowledged_turn_that_is_not_there_is_lost(memory: elytron.MemoryRuntime) -> None:
+async def test_a_missing_acknowledged_turn_is_lost(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     book.read(await told(memory, Verb.ADD, WHOLE))
     book.read(["try plain gone alpha talk", "did plain gone 0.1"])
     assert await found(memory, book) == Findings(lost=["plain gone"])
 
 
-async def test_a_write_nobody_was_told_of_may_be_there_and_is_written_again_where_it_is_not(
+async def test_an_unacknowledged_write_may_exist_and_is_repeated_if_missing(
     memory: elytron.MemoryRuntime,
 ) -> None:
     book = Book()
@@ -56,21 +56,21 @@ async def test_a_write_nobody_was_told_of_may_be_there_and_is_written_again_wher
     assert {item.token: item.fate for item in book.items.values()} == {"whole": "kept", "later": "kept"}
 
 
-async def test_a_write_refused_for_want_of_room_must_not_be_there(memory: elytron.MemoryRuntime) -> None:
+async def test_a_write_refused_for_lack_of_room_must_not_exist(memory: elytron.MemoryRuntime) -> None:
     book = Book(tolerates=frozenset({StoreFull.key}))
     book.read([(await told(memory, Verb.ADD, WHOLE))[0], "err add whole store_full"])
     wrong = "add whole is there although its writer was told that it is not"
     assert await found(memory, book) == Findings(wrong=[wrong])
 
 
-async def test_a_part_of_what_was_written_together_is_wrong(memory: elytron.MemoryRuntime) -> None:
+async def test_a_partially_stored_batch_is_wrong(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     book.read(["try turns whole alpha talk"])
     await memory.add(f"{WHOLE.parts[0]} came alone", user_id="alpha", conversation="talk")
     assert "only a part of the turns whole is there" in (await found(memory, book)).wrong
 
 
-async def test_what_nobody_wrote_and_what_was_erased_is_wrong(memory: elytron.MemoryRuntime) -> None:
+async def test_unwritten_and_erased_content_is_wrong(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     book.read([*await told(memory, Verb.PLAIN, WHOLE), "try erase whole", "did erase whole"])
     await memory.add("ghost speaks", user_id="alpha", conversation="talk")
@@ -78,14 +78,14 @@ async def test_what_nobody_wrote_and_what_was_erased_is_wrong(memory: elytron.Me
     assert (await found(memory, book)).wrong == told_twice * 2
 
 
-async def test_a_turn_that_is_there_twice_is_wrong(memory: elytron.MemoryRuntime) -> None:
+async def test_a_duplicated_turn_is_wrong(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     book.read(await told(memory, Verb.PLAIN, WHOLE))
     await write(memory, Verb.PLAIN, WHOLE)
     assert (await found(memory, book)).wrong[0] == "plain whole is there 2 times"
 
 
-async def test_a_forgetting_that_was_undone_is_lost(memory: elytron.MemoryRuntime) -> None:
+async def test_an_undone_forget_is_lost(memory: elytron.MemoryRuntime) -> None:
     book = Book()
     book.read([*await told(memory, Verb.PLAIN, WHOLE), "try forget whole", "did forget whole"])
     assert await found(memory, book) == Findings(lost=["forget whole"])

@@ -70,7 +70,9 @@ async def test_a_round_trip_is_exact(memory: elytron.MemoryRuntime, tmp_path: Pa
     b.close()
 
 
-async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_remains_of_a_killed_restore_are_removed_by_the_next(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
     await lived(memory)
     await memory.export(tmp_path / "a.elytron", include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
@@ -98,7 +100,7 @@ async def long_archive(path: Path, name: str) -> str:
 
 
 @pytest.mark.usefixtures("small_batches")
-async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) -> None:
+async def test_one_of_two_concurrent_restores_completes(tmp_path: Path) -> None:
     first, second = tmp_path / "first.elytron", tmp_path / "second.elytron"
     await long_archive(first, "herring")
     whole = await long_archive(second, "tern")
@@ -116,7 +118,7 @@ async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("small_batches")
-async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Path) -> None:
+async def test_a_partially_restored_space_accepts_no_writes(tmp_path: Path) -> None:
     archive = tmp_path / "long.elytron"
     whole = await long_archive(archive, "herring")
     meanwhile = Meanwhile(MemoryStore())
@@ -145,7 +147,7 @@ async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Pa
     assert [hit.text for hit in (await memory.recall("herring")).hits] == ["a tern"]
 
 
-async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archive(
+async def test_a_restore_destroys_nothing_written_while_it_reads_its_archive(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
@@ -160,7 +162,7 @@ async def test_a_restore_takes_nothing_that_was_written_while_it_read_its_archiv
     assert (await theirs.recall("tern")).hits[0].text == "a tern"
 
 
-async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_bootstrap_adds_new_content_and_can_be_repeated(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     archive = tmp_path / "a.elytron"
     await memory.export(archive, include_private=True)
@@ -189,7 +191,7 @@ async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.
         assert before
 
 
-async def test_a_bootstrap_keeps_where_things_came_from(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_bootstrap_preserves_origins(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     answer = elytron.Message(role=elytron.EvidenceRole.ASSISTANT, text="The ferry leaves at nine.")
     turn = elytron.TurnDraft(messages=(answer,), external_content_used=True)
     await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(turn,))))
@@ -207,7 +209,7 @@ async def test_a_bootstrap_keeps_where_things_came_from(memory: elytron.MemoryRu
     }
 
 
-async def test_a_bootstrap_can_put_all_turns_into_one_conversation(
+async def test_a_bootstrap_can_merge_all_turns_into_one_conversation(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     for number in range(450):
@@ -329,7 +331,7 @@ SPOILS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS.keys())
 @pytest.mark.parametrize("mode", list(ImportMode))
-async def test_a_bad_archive_is_refused_and_changes_nothing(
+async def test_an_invalid_archive_is_rejected_and_changes_nothing(
     memory: elytron.MemoryRuntime, tmp_path: Path, spoil: Callable[[bytes], bytes], mode: ImportMode
 ) -> None:
     await memory.add(["I like tea", "and tea likes me"])
@@ -342,16 +344,14 @@ async def test_a_bad_archive_is_refused_and_changes_nothing(
         assert (await other.inspect()).sequence == 0
 
 
-async def test_a_missing_archive_and_a_folder_are_refused(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_missing_archive_and_a_folder_are_rejected(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="does not exist"):
         await memory.import_archive(tmp_path / "none.elytron")
     with pytest.raises(UnreadableFile, match="is a folder"):
         await memory.import_archive(tmp_path)
 
 
-async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
-    memory: elytron.MemoryRuntime, tmp_path: Path
-) -> None:
+async def test_importing_a_space_into_itself_duplicates_nothing(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     await memory.export(tmp_path / "a.elytron", include_private=True)
     before = (await memory.inspect(fingerprints=True)).state_fingerprint
@@ -365,7 +365,7 @@ async def test_a_space_can_be_imported_into_itself_and_nothing_is_there_twice(
     assert before
 
 
-async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
+async def test_an_older_archive_does_not_restore_content_erased_since(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
@@ -381,7 +381,7 @@ async def test_what_was_erased_since_does_not_come_back_with_an_older_archive(
         assert (await other.import_archive(older)).changed
 
 
-async def test_an_archive_that_was_left_in_the_middle_is_closed(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_partially_read_archive_is_closed(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     chance = random.Random(1)
     await memory.add([chance.randbytes(500).hex() for _ in range(200)])
     await memory.export(tmp_path / "a.elytron", include_private=True)

@@ -15,7 +15,7 @@ from elytron_core.errors import LimitExceeded, StoreUnavailable, UnreadableFile
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_archive_that_unpacks_to_more_than_is_taken_is_refused_before_it_is_read(
+async def test_an_archive_that_unpacks_too_large_is_rejected_before_it_is_read(
     memory: elytron.MemoryRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await memory.add("x" * 5_000)
@@ -30,7 +30,7 @@ async def test_an_archive_that_unpacks_to_more_than_is_taken_is_refused_before_i
         assert (await other.import_archive(tmp_path / "a.elytron")).changed
 
 
-def test_no_more_bytes_are_exported_than_an_archive_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_cannot_exceed_the_archive_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron.transfer.archive.ARCHIVE_BYTES", 10)
     with ArchiveWriter(tmp_path / "a.elytron") as writer:
         writer.blob("aa").add(b"six by")
@@ -42,7 +42,7 @@ def test_no_more_bytes_are_exported_than_an_archive_may_hold(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("of_folder", [False, True], ids=["the file", "its name in the folder"])
-async def test_an_export_that_is_not_durable_is_not_told_as_done(
+async def test_an_export_that_is_not_durable_is_not_reported_as_done(
     memory: elytron.MemoryRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, of_folder: bool
 ) -> None:
     await memory.add("I like tea")
@@ -57,7 +57,7 @@ async def test_an_export_that_is_not_durable_is_not_told_as_done(
 
 
 @pytest.mark.parametrize("member", ["documents.jsonl", "journal.jsonl"])
-async def test_an_archive_whose_members_were_altered_is_not_opened(
+async def test_an_archive_with_altered_members_is_not_opened(
     memory: elytron.MemoryRuntime, tmp_path: Path, member: str
 ) -> None:
     await memory.add("I like tea")

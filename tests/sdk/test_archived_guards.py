@@ -38,7 +38,7 @@ async def reasons(memory: elytron.MemoryRuntime, topic: str, content: str, *cita
     return report.decisions[0].reason
 
 
-async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_bootstrap(
+async def test_forgotten_deleted_or_suppressed_content_is_not_learned_after_a_bootstrap(
     memory: elytron.MemoryRuntime, other: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     (said,) = (await memory.add("My locker has the code seven", speaker="Ada")).ids
@@ -75,7 +75,7 @@ async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_b
     assert "drink" in [event.topic for event in (await other.list_facts()).learning.log]
 
 
-async def test_a_bootstrap_brings_no_guard_back_that_was_ended_here_since(
+async def test_a_bootstrap_does_not_restore_guards_removed_since(
     memory: elytron.MemoryRuntime, tmp_path: Path, clock: FrozenClock
 ) -> None:
     (tea,) = (await memory.add_fact("drink", "Ada likes green tea")).ids
@@ -104,7 +104,7 @@ async def test_a_fact_that_was_erased_here_leaves_no_tombstone(memory: elytron.M
     assert (report.imported, "tombstones" in (await memory.inspect()).documents) == ({}, False)
 
 
-async def test_a_chat_s_own_forgotten_fact_is_guarded_in_the_chat_that_takes_it_in(
+async def test_a_chats_forgotten_fact_is_guarded_in_the_importing_chat(
     memory: elytron.MemoryRuntime, other: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     async def told(runtime: elytron.MemoryRuntime, conversation: str) -> elytron.MemoryWriteReport:
@@ -121,7 +121,7 @@ async def test_a_chat_s_own_forgotten_fact_is_guarded_in_the_chat_that_takes_it_
     assert (await told(other, "kitchen")).changed
 
 
-async def test_a_member_s_archive_names_no_other_maker_of_its_rules(
+async def test_a_members_archive_cannot_attribute_rules_to_others(
     memory: elytron.MemoryRuntime, other: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await memory.set_learning(LearningAction.SUPPRESS, "health")
@@ -132,7 +132,7 @@ async def test_a_member_s_archive_names_no_other_maker_of_its_rules(
     assert rule.by == "host"
 
 
-async def test_the_report_names_what_is_left_out(
+async def test_the_report_lists_omissions(
     memory: elytron.MemoryRuntime, other: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     turn = elytron.TurnDraft(messages=(elytron.Message(text="one"), elytron.Message(text="two")))
@@ -159,7 +159,7 @@ async def test_the_report_names_what_is_left_out(
     assert "audit" in report.left_out
 
 
-def test_every_collection_is_brought_rebuilt_or_named() -> None:
+def test_every_collection_is_imported_rebuilt_or_reported() -> None:
     brought = {transcript.TURNS, facts.FACTS, skills.SKILLS, *BOOTSTRAP_HOMES, *GUARDS}
     assert brought | REBUILT | UNBROUGHT == set(COLLECTIONS)
     assert len(brought) + len(REBUILT) + len(UNBROUGHT) == len(COLLECTIONS)

@@ -79,7 +79,7 @@ def faces() -> Iterator[dict[type, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-async def test_what_stands_beside_a_request_is_refused_by_its_name(kind: type, faces: dict[type, Any]) -> None:
+async def test_arguments_next_to_a_request_are_rejected_by_name(kind: type, faces: dict[type, Any]) -> None:
     walked = [(name, beside) for name, parameters in calls(kind) for beside in others(parameters)]
     wanted = {
         ("recall", "user_id"),
@@ -98,7 +98,7 @@ async def test_what_stands_beside_a_request_is_refused_by_its_name(kind: type, f
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-async def test_a_request_of_another_call_is_refused(kind: type, faces: dict[type, Any]) -> None:
+async def test_a_request_of_another_call_is_rejected(kind: type, faces: dict[type, Any]) -> None:
     erasing = MemoryEraseRequest(whole_space="ada")
     for name, parameters in calls(kind):
         is_own = name in {"erase", "tools"} or not parameters or name == "close"
@@ -108,7 +108,7 @@ async def test_a_request_of_another_call_is_refused(kind: type, faces: dict[type
             await getattr(faces[kind], name)(erasing)
 
 
-async def test_a_request_alone_is_performed_and_leads_to_its_own_space() -> None:
+async def test_a_bare_request_is_executed_in_its_own_space() -> None:
     async with elytron.open("memory:", space=None) as memory:
         await memory.add("The door code is 4417.", user_id="ada")
         request = MemoryRecallRequest(query="door code", scope=Scope(space="ada"))
@@ -120,7 +120,7 @@ async def test_a_request_alone_is_performed_and_leads_to_its_own_space() -> None
         assert (await memory.recall(request)).hits
 
 
-async def test_a_type_checker_says_it_too() -> None:
+async def test_a_type_checker_rejects_mixed_calls() -> None:
     """An `ignore` that is not needed is an error of the gate of types."""
     request = MemoryRecallRequest(query="tea")
     async with elytron.open("memory:") as memory:
@@ -135,7 +135,7 @@ async def test_a_type_checker_says_it_too() -> None:
                 await call()
 
 
-def test_a_type_checker_says_it_of_blocking_calls() -> None:
+def test_a_type_checker_rejects_mixed_blocking_calls() -> None:
     with elytron.open("memory:") as memory:
         found: MemoryRecallReport = memory.recall(MemoryRecallRequest(query="tea"))
         assert found == memory.recall("tea", limit=8)
@@ -143,7 +143,7 @@ def test_a_type_checker_says_it_of_blocking_calls() -> None:
             memory.recall(MemoryRecallRequest(query="tea"), run_id="x")  # pyright: ignore[reportArgumentType]
 
 
-def test_each_call_of_a_request_and_plain_values_is_declared_as_one() -> None:
+def test_calls_that_accept_requests_and_plain_values_are_declared_uniformly() -> None:
     """A face that takes both by itself would escape the check of types: it is declared with `takes_request`."""
     requests = "Request"
     both = [
@@ -154,7 +154,7 @@ def test_each_call_of_a_request_and_plain_values_is_declared_as_one() -> None:
     assert both == []
 
 
-async def test_a_call_says_which_argument_is_wrong_without_the_name_of_a_class() -> None:
+async def test_an_argument_error_names_the_argument_without_a_class_name() -> None:
     async with elytron.open("memory:") as memory:
         call: Any = memory.recall
         with pytest.raises(TypeError, match=r"^recall\(\) missing 1 required positional argument: 'query'$"):

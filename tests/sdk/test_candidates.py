@@ -39,7 +39,9 @@ async def resolve(memory: elytron.MemoryRuntime, name: str, how: str = "accept",
     return await memory.resolve_candidate(request)
 
 
-async def test_an_accepted_candidate_is_a_fact_and_a_vouched_word_is_sure(memory: elytron.MemoryRuntime) -> None:
+async def test_an_accepted_candidate_becomes_a_fact_and_vouched_content_is_certain(
+    memory: elytron.MemoryRuntime,
+) -> None:
     report = await propose(memory, candidate(fact(confidence="low")))
     assert [decision.outcome for decision in report.decisions] == [WriteOutcome.STORED]
     assert await texts(memory, "green tea") == ["likes green tea"]
@@ -48,7 +50,7 @@ async def test_an_accepted_candidate_is_a_fact_and_a_vouched_word_is_sure(memory
     assert again.decisions[0].supersedes == report.ids[0]
 
 
-async def test_merge_guards_hold_for_candidates(memory: elytron.MemoryRuntime) -> None:
+async def test_merge_guards_apply_to_candidates(memory: elytron.MemoryRuntime) -> None:
     await propose(memory, candidate(fact(observed_at=2_000)))
     (said,) = (await talk(memory, (EvidenceRole.USER, "I think I like oolong"))).ids
     older = candidate(fact(content="likes oolong", observed_at=1_000))
@@ -60,7 +62,7 @@ async def test_merge_guards_hold_for_candidates(memory: elytron.MemoryRuntime) -
     assert "likes oolong" not in await texts(memory, "drink")
 
 
-async def test_an_assistants_word_about_itself_or_the_user_is_no_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_an_assistants_statements_about_itself_or_the_user_are_not_facts(memory: elytron.MemoryRuntime) -> None:
     report = await talk(
         memory, (EvidenceRole.USER, "hello"), (EvidenceRole.ASSISTANT, "You like green tea, and I am wise.")
     )
@@ -75,7 +77,7 @@ async def test_an_assistants_word_about_itself_or_the_user_is_no_fact(memory: el
     assert (await memory.inspect()).planes.keys() == {elytron.RecallPlane.TRANSCRIPT}
 
 
-async def test_what_nobody_judged_waits_once_and_becomes_a_fact_by_a_yes(memory: elytron.MemoryRuntime) -> None:
+async def test_an_unjudged_candidate_waits_once_and_becomes_a_fact_on_approval(memory: elytron.MemoryRuntime) -> None:
     unjudged = candidate(judgement=None)
     first = await propose(memory, unjudged)
     assert first.decisions[0].outcome is WriteOutcome.DEFERRED
@@ -95,7 +97,7 @@ async def test_what_nobody_judged_waits_once_and_becomes_a_fact_by_a_yes(memory:
     assert [(item.event.value, item.reason) for item in history.items][-1] == ("confirmed", "asked her")
 
 
-async def test_a_yes_does_not_get_past_the_merge_guards(memory: elytron.MemoryRuntime) -> None:
+async def test_approval_does_not_bypass_the_merge_guards(memory: elytron.MemoryRuntime) -> None:
     await propose(memory, candidate(fact(observed_at=1_000), judgement=None))
     await believe(memory, "drink", "drinks water", kind=FactKind.PREFERENCE, observed_at=2_000)
     (name,) = await waiting(memory)
@@ -106,7 +108,7 @@ async def test_a_yes_does_not_get_past_the_merge_guards(memory: elytron.MemoryRu
     assert (rejected.changed, rejected.state) == (True, CandidateState.REJECTED)
 
 
-async def test_private_documents_wait_and_souls_are_handed_over(memory: elytron.MemoryRuntime) -> None:
+async def test_private_documents_are_deferred_and_souls_handed_off(memory: elytron.MemoryRuntime) -> None:
     diary = {"target": "private_garden", "role": "diary", "name": "monday", "text": "A quiet day."}
     soul = {"target": "soul", "surface": "values", "content": "be patient"}
     trouble = {"target": "operator_diagnostic", "topic": "disk", "content": "nearly full"}
@@ -145,7 +147,7 @@ async def test_candidates_are_read_in_pages(memory: elytron.MemoryRuntime) -> No
             await resolve(memory, name)
 
 
-async def test_no_more_candidates_wait_than_are_read_by_anybody(
+async def test_the_number_of_pending_candidates_is_limited(
     memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron.writes.candidates.CANDIDATES_WAITING", 2)
@@ -161,7 +163,7 @@ async def test_no_more_candidates_wait_than_are_read_by_anybody(
     assert (await memory.inspect()).documents["candidates"] == 2
 
 
-async def test_evidence_that_was_erased_carries_no_candidate(memory: elytron.MemoryRuntime) -> None:
+async def test_erased_evidence_supports_no_candidate(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
     await propose(memory, candidate(judgement=None, citations=[said]))
     erased = await memory.erase(elytron.MemoryEraseRequest(ids=(said,)))
@@ -171,7 +173,7 @@ async def test_evidence_that_was_erased_carries_no_candidate(memory: elytron.Mem
     assert report.decisions[0].reason == "it cites a message that does not exist"
 
 
-async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_candidate_with_a_secret_is_stored_without_it(memory: elytron.MemoryRuntime) -> None:
     secret = "sk-abcdefghijklmnopqrstuvwxyz012345"
     report = await propose(memory, candidate(fact(content=f"the key is {secret}"), judgement=None))
     assert report.scrubbed == {"api_key": 1}
@@ -179,7 +181,7 @@ async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.Memo
     assert secret not in item.model_dump_json()
 
 
-async def test_recalled_output_fed_back_many_times_adds_no_fact_and_no_evidence(
+async def test_echoed_recall_output_adds_no_fact_or_evidence(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
@@ -206,14 +208,14 @@ async def test_recalled_output_fed_back_many_times_adds_no_fact_and_no_evidence(
     assert [item.event.value for item in (await memory.history(kept.id)).items] == ["added"]
 
 
-async def test_what_a_user_repeats_on_new_evidence_counts(memory: elytron.MemoryRuntime) -> None:
+async def test_a_users_repetition_on_new_evidence_counts(memory: elytron.MemoryRuntime) -> None:
     (one,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
     (two,) = (await talk(memory, (EvidenceRole.USER, "yes, green tea"))).ids
     await propose(memory, candidate(citations=[one]))
     assert (await propose(memory, candidate(citations=[two]))).decisions[0].outcome is WriteOutcome.CONFIRMED
 
 
-async def test_near_duplicates_fold_into_the_surer_and_come_back(memory: elytron.MemoryRuntime) -> None:
+async def test_near_duplicates_merge_into_the_more_certain_and_can_be_restored(memory: elytron.MemoryRuntime) -> None:
     await believe(memory, "tea", "Ada likes green tea in the morning", kind=FactKind.PREFERENCE)
     weak = {"topic": "drink", "content": "Ada likes green tea in the mornings", "fact_kind": "preference"}
     other = {"topic": "cake", "content": "Ada likes plum cake", "fact_kind": "preference"}
@@ -232,7 +234,7 @@ async def test_near_duplicates_fold_into_the_surer_and_come_back(memory: elytron
     assert [item.reason for item in again.pairs] == ["it was not merged into another fact"] * 2
 
 
-async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory: elytron.MemoryRuntime) -> None:
+async def test_a_merged_fact_stays_merged_if_its_slot_has_a_new_value(memory: elytron.MemoryRuntime) -> None:
     await believe(memory, "tea", "Ada likes green tea in the morning", kind=FactKind.PREFERENCE)
     await put(
         memory,
@@ -255,7 +257,7 @@ async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory:
     assert gone.pairs[0].reason == "one of the two facts no longer exists"
 
 
-async def test_a_fact_rests_on_a_turn_as_long_as_it_is_lent_its_citation(memory: elytron.MemoryRuntime) -> None:
+async def test_a_merged_fact_depends_on_a_turn_while_it_borrows_its_citation(memory: elytron.MemoryRuntime) -> None:
     turns = [(await memory.add(text, speaker="Ada")).ids[0] for text in ("Green tea, please.", "Green tea again.")]
     drafts = [
         {"topic": f"tea {place}", "content": f"Ada likes green tea in the morning{'s' * place}", "citations": [turn]}

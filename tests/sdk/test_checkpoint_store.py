@@ -104,7 +104,7 @@ async def told(memory: elytron.MemoryRuntime, count: int) -> None:
     await memory.recall("tea")
 
 
-async def test_after_a_crash_only_what_came_since_the_checkpoint_is_folded() -> None:
+async def test_after_a_crash_only_entries_since_the_checkpoint_are_folded() -> None:
     store = Watched()
     dies = await elytron.open(store, space="ada")
     await told(dies, 30)
@@ -119,7 +119,7 @@ async def test_after_a_crash_only_what_came_since_the_checkpoint_is_folded() -> 
         assert store.entries == end - stored + 3
 
 
-async def test_an_index_is_stored_again_when_half_as_much_came_as_it_has() -> None:
+async def test_an_index_is_stored_again_after_growing_by_half() -> None:
     store = Watched()
     async with elytron.open(store, space="ada") as memory:
         await told(memory, 100)
@@ -148,7 +148,7 @@ async def test_nobody_waits_while_an_index_is_stored() -> None:
 
 @pytest.mark.parametrize("moment", ["before", "between"])
 @pytest.mark.parametrize("whole", [False, True])
-async def test_what_is_erased_while_an_index_is_stored_stands_in_no_checkpoint(moment: str, *, whole: bool) -> None:
+async def test_content_erased_while_an_index_is_stored_is_in_no_checkpoint(moment: str, *, whole: bool) -> None:
     store = Watched()
     dies = await elytron.open(store, space="ada")
     (secret,) = await say(dies, "the canary sings")
@@ -175,7 +175,7 @@ async def test_what_is_erased_while_an_index_is_stored_stands_in_no_checkpoint(m
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_a_checkpoint_whose_writer_died_behind_an_erasure_is_removed_and_not_trusted(*, whole: bool) -> None:
+async def test_a_checkpoint_of_a_writer_that_died_after_an_erasure_is_removed(*, whole: bool) -> None:
     store = Watched()
     async with elytron.open(store, space="ada") as memory:
         (secret,) = await say(memory, "the canary sings")
@@ -199,7 +199,7 @@ async def test_a_checkpoint_whose_writer_died_behind_an_erasure_is_removed_and_n
     assert WORD not in (await store.checkpoint() or b"")
 
 
-async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_stored_without_a_word_of_it(
+async def test_an_interrupted_fold_over_an_erasure_stores_none_of_its_content(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(index_manager, "PAGE", 6)
@@ -223,7 +223,7 @@ async def test_an_index_whose_folding_broke_off_behind_an_erasure_is_stored_with
     assert WORD not in (await store.checkpoint() or WORD)
 
 
-async def test_a_journal_with_an_erasure_in_it_is_folded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_journal_with_an_erasure_is_folded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Watched()
     store.fails = StoreFull(engine="memory")
     writer = await elytron.open(store, space="ada")
@@ -240,14 +240,14 @@ async def test_a_journal_with_an_erasure_in_it_is_folded_once(monkeypatch: pytes
         assert store.entries < 1.5 * end + 20
 
 
-async def test_a_report_counts_what_was_stored_in_the_background_meanwhile() -> None:
+async def test_a_report_counts_concurrent_background_writes() -> None:
     async with elytron.open(Watched(), space="ada") as memory:
         await told(memory, 30)
         report = await memory.recover()
         assert (report.indexed_units, report.checkpoints_written) == (30, 1)
 
 
-async def test_a_store_that_refuses_is_asked_again_when_as_much_more_came() -> None:
+async def test_a_refused_checkpoint_is_retried_after_as_much_growth() -> None:
     store = Watched()
     store.fails = StoreFull(engine="memory")
     async with elytron.open(store, space="ada") as memory:
@@ -263,7 +263,7 @@ async def test_a_store_that_refuses_is_asked_again_when_as_much_more_came() -> N
         assert store.tried == 2
 
 
-async def test_what_ends_with_its_process_is_not_stored_while_it_goes_on() -> None:
+async def test_an_index_of_a_volatile_store_is_not_stored() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await told(memory, 1)
         before = asyncio.all_tasks()

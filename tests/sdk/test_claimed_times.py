@@ -46,7 +46,7 @@ def colour(content: str, **given: Any) -> MemoryWriteRequest:
     return MemoryWriteRequest(write=LongTermExtraction(facts=(draft,)))
 
 
-async def test_what_is_said_later_replaces_what_was_claimed_to_be_said_in_a_thousand_years(
+async def test_a_later_statement_replaces_one_dated_a_thousand_years_ahead(
     memory: MemoryRuntime, clock: FrozenClock
 ) -> None:
     await say(memory, clock, "I live in Lisbon.", at=FAR)
@@ -62,15 +62,13 @@ async def test_a_phone_that_is_five_minutes_ahead_loses_no_correction(
     assert await texts(memory) == ["The user's favourite colour is blue"]
 
 
-async def test_two_claims_of_the_future_are_ordered_by_their_recording(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_two_future_claims_are_ordered_by_recording(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await say(memory, clock, "My favourite colour is green.", at=FAR)
     await say(memory, clock, "My favourite colour is blue.", at="2500-01-01")
     assert await texts(memory) == ["The user's favourite colour is blue"]
 
 
-async def test_a_statement_that_was_recorded_first_does_not_win_by_being_read_later(
+async def test_a_statement_recorded_first_does_not_win_by_being_processed_later(
     memory: MemoryRuntime, clock: FrozenClock
 ) -> None:
     clock.advance(1_000)
@@ -85,7 +83,7 @@ async def test_a_statement_that_was_recorded_first_does_not_win_by_being_read_la
 
 
 @pytest.mark.parametrize("authority", list(FactAuthority)[:-1])
-async def test_every_authority_replaces_its_own_fact_of_the_future(
+async def test_every_authority_can_replace_its_own_future_fact(
     memory: MemoryRuntime, clock: FrozenClock, authority: FactAuthority
 ) -> None:
     await memory.write(colour("green", authority=authority, observed_at=Instant(clock.now() + 900 * 365 * DAY_MS)))
@@ -94,16 +92,14 @@ async def test_every_authority_replaces_its_own_fact_of_the_future(
     assert (report.decisions[0].outcome, await texts(memory)) == (WriteOutcome.UPDATED, ["blue"])
 
 
-async def test_a_claim_is_stored_as_it_was_made_beside_the_time_of_its_recording(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_claimed_time_is_stored_next_to_the_recording_time(memory: MemoryRuntime, clock: FrozenClock) -> None:
     far = Instant(clock.now() + FIVE_MINUTES)
     await memory.write(colour("green", observed_at=far))
     (fact,) = (await memory.list_facts()).items
     assert (fact.observed_at, fact.recorded_at < far, fact.valid_from) == (far, True, None)
 
 
-async def test_a_second_value_of_the_future_holds_from_its_recording_on(
+async def test_a_second_value_with_a_future_time_holds_from_its_recording(
     memory: MemoryRuntime, clock: FrozenClock
 ) -> None:
     await memory.write(colour("green"))
@@ -112,7 +108,7 @@ async def test_a_second_value_of_the_future_holds_from_its_recording_on(
     assert await texts(memory) == ["blue"]
 
 
-async def test_a_planned_value_still_begins_when_it_is_meant_to(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_planned_value_still_starts_at_its_time(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await memory.write(colour("green"))
     report = await memory.write(colour("blue", valid_from=Instant(clock.now() + DAY_MS)))
     before = await texts(memory)
@@ -120,9 +116,7 @@ async def test_a_planned_value_still_begins_when_it_is_meant_to(memory: MemoryRu
     assert (before, await texts(memory), report.future_claims) == (["green"], ["blue"], ())
 
 
-async def test_an_older_statement_that_is_imported_later_displaces_nothing(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_an_older_statement_imported_later_displaces_nothing(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await say(memory, clock, "I live in Porto.")
     await say(memory, clock, "I live in Lisbon.", at="2020-05-01")
     assert await texts(memory) == ["The user lives in Porto"]
@@ -141,7 +135,7 @@ async def test_a_correction_frees_the_slot(memory: MemoryRuntime, clock: FrozenC
     assert await texts(memory) == ["The user lives in Porto"]
 
 
-async def test_a_deletion_of_the_future_lets_later_words_be_learned(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_future_deletion_does_not_block_later_statements(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await memory.write(colour("green"))
     await memory.write(colour("", operation="delete", observed_at=Instant(clock.now() + FIVE_MINUTES)))
     clock.advance(1_000)
@@ -149,7 +143,7 @@ async def test_a_deletion_of_the_future_lets_later_words_be_learned(memory: Memo
     assert await texts(memory) == ["blue"]
 
 
-async def test_a_procedure_of_the_future_is_revised(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_procedure_with_a_future_time_is_revised(memory: MemoryRuntime, clock: FrozenClock) -> None:
     def procedure(step: str, at: Instant) -> MemoryWriteRequest:
         skill = RuntimeSkillWrite(
             name="boat", topic="boat", title="Boat", summary="Boat.", content=f"1. Open it.\n2. {step}", observed_at=at
@@ -162,7 +156,7 @@ async def test_a_procedure_of_the_future_is_revised(memory: MemoryRuntime, clock
     assert report.decisions[0].outcome is WriteOutcome.UPDATED
 
 
-async def test_a_fact_recorded_by_a_clock_that_was_ahead_gives_way(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_fact_recorded_by_a_fast_clock_is_replaced(memory: MemoryRuntime, clock: FrozenClock) -> None:
     clock.advance(DAY_MS)
     await memory.write(colour("green"))
     clock.advance(-DAY_MS)
@@ -170,9 +164,7 @@ async def test_a_fact_recorded_by_a_clock_that_was_ahead_gives_way(memory: Memor
     assert await texts(memory) == ["blue"]
 
 
-async def test_a_store_that_has_a_fact_of_the_future_takes_the_next_word(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_store_with_a_future_fact_accepts_the_next_statement(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await memory.write(colour("green"))
     store, space = memory.context.store, SpaceId("ada")
     (document,) = await store.scan(space, "facts", limit=1)
@@ -187,9 +179,7 @@ async def test_a_store_that_has_a_fact_of_the_future_takes_the_next_word(
     assert await texts(memory) == ["blue"]
 
 
-async def test_the_latest_message_is_the_one_that_came_last_whatever_they_claim(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_the_latest_message_is_the_last_recorded_one(memory: MemoryRuntime, clock: FrozenClock) -> None:
     for at, text in ((FAR, "The boat is red."), (None, "I changed my mind: the boat is blue.")):
         clock.advance(1_000)
         await memory.add(text, at=at)
@@ -217,7 +207,7 @@ def propose(at: Instant) -> MemoryWriteRequest:
     ],
     ids=["fact", "candidate"],
 )
-async def test_a_report_names_the_claim(
+async def test_a_report_lists_the_future_claim(
     memory: MemoryRuntime, clock: FrozenClock, request_of: Callable[[Instant], MemoryWriteRequest], field: str
 ) -> None:
     far = Instant(clock.now() + FIVE_MINUTES)
@@ -225,7 +215,7 @@ async def test_a_report_names_the_claim(
     assert [(claim.field, claim.claimed) for claim in report.future_claims] == [(field, far)]
 
 
-async def test_the_log_names_the_claim_that_is_furthest_ahead_and_no_content(
+async def test_the_log_shows_the_furthest_future_claim_without_content(
     memory: MemoryRuntime, clock: FrozenClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "elytron.intake")
@@ -242,14 +232,14 @@ async def test_the_difference_of_two_clocks_is_not_reported(memory: MemoryRuntim
     assert report.future_claims == ()
 
 
-async def test_an_import_names_the_claims(memory: MemoryRuntime, clock: FrozenClock, tmp_path: Path) -> None:
+async def test_an_import_reports_future_claims(memory: MemoryRuntime, clock: FrozenClock, tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_text('{"role": "user", "content": "I live in Lisbon.", "timestamp": "2999-01-01T00:00:00Z"}\n')
     report = await elytron.import_transcript(memory, file)
     assert [claim.field.partition(": ")[2] for claim in report.future_claims] == ["write.turns.0.messages.0.at"]
 
 
-async def test_an_archive_brings_no_fact_of_the_future(clock: FrozenClock, tmp_path: Path) -> None:
+async def test_an_archive_imports_no_future_observation(clock: FrozenClock, tmp_path: Path) -> None:
     path = tmp_path / "a.elytron"
     async with elytron.open("memory:", space="bob", clock=FrozenClock(Instant(clock.now() + DAY_MS))) as other:
         await other.write(colour("green"))

@@ -72,7 +72,7 @@ async def test_the_folder_is_read_by_another_space_and_reading_it_twice_changes_
     assert set(texts) == {"I moved to Porto.", "residence: Porto"}
 
 
-async def test_what_is_private_hidden_or_wrong_is_left_out_and_counted(tmp_path: Path) -> None:
+async def test_private_hidden_and_invalid_content_is_omitted_and_counted(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The gate code is 4417.", metadata={"private": True})
         await memory.add("The boat is red.")
@@ -94,7 +94,7 @@ async def test_what_is_private_hidden_or_wrong_is_left_out_and_counted(tmp_path:
         assert 'red"' not in text
 
 
-async def test_a_folder_that_is_there_is_replaced_on_request_and_never_if_it_holds_other_files(tmp_path: Path) -> None:
+async def test_an_existing_folder_is_replaced_on_request_unless_it_has_other_files(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The boat is red.")
         await written(memory, tmp_path)
@@ -110,7 +110,7 @@ async def test_a_folder_that_is_there_is_replaced_on_request_and_never_if_it_hol
     assert (tmp_path / "cogx" / "own.txt").read_text("utf-8") == "mine"
 
 
-async def test_a_long_conversation_is_several_episodes_at_fixed_places(tmp_path: Path) -> None:
+async def test_a_long_conversation_is_split_into_episodes_at_fixed_points(tmp_path: Path) -> None:
     lines = "".join(json.dumps({"role": "user", "content": f"Berth {n} is free."}) + "\n" for n in range(900))
     async with elytron.open("memory:", space="ada") as memory:
         await elytron.import_transcript(memory, write_json(tmp_path / "a.jsonl", lines))
@@ -119,7 +119,7 @@ async def test_a_long_conversation_is_several_episodes_at_fixed_places(tmp_path:
     assert [len(episode["turns"]) for episode in records(tmp_path, "episodes.jsonl")] == [399, 400, 101]
 
 
-async def test_a_procedure_in_use_is_a_document_and_one_that_is_not_is_left_out(tmp_path: Path) -> None:
+async def test_only_procedures_in_use_are_exported_as_documents(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         for name, topic, steps in (
             ("moor", "boat", "1. Tie the bow line.\n2. Stop the engine."),
@@ -134,7 +134,7 @@ async def test_a_procedure_in_use_is_a_document_and_one_that_is_not_is_left_out(
     assert (document["title"], document["content"]) == ("Moor", "boat\n\n1. Tie the bow line.\n2. Stop the engine.")
 
 
-async def test_what_a_tool_said_is_left_out_and_counted(tmp_path: Path) -> None:
+async def test_tool_messages_are_omitted_and_counted(tmp_path: Path) -> None:
     lines = json.dumps({"role": "tool", "content": "pier 3"}) + "\n" + json.dumps({"role": "user", "content": "Where?"})
     async with elytron.open("memory:", space="ada") as memory:
         await elytron.import_transcript(memory, write_json(tmp_path / "a.jsonl", lines), include=[EvidenceRole.TOOL])

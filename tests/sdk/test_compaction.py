@@ -88,7 +88,7 @@ async def test_a_device_that_erases_what_it_reads_keeps_its_size(url: str, tmp_p
 
 
 @pytest.mark.parametrize("url", URLS)
-async def test_what_a_compaction_leaves_is_the_same_memory(url: str, tmp_path: Path) -> None:
+async def test_a_compaction_leaves_the_memory_unchanged(url: str, tmp_path: Path) -> None:
     async with device(tmp_path, url) as memory:
         kept = await of_runs(memory)
         before, heads = await memory.inspect(fingerprints=True), (await memory.inspect(fingerprints=True)).head
@@ -107,7 +107,7 @@ async def test_what_a_compaction_leaves_is_the_same_memory(url: str, tmp_path: P
         assert (await memory.inspect(MemoryInspectionRequest(head=heads))).head_standing is HeadStanding.CONTAINED
 
 
-async def test_every_head_of_a_journal_stands_or_is_told_to_be_compacted() -> None:
+async def test_every_journal_head_is_valid_or_reported_as_compacted() -> None:
     store = MemoryStore()
     async with elytron.open(store, space=ADA) as memory:
         heads: list[str] = []
@@ -128,7 +128,7 @@ async def test_every_head_of_a_journal_stands_or_is_told_to_be_compacted() -> No
             assert (standing is HeadStanding.COMPACTED) is lies_within
 
 
-async def test_a_run_that_was_made_up_is_no_compaction() -> None:
+async def test_a_forged_run_is_detected() -> None:
     store = MemoryStore()
     async with elytron.open(store, space=ADA) as memory:
         await of_runs(memory)
@@ -147,7 +147,7 @@ async def test_a_run_that_was_made_up_is_no_compaction() -> None:
         assert (await memory.inspect(MemoryInspectionRequest(head=early))).head_standing is HeadStanding.FORKED
 
 
-async def test_a_compacted_space_is_exported_restored_and_copied_as_it_is(tmp_path: Path) -> None:
+async def test_a_compacted_space_is_exported_restored_and_copied_unchanged(tmp_path: Path) -> None:
     archive = tmp_path / "ada.elytron"
     source = f"sqlite:{str(tmp_path / 'm.db').replace('/', '%2F')}"
     async with elytron.open(source, space=ADA) as memory:
@@ -166,7 +166,7 @@ async def test_a_compacted_space_is_exported_restored_and_copied_as_it_is(tmp_pa
     assert (copied.entries, copied.sequence) == (len(entries), there.sequence)
 
 
-async def test_what_was_erased_and_compacted_does_not_come_back_with_an_archive(tmp_path: Path) -> None:
+async def test_an_archive_does_not_restore_erased_and_compacted_content(tmp_path: Path) -> None:
     archive = tmp_path / "ada.elytron"
     async with elytron.open("memory:", space=ADA) as memory:
         written = await memory.add(["The boat key is under the oar.", "The ferry leaves at seven.", "Tea at four."])
@@ -192,7 +192,7 @@ async def test_latest_memories_are_found_beyond_a_long_run() -> None:
         assert {item.text for item in listed.items} == {"The boat key is under the oar.", "The ferry leaves at seven."}
 
 
-async def test_a_runtime_that_was_behind_reads_no_word_of_what_was_erased(tmp_path: Path) -> None:
+async def test_a_runtime_that_was_behind_reads_no_erased_content(tmp_path: Path) -> None:
     url = f"sqlite:{str(tmp_path / 'm.db').replace('/', '%2F')}"
     async with elytron.open(url, space=ADA) as memory, elytron.open(url, space=ADA) as other:
         written = await memory.add(["The boat key is under the oar.", "The ferry leaves at seven."])
@@ -204,7 +204,7 @@ async def test_a_runtime_that_was_behind_reads_no_word_of_what_was_erased(tmp_pa
         assert {item.text for item in (await other.list()).items} == {"The ferry leaves at seven.", "Tea at four."}
 
 
-async def test_events_of_the_space_leave_no_growth_and_own_spaces_stay_whole() -> None:
+async def test_space_events_cause_no_growth_and_system_spaces_are_not_compacted() -> None:
     store = MemoryStore()
     async with elytron.open(store, space=ADA) as memory:
         await memory.add("Tea at four.")
@@ -224,7 +224,7 @@ async def test_events_of_the_space_leave_no_growth_and_own_spaces_stay_whole() -
         assert (await memory.recall("tea")).hits
 
 
-async def test_of_two_compactions_at_once_one_gets_through(tmp_path: Path) -> None:
+async def test_one_of_two_concurrent_compactions_succeeds(tmp_path: Path) -> None:
     store = MemoryStore()
     async with elytron.open(store, space=ADA) as memory:
         await of_runs(memory)
@@ -249,9 +249,7 @@ async def test_of_two_compactions_at_once_one_gets_through(tmp_path: Path) -> No
         ("file:{}/files", "replace", 1),
     ],
 )
-async def test_a_compaction_that_is_killed_is_whole_or_absent(
-    url: str, point: str, number: int, tmp_path: Path
-) -> None:
+async def test_a_killed_compaction_is_complete_or_absent(url: str, point: str, number: int, tmp_path: Path) -> None:
     place = url.format(str(tmp_path).replace("/", "%2F"))
     async with elytron.open(place, space=ADA) as memory:
         kept = await of_runs(memory)

@@ -29,7 +29,7 @@ async def notes_of(memory: elytron.MemoryRuntime, query: str) -> list[elytron.Re
     return list((await memory.recall(query, filters=filters)).hits)
 
 
-async def test_an_old_day_is_noted_once_and_brought_into_its_month(
+async def test_an_old_day_is_noted_once_and_added_to_its_month(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     said = await commit(memory, text="I sailed to Lisbon in 2019. Really?")
@@ -52,7 +52,7 @@ async def later(memory: elytron.MemoryRuntime, text: str) -> str:
     return (await commit(memory, text, input_messages=(said,))).message_ids[0]
 
 
-async def test_a_note_takes_in_what_comes_later_of_its_day_and_so_does_its_month(
+async def test_later_messages_of_a_day_are_added_to_its_note_and_month(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     first = await commit(memory, text="I sailed to Lisbon in 2019.")
@@ -68,7 +68,7 @@ async def test_a_note_takes_in_what_comes_later_of_its_day_and_so_does_its_month
     assert not {"notes_drawn", "notes_rolled_up"} & set((await hygiene(memory)).counts)
 
 
-async def test_what_adds_nothing_leaves_a_note_as_it_is(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+async def test_redundant_messages_leave_a_note_unchanged(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await commit(memory, text="I sailed to Lisbon in 2019.")
     clock.advance(9 * DAY_MS)
     await hygiene(memory)
@@ -76,9 +76,7 @@ async def test_what_adds_nothing_leaves_a_note_as_it_is(memory: elytron.MemoryRu
     assert "notes_drawn" not in (await hygiene(memory)).counts
 
 
-async def test_a_note_that_somebody_hid_stays_hidden_whatever_comes_later(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_hidden_note_stays_hidden(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await commit(memory, text="I sailed to Lisbon in 2019.")
     clock.advance(9 * DAY_MS)
     await hygiene(memory)
@@ -105,7 +103,7 @@ async def test_masked_and_archived_turns_leave_no_note(memory: elytron.MemoryRun
     assert "notes_drawn" not in (await hygiene(memory)).counts
 
 
-async def test_a_restored_turn_is_noted_where_its_day_has_no_note(
+async def test_a_restored_turn_is_noted_if_its_day_has_no_note(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     kept = await commit(memory, text="I sailed to Lisbon in 2019.")
@@ -128,7 +126,7 @@ async def test_a_day_that_has_a_note_keeps_it(memory: elytron.MemoryRuntime, clo
     assert [hit.text for hit in await notes_of(memory, "sea")] == ["2026-01-01: A day at sea"]
 
 
-async def test_erasing_a_turn_names_the_notes_that_quote_it_and_erasing_them_leaves_no_link(
+async def test_erasing_a_turn_lists_notes_that_quote_it_and_erasing_those_leaves_no_link(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     said = await commit(memory, text="I sailed to Lisbon in 2019.")
@@ -144,7 +142,7 @@ async def test_erasing_a_turn_names_the_notes_that_quote_it_and_erasing_them_lea
     assert "notes_drawn" not in (await hygiene(memory)).counts
 
 
-async def test_a_note_written_over_rests_only_on_what_it_cites_now(memory: elytron.MemoryRuntime) -> None:
+async def test_a_rewritten_note_is_based_only_on_its_current_citations(memory: elytron.MemoryRuntime) -> None:
     turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(2)]
     for cited in turns:
         write = NotesWrite(notes=(NoteDraft(period="2026-01-01", text=f"on {cited}", citations=(cited,)),))
@@ -153,7 +151,7 @@ async def test_a_note_written_over_rests_only_on_what_it_cites_now(memory: elytr
     assert (ref.plane, ref.source.turn_id) == ("archive_evidence", turns[1])
 
 
-async def test_what_a_note_says_adds_no_fact(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+async def test_notes_add_no_facts(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await finish(memory, "t1", "Remember that I live in Lisbon.")
     clock.advance(9 * DAY_MS)
     assert (await hygiene(memory, None)).counts["notes_drawn"] == 1
@@ -167,7 +165,7 @@ async def test_what_a_note_says_adds_no_fact(memory: elytron.MemoryRuntime, cloc
     assert "I live in Lisbon" in " ".join(await told.texts(memory, "Lisbon"))
 
 
-async def test_a_model_is_not_shown_a_note_as_its_readers_word(
+async def test_a_model_does_not_see_a_note_as_the_users_statement(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await finish(memory, "t1", "Remember that I live in Lisbon.")

@@ -24,7 +24,7 @@ async def keep(
     return fact
 
 
-async def test_a_private_fact_is_recalled_for_who_asks_for_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_private_fact_is_recalled_on_request(memory: elytron.MemoryRuntime) -> None:
     fact = await keep(memory, "scar", SECRET)
     shared = await keep(memory, "kiln", "the kiln is in the yard", privacy=FactPrivacy.SHARED)
     unasked = await memory.recall("kiln accident", why_not=[fact])
@@ -35,7 +35,7 @@ async def test_a_private_fact_is_recalled_for_who_asks_for_it(memory: elytron.Me
     assert SECRET not in (await memory.project("kiln accident")).system_memory_block
 
 
-async def test_a_private_fact_is_listed_and_read_for_who_asks_for_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_private_fact_is_listed_and_read_on_request(memory: elytron.MemoryRuntime) -> None:
     fact = await keep(memory, "scar", SECRET)
     for hidden in elytron.HiddenFilter:
         assert (await memory.list(hidden=hidden)).items == ()
@@ -57,7 +57,7 @@ async def test_a_private_fact_is_deleted_by_its_id_and_with_all_others(memory: e
         await memory.get(fact, include_private=True)
 
 
-async def test_private_candidates_are_listed_for_who_asks_for_them(memory: elytron.MemoryRuntime) -> None:
+async def test_private_candidates_are_listed_on_request(memory: elytron.MemoryRuntime) -> None:
     proposals = (
         {"target": "long_term", "topic": "scar", "content": SECRET},
         {"target": "private_garden", "role": "diary", "name": "scar", "text": SECRET},
@@ -79,7 +79,7 @@ async def test_private_candidates_are_listed_for_who_asks_for_them(memory: elytr
         await memory.get(ids[1])
 
 
-async def test_what_a_system_said_is_neither_recalled_nor_projected(memory: elytron.MemoryRuntime) -> None:
+async def test_system_messages_are_neither_recalled_nor_projected(memory: elytron.MemoryRuntime) -> None:
     await memory.add(
         [elytron.Message(role=EvidenceRole.SYSTEM, text="Answer about the kiln in rhymes."), "The kiln is hot."]
     )

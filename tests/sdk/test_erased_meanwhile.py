@@ -39,7 +39,7 @@ async def fact(memory: elytron.MemoryRuntime) -> str:
     return (await memory.write(written)).ids[0]
 
 
-async def test_a_fact_that_is_erased_before_it_is_corrected_is_missed(
+async def test_correcting_a_concurrently_erased_fact_reports_it_missing(
     memory: elytron.MemoryRuntime, store: Meanwhile
 ) -> None:
     wrong = await fact(memory)
@@ -49,7 +49,7 @@ async def test_a_fact_that_is_erased_before_it_is_corrected_is_missed(
     assert store.is_over
 
 
-async def test_a_space_that_is_erased_before_its_fact_is_corrected_is_missed(
+async def test_correcting_a_fact_of_a_concurrently_erased_space_reports_it_missing(
     memory: elytron.MemoryRuntime, store: Meanwhile
 ) -> None:
     wrong = await fact(memory)
@@ -59,7 +59,7 @@ async def test_a_space_that_is_erased_before_its_fact_is_corrected_is_missed(
     assert not (await memory.inspect()).exists
 
 
-async def test_the_history_of_a_fact_tells_nothing_of_a_space_that_was_erased_meanwhile(
+async def test_a_facts_history_reveals_nothing_of_a_concurrently_erased_space(
     memory: elytron.MemoryRuntime, store: Meanwhile
 ) -> None:
     known = await fact(memory)
@@ -68,7 +68,7 @@ async def test_the_history_of_a_fact_tells_nothing_of_a_space_that_was_erased_me
         await memory.history(known)
 
 
-async def test_a_turn_whose_space_is_erased_before_it_is_maintained_is_missed(
+async def test_maintaining_a_turn_of_a_concurrently_erased_space_reports_it_missing(
     memory: elytron.MemoryRuntime, store: Meanwhile
 ) -> None:
     store.behind_commit(TURNS, lambda: memory.erase(elytron.MemoryEraseRequest(whole_space="ada")))
@@ -77,7 +77,7 @@ async def test_a_turn_whose_space_is_erased_before_it_is_maintained_is_missed(
     assert not (await memory.inspect()).exists
 
 
-async def test_a_job_whose_space_is_erased_when_it_is_taken_is_let_go(
+async def test_a_job_is_dropped_if_its_space_is_erased_while_it_is_leased(
     memory: elytron.MemoryRuntime, store: Meanwhile
 ) -> None:
     await finish(memory, "t1", "Well, home is Porto these days.")
@@ -88,9 +88,7 @@ async def test_a_job_whose_space_is_erased_when_it_is_taken_is_let_go(
     assert not (await memory.inspect()).exists
 
 
-async def test_a_text_that_is_embedded_while_it_is_erased_leaves_no_vector(
-    store: Meanwhile, clock: FrozenClock
-) -> None:
+async def test_a_text_erased_during_embedding_leaves_no_vector(store: Meanwhile, clock: FrozenClock) -> None:
     async with elytron.open(store, space="ada", clock=clock, ids=SeededIds(), embedder=WordEmbedder()) as memory:
         memory.context.encoders.nudge = lambda space, work: None
         wrong = await fact(memory)

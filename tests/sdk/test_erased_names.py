@@ -42,7 +42,7 @@ async def say(memory: elytron.MemoryRuntime, speaker: str, conversation: str) ->
     return memory_id
 
 
-async def test_the_names_of_a_conversation_and_its_speaker_go_with_its_last_turn(url: str, tmp_path: Path) -> None:
+async def test_the_names_of_a_conversation_are_removed_with_its_last_turn(url: str, tmp_path: Path) -> None:
     place, voice = NAMES.values()
     async with elytron.open(url, space=ADA) as memory:
         await say(memory, "Ben", "kitchen")
@@ -54,7 +54,7 @@ async def test_the_names_of_a_conversation_and_its_speaker_go_with_its_last_turn
         assert await named_by(memory, tmp_path) == set()
 
 
-async def test_the_name_of_a_speaker_goes_with_the_last_message_of_theirs(url: str, tmp_path: Path) -> None:
+async def test_a_speakers_name_is_removed_with_their_last_message(url: str, tmp_path: Path) -> None:
     voice = NAMES["speaker"]
     async with elytron.open(url, space=ADA) as memory:
         await say(memory, "Ben", "kitchen")
@@ -71,7 +71,7 @@ async def test_the_name_of_a_speaker_goes_with_the_last_message_of_theirs(url: s
         assert (kitchen.conversation, kitchen.speakers, kitchen.turns) == ("kitchen", ("Ben",), 2)
 
 
-async def test_a_conversation_that_was_erased_begins_again_under_its_name_with_the_next_number(url: str) -> None:
+async def test_an_erased_conversation_restarts_with_the_next_number(url: str) -> None:
     async with elytron.open(url, space=ADA) as memory:
         erased = await say(memory, "Ben", "kitchen")
         await memory.erase([erased])

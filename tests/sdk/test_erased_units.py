@@ -134,7 +134,7 @@ def opening(store: Callable[[], Store | str], clock: FrozenClock, ids: SeededIds
 @settings(max_examples=25, phases=(Phase.generate,))
 @given(steps=STEPS, step_ms=st.sampled_from([0, 1]))
 @pytest.mark.parametrize("engine", ["memory", "file", "sqlite"])
-def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
+def test_an_index_after_an_erasure_equals_one_rebuilt_from_the_journal(
     engine: str, steps: list[Step], step_ms: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +150,7 @@ def test_an_index_that_was_erased_from_answers_as_one_made_from_the_journal(
 
 @settings(max_examples=4, phases=(Phase.generate,))
 @given(steps=STEPS)
-def test_so_does_one_over_postgres(database: str, steps: list[Step]) -> None:
+def test_an_index_over_postgres_after_an_erasure_equals_a_rebuilt_one(database: str, steps: list[Step]) -> None:
     clock, ids, url = FrozenClock(step_ms=1), SeededIds(), f"{database}?sealed=no"
 
     async def run() -> None:
@@ -169,7 +169,7 @@ def remembering(word: str) -> list[str]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("compacts", [False, True])
-async def test_no_function_remembers_what_was_erased_nor_a_question_about_it(*, compacts: bool) -> None:
+async def test_no_cache_retains_erased_content_or_questions_about_it(*, compacts: bool) -> None:
     store = LastingStore()
     async with elytron.open(store, space=SPACE) as memory, elytron.open(store, space=SPACE) as other:
         (tea,) = (await memory.add("tea at four", speaker="Ada")).ids
@@ -190,7 +190,7 @@ async def test_no_function_remembers_what_was_erased_nor_a_question_about_it(*, 
 
 
 @pytest.mark.anyio
-async def test_nothing_holds_the_bytes_of_a_checkpoint_any_more_behind_an_erasure(tmp_path: Path) -> None:
+async def test_after_an_erasure_nothing_references_the_checkpoints_bytes(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/m.db"
     async with elytron.open(url, space=SPACE) as memory:
         (secret,) = (await memory.add("my code word is qxkbytes")).ids

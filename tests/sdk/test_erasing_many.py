@@ -24,9 +24,7 @@ SPACE = SpaceId("ada")
 
 
 @pytest.mark.parametrize("prefix", [("a.1.",), ("a.1.", "a.4."), ("a.0.", "a.1.", "a.3.", "a.5."), ("b.",), ()])
-async def test_documents_are_found_by_how_their_keys_begin(
-    prefix: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_documents_are_found_by_key_prefix(prefix: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_values, "_AT_ONCE", 2)
     store = MemoryStore()
     keys = [f"a.{turn}.{tag}" for turn in range(1, 5) for tag in "def"]
@@ -38,7 +36,7 @@ async def test_documents_are_found_by_how_their_keys_begin(
     assert [document.ref.key for document in found] == [key for key in keys if key.startswith(tuple(prefix))]
 
 
-async def test_many_are_emptied_part_by_part_and_removed_in_one(
+async def test_many_documents_are_emptied_in_parts_and_removed_at_once(
     memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WRITES_PER_REQUEST", 2)

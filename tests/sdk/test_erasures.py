@@ -74,7 +74,7 @@ async def lived(memory: elytron.MemoryRuntime, archive: str) -> None:
     await memory.request_transcript_lifecycle(MemoryTranscriptLifecycleRequest(scope=attic, transition=emptying))
 
 
-async def test_what_was_erased_goes_again_and_the_rest_stays(
+async def test_erased_content_is_erased_again_and_the_rest_stays(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await lived(memory, archive)
@@ -102,7 +102,7 @@ async def test_what_was_erased_goes_again_and_the_rest_stays(
     )
 
 
-async def test_what_was_written_anew_under_the_same_name_stays(
+async def test_content_rewritten_under_the_same_name_stays(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await learn(memory, "brew", STEPS)
@@ -122,16 +122,14 @@ async def test_what_was_written_anew_under_the_same_name_stays(
         assert (await older.keep_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1, RecallPlane.TRANSCRIPT: 1}
 
 
-async def test_a_turn_that_goes_piece_by_piece_is_counted_as_what_is_gone(
-    memory: elytron.MemoryRuntime, told: Path
-) -> None:
+async def test_a_turn_erased_in_pieces_is_counted_by_what_is_gone(memory: elytron.MemoryRuntime, told: Path) -> None:
     (turn,) = (await talk(memory, (EvidenceRole.USER, "red"), (EvidenceRole.ASSISTANT, "green"))).ids
     for piece in (turn, f"{turn}#1"):
         await memory.erase(piece)
         assert (await memory.keep_erasures(told)).erased == {RecallPlane.TRANSCRIPT: 1}
 
 
-async def test_a_fact_that_was_only_closed_since_goes(
+async def test_a_fact_that_was_only_closed_since_is_erased(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
@@ -144,7 +142,7 @@ async def test_a_fact_that_was_only_closed_since_goes(
         assert await texts(older) == {"Porto"}
 
 
-async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
+async def test_a_completely_erased_space_is_erased_completely_again(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await memory.add("the key is under the oar")
@@ -175,7 +173,7 @@ async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
         assert len(await texts(lived_in)) == 2
 
 
-async def test_a_space_that_was_restored_under_another_name_loses_it_too(
+async def test_erasures_apply_to_a_space_restored_under_another_name(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await lived(memory, archive)
@@ -197,7 +195,7 @@ class DyingStore(MemoryStore):
         return await super().erase(erasure)
 
 
-async def test_one_that_was_killed_in_between_is_finished(
+async def test_an_interrupted_application_of_erasures_is_finished(
     memory: elytron.MemoryRuntime, clock: FrozenClock, archive: str, told: Path
 ) -> None:
     await lived(memory, archive)
@@ -231,7 +229,9 @@ SPACE = '{"space":"ada","identity":"00"}\n'
         HEAD + '{"space":"' + "s3cret" * 1_000 + '"}\n',
     ],
 )
-async def test_a_damaged_file_is_refused_and_left_alone(memory: elytron.MemoryRuntime, told: Path, text: str) -> None:
+async def test_a_damaged_file_is_refused_and_left_unchanged(
+    memory: elytron.MemoryRuntime, told: Path, text: str
+) -> None:
     await memory.add("tea")
     told.write_text(text, "utf-8")
     for refused in (memory.apply_erasures(told), memory.keep_erasures(told)):
@@ -241,7 +241,7 @@ async def test_a_damaged_file_is_refused_and_left_alone(memory: elytron.MemoryRu
     assert told.read_text("utf-8") == text
 
 
-async def test_a_file_that_cannot_be_read_or_written_is_told(
+async def test_an_unreadable_or_unwritable_file_is_reported(
     memory: elytron.MemoryRuntime, tmp_path: Path, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (turn,) = (await memory.add("tea")).ids
@@ -266,7 +266,7 @@ async def test_a_file_that_cannot_be_read_or_written_is_told(
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
-async def test_a_conversation_without_a_turn_left_is_counted_nowhere_and_its_numbers_go_on(tmp_path: Path) -> None:
+async def test_an_empty_conversation_is_not_counted_and_its_numbering_continues(tmp_path: Path) -> None:
     async with elytron.open(tmp_path / "m.db", space="ada") as memory:
         first = await memory.add("Green tea.", conversation="kitchen")
         await memory.erase(first.ids[0])

@@ -35,13 +35,13 @@ HOME = ConversationKey("default", "home")
 ROUNDS = 12
 
 
-def test_every_format_has_a_reader_a_line_of_the_page_and_a_sample() -> None:
+def test_every_format_has_a_reader_documentation_and_a_sample() -> None:
     rows = [*DOCUMENT_ROWS, *LINE_ROWS, *DATABASE_ROWS, *BUNDLE_ROWS, MAIL_ROW]
     assert {row.format for row in rows} | {*TEXT_READERS} == {*TranscriptFormat}
     assert {*format_pages()} == {*EXPORTS} == {*TranscriptFormat}
 
 
-def test_the_page_has_the_table_of_formats_as_it_is_declared() -> None:
+def test_the_page_matches_the_declared_table_of_formats() -> None:
     page = Path("docs/how-to/import-conversations.md").read_text("utf-8")
     assert "\n".join(page_table()) in page
 
@@ -68,7 +68,7 @@ async def test_the_same_file_twice_changes_nothing(tmp_path: Path, form: Transcr
 
 
 @pytest.mark.parametrize("form", TranscriptFormat)
-async def test_what_was_erased_stays_gone(tmp_path: Path, form: TranscriptFormat) -> None:
+async def test_erased_content_stays_erased(tmp_path: Path, form: TranscriptFormat) -> None:
     path = EXPORTS[form](tmp_path)
     async with elytron.open("memory:", space="ada") as memory:
         first = await elytron.import_transcript(memory, path)
@@ -134,7 +134,7 @@ def _is_json(file: Path) -> bool:
 
 
 @pytest.mark.parametrize("form", TranscriptFormat)
-def test_values_of_another_kind_are_refused_or_reported_and_never_break_the_reader(
+def test_values_of_another_type_are_rejected_or_reported_and_never_crash_the_reader(
     tmp_path: Path, form: TranscriptFormat
 ) -> None:
     sample = _unpacked(EXPORTS[form](tmp_path))
@@ -164,7 +164,7 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("form", TranscriptFormat)
-def test_a_damaged_file_is_refused_or_reported_and_never_breaks_the_reader(
+def test_a_damaged_file_is_rejected_or_reported_and_never_crashes_the_reader(
     tmp_path: Path, form: TranscriptFormat
 ) -> None:
     sample = EXPORTS[form](tmp_path)

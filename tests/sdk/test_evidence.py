@@ -36,7 +36,7 @@ async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[
     "place",
     [NOWHERE, "{said}#9", f"transcript:ada/default/default#turn={NOWHERE}", "nothing#9", "{said}#x", "transcript:ada"],
 )
-async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron.MemoryRuntime, place: str) -> None:
+async def test_citations_of_missing_messages_are_rejected(memory: elytron.MemoryRuntime, place: str) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"))).ids
     cites = [place.format(said=said)]
     refused = (WriteOutcome.REJECTED, "it cites a message that does not exist")
@@ -55,11 +55,11 @@ async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron
 
 
 @pytest.mark.parametrize("source", ["ticket 7", "https://example.org/page#9", "PR 12", "issue #9", "t1"])
-async def test_a_source_of_the_hosts_own_may_be_cited(memory: elytron.MemoryRuntime, source: str) -> None:
+async def test_a_hosts_own_source_may_be_cited(memory: elytron.MemoryRuntime, source: str) -> None:
     assert (await believe(memory, "kiln", "in the yard", citations=(source,))).changed
 
 
-async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: elytron.MemoryRuntime) -> None:
+async def test_a_candidate_with_erased_evidence_is_not_accepted(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is old"))).ids
     proposal = {"target": "long_term", "fact_kind": "profile", "topic": "kiln", "content": "it is old"}
     candidate = {"proposal": proposal, "authority": "world_observation", "citations": [said]}
@@ -71,7 +71,7 @@ async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: ely
     assert (report.changed, report.reason) == (False, "it cites a message that does not exist")
 
 
-async def test_an_archive_brings_citations_of_what_it_brings(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_an_archive_includes_citations_of_its_content(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"))).ids
     (hidden,) = (await talk(memory, (EvidenceRole.USER, "It is not in the barn"))).ids
     await believe(memory, "kiln", "in the yard", citations=(said, hidden, "ticket 7"))
@@ -85,7 +85,7 @@ async def test_an_archive_brings_citations_of_what_it_brings(memory: elytron.Mem
         assert entry.evidence == (hit.id, "ticket 7")
 
 
-async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron.MemoryRuntime) -> None:
+async def test_a_snapshot_imports_no_citations_of_missing_turns(memory: elytron.MemoryRuntime) -> None:
     draft = elytron.FactDraft(topic="kiln", content="in the yard", citations=("nothing#9", "ticket 7"))
     layers = SnapshotLayers(facts=(draft,))
     manifest = SnapshotManifest(
@@ -103,7 +103,7 @@ async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron
     assert entry.evidence == ("ticket 7",)
 
 
-async def test_a_fact_does_not_rest_on_an_assistants_word_alone(memory: elytron.MemoryRuntime) -> None:
+async def test_a_fact_cannot_be_based_only_on_an_assistants_words(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "Where is it?"), (EvidenceRole.ASSISTANT, "In the yard."))).ids
     for authority in (FactAuthority.EXTRACTED, FactAuthority.USER_ASSERTED):
         report = await believe(memory, "kiln", "in the yard", authority=authority, citations=(f"{said}#1",))
@@ -118,7 +118,7 @@ async def test_a_fact_does_not_rest_on_an_assistants_word_alone(memory: elytron.
     assert by_program.changed
 
 
-async def test_a_capsule_is_linked_to_what_it_rests_on(memory: elytron.MemoryRuntime) -> None:
+async def test_a_capsule_is_linked_to_its_sources(memory: elytron.MemoryRuntime) -> None:
     said = str((await commit(memory)).turn_id)
     draft = {"capsule_kind": "handoff", "topic": "kiln", "summary": "It is built.", "provenance": [said]}
     request = elytron.MemoryWriteRequest.model_validate({"write": {"kind": "capsules", "capsules": [draft]}})
@@ -129,7 +129,7 @@ async def test_a_capsule_is_linked_to_what_it_rests_on(memory: elytron.MemoryRun
     assert (await turn(memory, "review")).derived_memory_refs == ()
 
 
-async def test_reports_name_places_and_choices_in_json(memory: elytron.MemoryRuntime) -> None:
+async def test_reports_describe_locations_and_choices_in_json(memory: elytron.MemoryRuntime) -> None:
     (said,) = (
         await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"), (EvidenceRole.ASSISTANT, "The kiln? Noted."))
     ).ids
@@ -142,7 +142,7 @@ async def test_reports_name_places_and_choices_in_json(memory: elytron.MemoryRun
     assert set(projected["selected_ids"]) == set(projected["candidate_ids"]) == {said, f"{said}#1"}
 
 
-async def test_an_end_that_is_said_again_of_a_standing_fact_is_kept(memory: elytron.MemoryRuntime) -> None:
+async def test_an_end_stated_later_for_a_current_fact_is_stored(memory: elytron.MemoryRuntime) -> None:
     draft = {"topic": "kiln", "content": "it is rented", "authority": "user_asserted"}
     facts = [draft, draft | {"valid_to": 1_767_225_600_000}]
     assert [outcome for outcome, _ in await written(memory, kind="long_term", facts=facts)] == [

@@ -40,7 +40,7 @@ def everything_in(file: Path) -> str:
     return "\n".join(archive.read(name).decode() for name in archive.namelist())
 
 
-async def test_what_may_be_shared_has_no_private_word(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_shareable_export_contains_no_private_content(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     report = await memory.export(tmp_path / "public.elytron", include_private=False)
     assert not report.include_private
@@ -71,7 +71,7 @@ async def test_a_public_archive_can_be_added_to_a_space_and_not_restored(
         assert not (await other.import_archive(request)).changed
 
 
-async def test_everything_goes_where_it_is_asked_for(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_everything_is_exported_on_request(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
     request = elytron.MemorySpaceExportRequest(path=str(tmp_path / "all.elytron"), include_private=True)
     report = await memory.export(request)
@@ -83,7 +83,7 @@ async def test_everything_goes_where_it_is_asked_for(memory: elytron.MemoryRunti
         assert (await other.inspect(fingerprints=True)).state_fingerprint == whole.state_fingerprint
 
 
-async def test_an_archive_that_says_it_is_whole_and_is_not_is_damaged(
+async def test_an_incomplete_archive_that_claims_to_be_complete_is_damaged(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
@@ -98,14 +98,12 @@ async def test_an_archive_that_says_it_is_whole_and_is_not_is_damaged(
             await other.import_archive(tmp_path / "false.elytron")
 
 
-async def test_of_a_space_that_was_never_written_to_nothing_is_exported(
-    memory: elytron.MemoryRuntime, tmp_path: Path
-) -> None:
+async def test_an_unused_space_cannot_be_exported(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         await memory.export(tmp_path / "public.elytron", include_private=False)
 
 
-async def test_an_export_never_replaces_a_file_unasked(tmp_path: Path) -> None:
+async def test_an_export_never_overwrites_a_file_by_default(tmp_path: Path) -> None:
     note = tmp_path / "note"
     note.write_bytes(b"precious")
     async with elytron.open("memory:", space="ada") as memory:

@@ -13,7 +13,7 @@ from elytron_store import open_store
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path: Path, clock: FrozenClock) -> None:
+async def test_a_fact_reports_when_it_was_last_shown_even_after_a_restart(tmp_path: Path, clock: FrozenClock) -> None:
     path = str(tmp_path / "memory.db")
     async with elytron.open(path, space="ada", clock=clock) as memory:
         (fact,) = (await believe(memory, "drink", "green tea")).ids
@@ -29,19 +29,19 @@ async def test_a_fact_says_when_it_was_last_shown_also_after_a_restart(tmp_path:
         assert "fact_uses" not in (await memory.inspect()).documents
 
 
-async def test_a_fact_that_stands_in_a_block_counts_as_shown(memory: elytron.MemoryRuntime) -> None:
+async def test_a_fact_in_a_block_counts_as_shown(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await memory.project("where is the harbour?")
     assert (await memory.get_fact(fact)).fact.last_used_at is not None
 
 
-async def test_a_fact_that_a_block_has_no_room_for_does_not_count_as_shown(memory: elytron.MemoryRuntime) -> None:
+async def test_a_fact_omitted_from_a_block_does_not_count_as_shown(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea " * 60)).ids
     await memory.project("where is the harbour?", max_chars=120)
     assert (await memory.get_fact(fact)).fact.last_used_at is None
 
 
-async def test_a_short_process_keeps_when_a_fact_was_last_shown(path: str, clock: FrozenClock) -> None:
+async def test_a_short_process_stores_when_a_fact_was_last_shown(path: str, clock: FrozenClock) -> None:
     async with elytron.open(path, space="ada", clock=clock) as memory:
         (fact,) = (await believe(memory, "drink", "green tea")).ids
         await memory.recall("drink")
@@ -54,7 +54,7 @@ async def test_a_short_process_keeps_when_a_fact_was_last_shown(path: str, clock
         assert (await memory.get_fact(fact)).fact.last_used_at == used
 
 
-async def test_closing_a_store_that_takes_no_write_keeps_no_use(path: str, clock: FrozenClock) -> None:
+async def test_closing_a_read_only_store_stores_no_use(path: str, clock: FrozenClock) -> None:
     async with elytron.open(path, space="ada", clock=clock) as memory:
         (fact,) = (await believe(memory, "drink", "green tea")).ids
     store = ReadOnly(await open_store(f"sqlite:///{path}", clock=clock))

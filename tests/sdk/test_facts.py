@@ -31,7 +31,7 @@ async def proposed(memory: elytron.MemoryRuntime, content: str, *, kind: str = "
     return report.decisions[0].outcome.value
 
 
-async def test_a_fact_is_listed_and_read_with_all_that_it_is_worth(
+async def test_a_fact_is_listed_and_read_with_all_its_attributes(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     (turn,) = (await memory.add("I like green tea")).ids
@@ -66,7 +66,7 @@ async def test_facts_are_listed_by_words_states_and_pages(memory: elytron.Memory
     assert (await memory.list_facts(FactListRequest(states=(FactState.DELETED,)))).items == ()
 
 
-async def test_private_facts_are_shown_only_if_asked_for_by_name(memory: elytron.MemoryRuntime) -> None:
+async def test_private_facts_are_shown_only_on_explicit_request(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE)
     report = await memory.list_facts()
@@ -78,7 +78,7 @@ async def test_private_facts_are_shown_only_if_asked_for_by_name(memory: elytron
     assert (await memory.forget_facts("tea")).items == ()
 
 
-async def test_a_stricter_privacy_holds_for_earlier_versions_too(memory: elytron.MemoryRuntime) -> None:
+async def test_stricter_privacy_applies_to_earlier_versions_too(memory: elytron.MemoryRuntime) -> None:
     (old,) = (await believe(memory, "drink", "green tea")).ids
     new = await change(memory, old, FactAction.SUPERSEDE, content="white tea")
     assert new is not None
@@ -97,7 +97,7 @@ async def test_a_merge_guard_names_the_operation_that_changes_privacy(memory: el
     assert (await memory.get_fact(fact)).fact.privacy == "public"
 
 
-async def test_superseding_lets_the_old_word_hold_until_then_and_correcting_does_not(
+async def test_superseding_ends_the_old_value_and_correcting_invalidates_it(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     (old,) = (await believe(memory, "home", "Lisbon")).ids
@@ -126,7 +126,7 @@ async def test_an_invalid_fact_held_until_then_and_has_no_successor(
     assert (await told(memory, fact))[-1] == ("invalidated", "host", "moved away")
 
 
-async def test_a_fact_that_is_marked_stale_is_to_be_verified_until_it_is_confirmed(
+async def test_a_fact_marked_stale_needs_verification_until_confirmed(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
@@ -139,7 +139,7 @@ async def test_a_fact_that_is_marked_stale_is_to_be_verified_until_it_is_confirm
     assert (await memory.get_fact(fact)).fact.hint == "none"
 
 
-async def test_after_a_proposed_deletion_an_older_observation_is_not_taken_again(
+async def test_after_a_proposed_deletion_an_older_observation_is_not_accepted(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await believe(memory, "home", "Lisbon")
@@ -188,7 +188,7 @@ async def test_a_change_can_expect_a_version(memory: elytron.MemoryRuntime) -> N
         (FactAction.MARK_STALE, {"at": 5}, "at does not apply to 'mark_stale'"),
     ],
 )
-async def test_each_action_takes_its_own_fields(
+async def test_each_action_accepts_its_own_fields(
     memory: elytron.MemoryRuntime, action: FactAction, more: dict[str, object], match: str
 ) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
@@ -196,7 +196,7 @@ async def test_each_action_takes_its_own_fields(
         await change(memory, fact, action, **more)
 
 
-async def test_only_a_fact_that_stands_is_changed(memory: elytron.MemoryRuntime) -> None:
+async def test_only_a_current_fact_can_be_changed(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await memory.add("Hello")).ids
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     await change(memory, fact, FactAction.DELETE)
@@ -222,7 +222,7 @@ async def test_facts_are_forgotten_by_query_with_the_token_of_a_dry_run(memory: 
     assert (await told(memory, tea))[-1] == ("forgotten", "host", "asked to")
 
 
-async def test_a_token_is_no_good_once_other_facts_match(memory: elytron.MemoryRuntime) -> None:
+async def test_a_token_is_invalid_once_other_facts_match(memory: elytron.MemoryRuntime) -> None:
     await believe(memory, "drink", "green tea")
     rehearsed = await memory.forget_facts("tea")
     await believe(memory, "shop", "the tea shop")
@@ -231,7 +231,7 @@ async def test_a_token_is_no_good_once_other_facts_match(memory: elytron.MemoryR
     assert len((await memory.list_facts()).items) == 2
 
 
-async def test_what_was_forgotten_is_not_learned_again_until_it_is_allowed(memory: elytron.MemoryRuntime) -> None:
+async def test_forgotten_content_is_not_learned_again_until_allowed(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await memory.add_fact("drink", "Ada likes green tea", kind=elytron.FactKind.PREFERENCE)).ids
     await memory.forget(fact)
     assert await proposed(memory, "Ada  likes green tea.") == "rejected"
@@ -242,7 +242,7 @@ async def test_what_was_forgotten_is_not_learned_again_until_it_is_allowed(memor
     assert await proposed(memory, "Ada likes green tea") == "stored"
 
 
-async def test_what_was_forgotten_is_not_learned_in_other_words_from_a_repeated_sentence(
+async def test_forgotten_content_is_not_learned_paraphrased_from_a_repeated_sentence(
     memory: elytron.MemoryRuntime,
 ) -> None:
     said = "Good morning! I like green tea. Where is my cup?"
@@ -253,7 +253,7 @@ async def test_what_was_forgotten_is_not_learned_in_other_words_from_a_repeated_
     assert await proposed(memory, "Ada drinks coffee", text="Good morning! I drink coffee.") == "stored"
 
 
-async def test_a_forgotten_fact_that_is_brought_back_may_be_learned(memory: elytron.MemoryRuntime) -> None:
+async def test_a_restored_fact_may_be_learned_again(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await memory.forget(fact)
     await memory.forget(fact, undo=True)
@@ -262,7 +262,7 @@ async def test_a_forgotten_fact_that_is_brought_back_may_be_learned(memory: elyt
     assert "tombstones" not in (await memory.inspect()).documents
 
 
-async def test_a_forgotten_fact_does_not_come_back_beside_another_value(memory: elytron.MemoryRuntime) -> None:
+async def test_a_forgotten_fact_is_not_restored_next_to_another_value(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await memory.forget(fact)
     await believe(memory, "drink", "coffee")
@@ -270,7 +270,7 @@ async def test_a_forgotten_fact_does_not_come_back_beside_another_value(memory: 
     assert (report.changed, report.decisions[0].reason) == (False, "its topic now has another value")
 
 
-async def test_tombstones_hold_no_content_and_go_with_an_erasure(memory: elytron.MemoryRuntime) -> None:
+async def test_tombstones_contain_no_content_and_are_removed_by_an_erasure(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await memory.forget(fact)
     stones = await memory.store.scan(memory.scope.space, "tombstones", limit=10)  # type: ignore[union-attr]
@@ -280,7 +280,7 @@ async def test_tombstones_hold_no_content_and_go_with_an_erasure(memory: elytron
     assert "tombstones" not in (await memory.inspect()).documents
 
 
-async def test_paused_learning_takes_nothing_until_it_is_resumed(memory: elytron.MemoryRuntime) -> None:
+async def test_paused_learning_accepts_nothing_until_it_is_resumed(memory: elytron.MemoryRuntime) -> None:
     await memory.set_learning(LearningAction.PAUSE, reason="a guest is here")
     assert await proposed(memory, "Ada likes green tea") == "rejected"
     listed = (await memory.list_facts()).learning
@@ -316,9 +316,7 @@ async def test_nothing_is_extracted_while_learning_is_paused(memory: elytron.Mem
     assert (await memory.list_facts()).items == ()
 
 
-async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_repeating_a_fact_preserves_its_end(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     (fact,) = (await memory.add_fact("home", "Lisbon", authority=elytron.FactAuthority.USER_ASSERTED)).ids
     end = elytron.instant(clock.now(), field="end")
     for authority, kept in ((elytron.FactAuthority.EXTRACTED, None), (elytron.FactAuthority.USER_ASSERTED, end)):
@@ -342,7 +340,7 @@ async def test_facts_of_one_kind_are_forgotten_by_a_query(memory: elytron.Memory
     assert [entry.topic for entry in (await memory.list_facts()).items] == ["drink"]
 
 
-async def test_folding_facts_and_bringing_them_back_stands_in_their_history(memory: elytron.MemoryRuntime) -> None:
+async def test_merging_and_restoring_facts_is_in_their_history(memory: elytron.MemoryRuntime) -> None:
     for topic in ("tea", "drink"):
         await memory.add_fact(topic, "Ada drinks green tea in the morning", kind=elytron.FactKind.PREFERENCE)
     (pair,) = (await memory.merge_facts()).pairs
@@ -352,7 +350,7 @@ async def test_folding_facts_and_bringing_them_back_stands_in_their_history(memo
 
 
 @pytest.mark.parametrize("written_first", [True, False])
-async def test_a_fact_that_is_written_and_one_that_is_drawn_meet_in_one_slot(
+async def test_written_and_extracted_facts_share_a_slot(
     memory: elytron.MemoryRuntime, clock: FrozenClock, written_first: bool
 ) -> None:
     async def write() -> None:

@@ -34,7 +34,9 @@ async def modelled(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
         yield runtime
 
 
-async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_a_delivered_turn_is_evidence_and_its_explicit_statements_are_facts(
+    memory: elytron.MemoryRuntime,
+) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.")
     assert (report.session_commit, report.transcript_commit) == (CommitStatus.COMMITTED, CommitStatus.COMMITTED)
     assert len(report.message_ids) == 2
@@ -58,7 +60,7 @@ async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(me
         (TurnDelivery.REJECTED_BY_POLICY, []),
     ],
 )
-async def test_delivery_decides_what_is_kept(
+async def test_delivery_determines_what_is_stored(
     memory: elytron.MemoryRuntime, delivery: TurnDelivery, kept: list[str]
 ) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.", delivery=delivery)
@@ -97,7 +99,7 @@ async def test_the_same_turn_again_is_a_duplicate_and_adds_no_evidence(memory: e
         await finish(memory, "t1", "I live in Rome.")
 
 
-async def test_a_turn_that_is_delivered_after_a_retry_is_no_conflict(memory: elytron.MemoryRuntime) -> None:
+async def test_a_turn_delivered_after_a_retry_is_not_a_conflict(memory: elytron.MemoryRuntime) -> None:
     first = await finish(memory, "t1", "Where do I live?", "In", delivery=TurnDelivery.CANCELLED)
     again = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
     assert (again.turn_id, again.session_commit, again.changed) == (first.turn_id, CommitStatus.COMMITTED, True)
@@ -117,7 +119,7 @@ async def test_a_turn_that_is_delivered_after_a_retry_is_no_conflict(memory: ely
     assert account.ok
 
 
-async def test_with_a_model_the_turn_returns_without_asking_it(modelled: elytron.MemoryRuntime) -> None:
+async def test_with_a_model_the_turn_returns_without_calling_it(modelled: elytron.MemoryRuntime) -> None:
     report = await finish(modelled, "t1", "Well, home is Porto these days.")
     assert MODEL.prompts == []
     assert {outcome.status for outcome in report.maintenance} == {PassStatus.QUEUED, PassStatus.SKIPPED}
@@ -125,7 +127,7 @@ async def test_with_a_model_the_turn_returns_without_asking_it(modelled: elytron
     assert (job.id, job.state, job.turns) == (report.job, JobState.PENDING, 1)
 
 
-async def test_a_repeated_turn_asks_for_the_same_job(modelled: elytron.MemoryRuntime) -> None:
+async def test_a_repeated_turn_returns_the_same_job(modelled: elytron.MemoryRuntime) -> None:
     first = await finish(modelled, "t1", "Well, home is Porto these days.")
     await modelled.run_jobs()
     again = await finish(modelled, "t1", "Well, home is Porto these days.")
@@ -140,7 +142,7 @@ async def test_turns_of_a_busy_conversation_share_a_job(modelled: elytron.Memory
     assert job.turns == 5
 
 
-async def test_a_demanded_model_that_is_not_there_is_waited_for(memory: elytron.MemoryRuntime) -> None:
+async def test_a_required_but_missing_model_is_awaited(memory: elytron.MemoryRuntime) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.MODEL)
     assert report.job is not None
     assert "facts" not in (await memory.inspect()).documents
@@ -154,19 +156,19 @@ async def test_a_turn_with_one_side_is_left_to_rules(modelled: elytron.MemoryRun
     assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
 
 
-async def test_a_device_in_safe_mode_keeps_the_turn_and_maintains_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_a_device_in_safe_mode_stores_the_turn_and_maintains_nothing(memory: elytron.MemoryRuntime) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", mode_input=ModeInput(safe_mode=True))
     assert report.transcript_commit is CommitStatus.COMMITTED
     assert (report.maintenance_refused, report.maintenance) == (MaintenanceRefusal.SAFE_MODE, ())
 
 
-async def test_under_pressure_rules_read_and_no_model_is_asked(modelled: elytron.MemoryRuntime) -> None:
+async def test_under_pressure_only_rules_run(modelled: elytron.MemoryRuntime) -> None:
     report = await finish(modelled, "t1", "I live in Lisbon.", mode_input=ModeInput(pressure=MemoryPressure.CAUTIOUS))
     assert report.job is None
     assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
 
 
-async def test_how_a_skill_served_is_written_down_once(memory: elytron.MemoryRuntime) -> None:
+async def test_the_outcome_of_a_skill_is_recorded_once(memory: elytron.MemoryRuntime) -> None:
     await told.learn(memory, "release", "1. Run the tests\n2. Tag the commit\n3. Push the tag")
     reuse = SkillReuse(names=("runtime_skill__release", "runtime_skill__unknown"), outcome=ReuseOutcome.SUCCEEDED)
     report = await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)
@@ -187,7 +189,7 @@ async def test_a_secret_reaches_neither_the_store_nor_a_prompt(modelled: elytron
     assert secret not in str(MODEL.prompts)
 
 
-async def test_feeding_recalled_text_back_many_times_adds_no_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_repeatedly_echoing_recalled_text_adds_no_fact(memory: elytron.MemoryRuntime) -> None:
     await finish(memory, "t0", "I live in Lisbon. I'm allergic to peanuts.")
     before = (await memory.inspect()).documents["facts"]
     for number in range(12):
@@ -196,14 +198,14 @@ async def test_feeding_recalled_text_back_many_times_adds_no_fact(memory: elytro
     assert (await memory.inspect()).documents["facts"] == before
 
 
-async def test_a_secret_beside_it_does_not_hide_a_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_a_secret_in_the_same_text_does_not_hide_a_fact(memory: elytron.MemoryRuntime) -> None:
     key = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789"
     report = await finish(memory, "t1", f"I live in Lisbon. My key is {key}")
     assert [decision.outcome.value for decision in report.decisions] == ["stored"]
     assert "The user lives in Lisbon" in [hit.text for hit in (await memory.recall("Lisbon")).hits]
 
 
-async def test_what_a_model_would_have_found_is_left_to_the_model_that_comes_later(path: str) -> None:
+async def test_turns_a_model_should_read_wait_for_a_later_model(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
         await finish(memory, "t1", "My sister Mei bakes bread on Sundays.")
         await finish(memory, "t2", "My name is Ada.")
@@ -216,7 +218,7 @@ async def test_what_a_model_would_have_found_is_left_to_the_model_that_comes_lat
         assert {fact.content for fact in (await memory.list_facts()).items} >= {"Mei bakes bread"}
 
 
-async def test_a_finished_turn_takes_up_what_waits_in_its_conversation_for_a_model(path: str) -> None:
+async def test_finishing_a_turn_includes_pending_turns_of_its_conversation(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
         await finish(memory, "t1", "My sister Mei bakes bread on Sundays.")
     model = answering(("Mei", items(item("Mei bakes bread", "My sister Mei bakes bread", topic="sister"))))
@@ -226,14 +228,14 @@ async def test_a_finished_turn_takes_up_what_waits_in_its_conversation_for_a_mod
         assert [fact.content for fact in (await memory.list_facts()).items] == ["Mei bakes bread"]
 
 
-async def test_what_rules_alone_were_asked_to_read_waits_for_no_model(path: str) -> None:
+async def test_turns_extracted_only_by_rules_wait_for_no_model(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
         await finish(memory, "t1", "My sister Mei bakes bread.", extraction=ExtractionMethod.RULES)
     async with elytron.open(path, space="ada", language_model=answering()) as memory:
         assert (await memory.maintain()).turns == 0
 
 
-async def test_calls_that_name_no_conversation_mean_the_one_that_was_committed_last(
+async def test_calls_without_a_conversation_use_the_last_committed_one(
     memory: elytron.MemoryRuntime,
 ) -> None:
     async def shown(**where: str) -> str:

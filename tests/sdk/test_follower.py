@@ -55,7 +55,7 @@ def test_events_name_the_actions_of_the_journal() -> None:
     assert set(get_args(EventAction)) == {action.value for action in JournalAction}
 
 
-async def test_entries_come_in_order_and_say_nothing_of_content(memory: MemoryRuntime) -> None:
+async def test_entries_arrive_in_order_without_content(memory: MemoryRuntime) -> None:
     await memory.add("The safe code is 4711.", speaker="Ada")
     items = await taken(journals(memory), "0", 2)
     assert sequences(items) == [1, 2]
@@ -63,7 +63,7 @@ async def test_entries_come_in_order_and_say_nothing_of_content(memory: MemoryRu
     assert "Ada" not in str(items)
 
 
-async def test_what_this_runtime_commits_is_told_at_once(memory: MemoryRuntime) -> None:
+async def test_commits_of_this_runtime_are_reported_immediately(memory: MemoryRuntime) -> None:
     await memory.add("one")
     waiting = asyncio.create_task(taken(journals(memory), None, 2))
     for _ in range(20):
@@ -73,7 +73,7 @@ async def test_what_this_runtime_commits_is_told_at_once(memory: MemoryRuntime) 
     assert sequences(await waiting) == [3, 4]
 
 
-async def test_what_another_process_commits_is_found_by_looking(path: str) -> None:
+async def test_commits_of_another_process_are_found_by_polling(path: str) -> None:
     async with elytron.open(path, space="ada") as here, elytron.open(path, space="ada") as there:
         await here.add("one")
         found = journals(here, poll_s=0.005)
@@ -98,7 +98,7 @@ class Alone(PassingStore):
         return await super().journal(space, after=after, limit=limit)
 
 
-async def test_a_store_without_following_is_not_asked_again() -> None:
+async def test_a_store_without_following_is_not_polled() -> None:
     store = Alone(MemoryStore())
     async with elytron.open(store, space="ada") as memory:
         await memory.add("one")
@@ -113,7 +113,7 @@ async def test_a_store_without_following_is_not_asked_again() -> None:
         assert sequences(await waiting) == [3]
 
 
-async def test_an_id_is_where_a_reader_goes_on(memory: MemoryRuntime) -> None:
+async def test_an_event_id_is_the_position_to_resume_from(memory: MemoryRuntime) -> None:
     for number in range(5):
         await memory.add(f"text {number}")
     found = journals(memory)
@@ -142,7 +142,7 @@ async def test_the_newest_entry_is_found_without_reading_all(memory: MemoryRunti
 
 
 class TestGaps:
-    async def test_a_space_that_was_erased_is_told_before_what_came_after(self, memory: MemoryRuntime) -> None:
+    async def test_an_erased_space_is_reported_before_later_entries(self, memory: MemoryRuntime) -> None:
         await memory.add(["one", "two", "three"])
         (first, *_, last) = await taken(journals(memory), "0", 4)
         assert isinstance(last, JournalEvent)
@@ -154,7 +154,7 @@ class TestGaps:
         assert again.sequence == 1
         assert again != first
 
-    async def test_an_erasure_is_told_to_who_was_listening(self, memory: MemoryRuntime) -> None:
+    async def test_an_erasure_is_reported_to_listeners(self, memory: MemoryRuntime) -> None:
         await memory.add("one")
         waiting = asyncio.create_task(taken(journals(memory), None, 2))
         for _ in range(20):
@@ -175,14 +175,14 @@ class TestGaps:
         items = await waiting
         assert sequences(items) == [1, 2, 3, 4]
 
-    async def test_a_place_that_nobody_has_come_to_is_no_place(self, memory: MemoryRuntime) -> None:
+    async def test_a_position_beyond_the_journal_is_a_gap(self, memory: MemoryRuntime) -> None:
         await memory.add("one")
         gap, event = await taken(journals(memory), "900", 2)
         assert isinstance(gap, EventGap)
         assert isinstance(event, JournalEvent)
         assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
-    async def test_who_is_too_far_behind_is_told_what_he_misses(
+    async def test_a_reader_too_far_behind_is_told_about_the_gap(
         self, memory: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("elytron.journal.follower.EVENTS_BACKLOG", 5)
@@ -204,7 +204,7 @@ class TestGaps:
         assert isinstance(event, JournalEvent)
         assert event.sequence == last
 
-    async def test_who_stood_where_entries_were_compacted_goes_on_behind_them(self, memory: MemoryRuntime) -> None:
+    async def test_a_reader_inside_compacted_entries_continues_after_them(self, memory: MemoryRuntime) -> None:
         written = await memory.add(["one", "two", "three"])
         reader = journals(memory).follow(ADA)
         await reader.begin("3")

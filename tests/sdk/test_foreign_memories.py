@@ -62,7 +62,7 @@ async def recalled(memory: MemoryRuntime, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", sorted(DERIVED))
-async def test_what_another_system_derived_is_no_quotation_and_less_trusted_than_the_user(
+async def test_foreign_derived_memories_are_no_quotations_and_less_trusted_than_the_user(
     tmp_path: Path, form: TranscriptFormat
 ) -> None:
     path = EXPORTS[form](tmp_path)
@@ -83,7 +83,7 @@ def test_provenance_names_the_system_and_the_id(tmp_path: Path) -> None:
     assert (first.owner, first.turn.tags) == ("ada", ("home",))
 
 
-def test_metadata_of_another_system_stays_under_its_name_and_decides_nothing_here(tmp_path: Path) -> None:
+def test_foreign_metadata_stays_under_its_name_and_has_no_effect(tmp_path: Path) -> None:
     first, _ = read(write_json(tmp_path / "a.json", MEM0))
     assert dict(first.turn.metadata) == {
         "mem0.user_id": "ada",
@@ -113,7 +113,7 @@ async def test_unknown_keys_are_counted_and_stored_next_to_the_text(tmp_path: Pa
         [{"id": "1", "memory": "Ada lives in Lisbon", "role": "user"}, {"id": "2", "memory": "Ada is on call"}],
     ],
 )
-def test_mem0_is_read_in_each_shape_of_its_export(tmp_path: Path, records: Any) -> None:
+def test_mem0_is_read_in_every_export_format(tmp_path: Path, records: Any) -> None:
     assert texts(write_json(tmp_path / "a.json", records))[0] == "Ada lives in Lisbon"
 
 
@@ -130,14 +130,14 @@ def test_an_invalid_time_of_mem0_is_reported_by_its_name_and_not_counted(tmp_pat
         assert (transcript.skipped[0].problem[:10], transcript.remarks.naive_times) == ("created_at", 0)
 
 
-async def test_an_expired_memory_is_history_and_not_recalled(tmp_path: Path) -> None:
+async def test_an_expired_memory_is_in_history_and_not_recalled(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         report = await elytron.import_transcript(memory, write_json(tmp_path / "a.json", MEM0))
         assert report.stored == 2
         assert await recalled(memory, "Is Ada on call? Where does Ada live?") == ["Ada lives in Lisbon"]
 
 
-async def test_a_memory_that_was_deleted_since_the_last_import_becomes_history(tmp_path: Path) -> None:
+async def test_a_memory_deleted_since_the_last_import_becomes_history(tmp_path: Path) -> None:
     record = {"id": "mem-1", "memory": "Ada lives in Lisbon", "created_at": "2026-05-01T10:00:00Z"}
     async with elytron.open("memory:", space="ada") as memory:
         await elytron.import_transcript(memory, write_json(tmp_path / "a.json", [record]))
@@ -157,7 +157,7 @@ async def test_a_memory_with_a_new_text_under_its_id_is_a_new_version(tmp_path: 
         assert (report.updated, await recalled(memory, "Where does Ada live?")) == (1, ["Ada lives in Porto"])
 
 
-async def test_mem0s_history_has_earlier_versions_and_what_was_deleted_as_history(tmp_path: Path) -> None:
+async def test_mem0s_history_includes_earlier_and_deleted_versions(tmp_path: Path) -> None:
     path = write_database(tmp_path / "history.db", HISTORY_SCHEMA, "history", HISTORY)
     assert texts(path) == ["Ada lives in Lisbon", "Ada lives in Porto", "Ada owns a boat", "I moved to Porto"]
     assert current_texts(path) == ["Ada lives in Porto", "I moved to Porto"]
@@ -207,7 +207,7 @@ def test_a_pickle_that_would_run_code_is_reported_and_runs_nothing(tmp_path: Pat
         (b"\x80\x04h\x05.", "damaged"),
     ],
 )
-def test_every_other_pickle_is_refused(data: bytes, problem: str) -> None:
+def test_every_other_pickle_is_rejected(data: bytes, problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         pickled_values.read_object(data, ("module", "Name"))
 
@@ -228,7 +228,7 @@ async def test_a_store_of_several_users_needs_the_user_to_be_named(tmp_path: Pat
 SEA = json_lines({"type": "entity", "name": "Sea", "observations": []}, {"type": "x"})
 
 
-def test_the_mcp_servers_file_gives_observations_and_relations_as_sentences(tmp_path: Path) -> None:
+def test_the_mcp_servers_file_yields_observations_and_relations_as_sentences(tmp_path: Path) -> None:
     path = write_json(tmp_path / "memory.json", GRAPH_LINES + SEA)
     with opened(path) as transcript:
         found = [item.turn.messages[0].text for item in transcript.messages(HOME)]
@@ -237,7 +237,7 @@ def test_the_mcp_servers_file_gives_observations_and_relations_as_sentences(tmp_
         assert [record.line for record in transcript.skipped] == [4]
 
 
-def test_graphiti_gives_edges_with_the_time_they_hold_from_and_ended_ones_as_history(tmp_path: Path) -> None:
+def test_graphiti_yields_edges_with_their_start_and_ended_ones_as_history(tmp_path: Path) -> None:
     path = write_json(tmp_path / "dump.json", GRAPHITI)
     assert texts(path) == ["user: I moved", "Ada: A pilot.", "Ada lives in Lisbon", "Ada likes Lisbon"]
     edge = read(path)[2]
@@ -269,13 +269,13 @@ def test_cogx_in_a_zip_and_a_single_file_of_it_are_read_too(tmp_path: Path) -> N
     assert authorities[0] is EvidenceAuthority.EXTERNAL_CONTENT
 
 
-def test_cogx_of_a_later_major_version_is_refused(tmp_path: Path) -> None:
+def test_cogx_of_a_later_major_version_is_rejected(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "archive", COGX | {"manifest.json": {"cogx_version": "1.0"}})
     with pytest.raises(UnreadableFile, match="unsupported COGX version"):
         read(path)
 
 
-def test_bad_records_of_cogx_hold_up_no_other(tmp_path: Path) -> None:
+def test_invalid_cogx_records_block_no_other(tmp_path: Path) -> None:
     lines = json_lines(
         {"kind": "fact", "external_id": "f1", "subject_ref": "Ada"},
         {"kind": "unheard", "external_id": "x"},
@@ -292,7 +292,7 @@ def test_bad_records_of_cogx_hold_up_no_other(tmp_path: Path) -> None:
         assert transcript.left_out == {OmissionReason.NO_SENTENCE: 2}
 
 
-def test_a_langgraph_store_gives_the_words_of_its_values(tmp_path: Path) -> None:
+def test_a_langgraph_store_yields_the_text_of_its_values(tmp_path: Path) -> None:
     path = write_database(tmp_path / "store.db", STORE_SCHEMA, "store", STORE)
     assert texts(path) == ["Ada lives in Lisbon", "Ada is on call"]
     assert current_texts(path) == ["Ada lives in Lisbon"]
@@ -311,7 +311,7 @@ def test_a_langgraph_store_gives_the_words_of_its_values(tmp_path: Path) -> None
         assert [record.place for record in transcript.skipped] == ["item 3"]
 
 
-def test_hindsight_gives_facts_and_observations_and_refuses_another_schema(tmp_path: Path) -> None:
+def test_hindsight_yields_facts_and_observations_and_rejects_another_schema(tmp_path: Path) -> None:
     path = EXPORTS[TranscriptFormat.HINDSIGHT](tmp_path)
     assert texts(path) == ["Ada lives in Lisbon", "Ada likes the sea"]
     members = {"manifest.json": {"schema_version": 2, "source_bank_id": "b"}, "documents/000000.json": {"id": "d"}}
@@ -319,7 +319,7 @@ def test_hindsight_gives_facts_and_observations_and_refuses_another_schema(tmp_p
         read(write_zip(tmp_path / "next.zip", members))
 
 
-def test_a_damaged_document_of_hindsight_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_damaged_hindsight_document_blocks_no_other(tmp_path: Path) -> None:
     members = {
         "manifest.json": {"schema_version": 1, "source_bank_id": "b"},
         "documents/000000.json": "{",
@@ -333,7 +333,7 @@ def test_a_damaged_document_of_hindsight_holds_up_no_other(tmp_path: Path) -> No
         ]  # fmt: skip
 
 
-def test_basic_memory_gives_observations_relations_and_prose_under_the_notes_title(tmp_path: Path) -> None:
+def test_basic_memory_yields_observations_relations_and_prose_under_the_notes_title(tmp_path: Path) -> None:
     path = EXPORTS[TranscriptFormat.BASIC_MEMORY](tmp_path)
     assert texts(path) == [
         "Ada: lives in Lisbon (since May)",
@@ -343,7 +343,7 @@ def test_basic_memory_gives_observations_relations_and_prose_under_the_notes_tit
     assert read(path)[0].turn.tags == ("friend", "home", "city")
 
 
-def test_a_vault_is_what_its_owner_wrote_with_links_as_words(tmp_path: Path) -> None:
+def test_a_vault_is_its_owners_text_with_links_as_words(tmp_path: Path) -> None:
     path = EXPORTS[TranscriptFormat.OBSIDIAN](tmp_path)
     first, second = read(path)
     assert texts(path) == ["# Where\n\nI live in the white city. #plan", "The boat is called Mira."]
@@ -366,7 +366,7 @@ async def test_a_memory_that_expires_later_is_current_until_an_import_after_that
         assert (await elytron.import_transcript(memory, path)).changed is False
 
 
-async def test_unknown_keys_beyond_their_bound_are_counted_and_not_stored(tmp_path: Path) -> None:
+async def test_unknown_keys_beyond_the_limit_are_counted_and_not_stored(tmp_path: Path) -> None:
     record = {"id": "m", "memory": "Ada sails", "blob": "x" * 100_000, "created_at": "2026-05-01T10:00:00Z"}
     path = write_json(tmp_path / "a.json", [record])
     assert read(path)[0].turn.items == ()
@@ -375,7 +375,7 @@ async def test_unknown_keys_beyond_their_bound_are_counted_and_not_stored(tmp_pa
     assert (report.stored, report.unknown_keys) == (1, 1)
 
 
-def test_a_memory_longer_than_a_message_may_be_is_skipped_and_the_next_one_read(tmp_path: Path) -> None:
+def test_an_oversized_memory_is_skipped_and_the_next_one_read(tmp_path: Path) -> None:
     records = [{"id": "1", "memory": "x" * 1_000_001}, {"id": "2", "memory": "Ada sails"}, {"id": "3", "memory": ""}]
     with opened(write_json(tmp_path / "a.json", records)) as transcript:
         assert [item.turn.messages[0].text for item in transcript.messages(HOME)] == ["Ada sails"]

@@ -9,7 +9,7 @@ from elytron_core.errors.foreign_names import CALLS, EXPORTS, KEYWORDS
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_a_name_of_the_package_is_answered_with_the_one_that_is_meant(name: str) -> None:
+def test_a_foreign_package_name_error_names_the_intended_one(name: str) -> None:
     with pytest.raises(AttributeError, match=r"use .*elytron\.(open|connect)"):
         getattr(elytron, name)
     with pytest.raises(ImportError):
@@ -17,7 +17,7 @@ def test_a_name_of_the_package_is_answered_with_the_one_that_is_meant(name: str)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_is_answered_with_the_one_that_is_meant(name: str) -> None:
+def test_a_foreign_call_error_names_the_intended_call(name: str) -> None:
     with elytron.open("memory:") as memory:
         meant = CALLS[name].partition("(")[0]
         for face in (memory, memory.runtime):
@@ -26,7 +26,7 @@ def test_a_call_is_answered_with_the_one_that_is_meant(name: str) -> None:
                 getattr(face, name)
 
 
-def test_each_keyword_is_answered_with_one_that_some_call_has() -> None:
+def test_each_foreign_keyword_maps_to_an_existing_one() -> None:
     with elytron.open("memory:") as memory:
         add: Any = memory.add
         for name, meant in {"session_id": "conversation", "thread_id": "conversation", "user": "user_id"}.items():

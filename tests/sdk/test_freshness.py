@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
         (95, (FreshnessState.STALE, FreshnessHint.VERIFY), " (to verify)"),
     ],
 )
-async def test_a_fact_says_how_fresh_it_is(
+async def test_a_fact_reports_its_freshness(
     memory: elytron.MemoryRuntime, clock: FrozenClock, days: int, told: tuple[FreshnessState, FreshnessHint], mark: str
 ) -> None:
     await believe(memory, "kiln", "it is half built", kind=FactKind.PROJECT)
@@ -30,7 +30,7 @@ async def test_a_fact_says_how_fresh_it_is(
     assert f"project{mark}] kiln: it is half built" in (await memory.project("kiln")).system_memory_block
 
 
-async def test_a_fact_is_as_fresh_as_its_last_observation_not_as_its_record(
+async def test_a_facts_freshness_follows_its_last_observation_not_its_recording(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     year_ago = clock.now() - 366 * DAY_MS
@@ -44,9 +44,7 @@ async def test_a_fact_is_as_fresh_as_its_last_observation_not_as_its_record(
     assert (await memory.get(fact)).hint is FreshnessHint.NONE
 
 
-async def test_only_an_observation_after_it_ends_a_mark_of_staleness(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_only_a_later_observation_clears_a_stale_mark(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     before = clock.now()
     await memory.change_fact(elytron.FactChangeRequest(id=fact, action=elytron.FactAction.MARK_STALE))

@@ -96,6 +96,6 @@ def test_a_guess_works_or_its_error_names_the_word_to_use(memory: SyncMemoryRunt
 
 
 @pytest.mark.parametrize("name", CALL_HINTS)
-def test_a_name_that_no_call_replaces_is_answered_with_what_to_do(memory: SyncMemoryRuntime, name: str) -> None:
+def test_an_unreplaced_name_is_answered_with_a_hint(memory: SyncMemoryRuntime, name: str) -> None:
     with pytest.raises(AttributeError, match=": use "):
         getattr(memory, name)

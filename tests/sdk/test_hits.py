@@ -49,7 +49,7 @@ def checked(hit: RecallHit) -> RecallHit:
 
 @given(SCORES, SIGNALS)
 @pytest.mark.parametrize("part", [0, 1])
-def test_the_hit_of_a_message(part: int, score: float, signals: dict[str, float]) -> None:
+def test_the_hit_of_a_message_equals_a_validated_one(part: int, score: float, signals: dict[str, float]) -> None:
     signals = {name: float(value) for name, value in signals.items()}
     hit = scored_hit(turn_hit(TurnId("t1"), TURN, part), score=score, signals=signals)
     assert hit == checked(hit)
@@ -58,13 +58,13 @@ def test_the_hit_of_a_message(part: int, score: float, signals: dict[str, float]
 
 
 @given(SCORES, SIGNALS)
-def test_the_hit_of_a_fact(score: float, signals: dict[str, float]) -> None:
+def test_the_hit_of_a_fact_equals_a_validated_one(score: float, signals: dict[str, float]) -> None:
     hit = fact_hit(FACT, score=score, signals=signals)
     assert hit == checked(hit)
     assert told(hit) == told(checked(hit))
 
 
-def test_a_hit_tells_its_time_as_a_datetime_too() -> None:
+def test_a_hit_also_provides_its_time_as_a_datetime() -> None:
     hit = RecallHit(id="t1", plane=RecallPlane.TRANSCRIPT, text="tea", score=1.0, at=Instant(1_740_909_600_000))
     assert hit.when == datetime(2025, 3, 2, 10, tzinfo=UTC)
     assert hit.model_copy(update={"at": None}).when is None

@@ -40,7 +40,7 @@ HOME = ConversationKey("default", "home")
 @pytest.mark.parametrize(
     "name", ["../out.jsonl", "/etc/out.jsonl", "..\\out.jsonl", "C:/out.jsonl", "a/../../out.jsonl"]
 )
-async def test_a_name_that_leads_out_of_a_zip_is_left_out_and_counted(tmp_path: Path, name: str) -> None:
+async def test_a_name_that_leads_out_of_a_zip_file_is_skipped_and_counted(tmp_path: Path, name: str) -> None:
     line = json_lines({"role": "user", "content": "The boat is red."})
     path = write_zip(tmp_path / "a.zip", {"in.jsonl": line, name: line})
     async with elytron.open("memory:", space="ada") as memory:
@@ -49,7 +49,7 @@ async def test_a_name_that_leads_out_of_a_zip_is_left_out_and_counted(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
 
 
-async def test_a_link_in_a_zip_or_folder_is_not_followed(tmp_path: Path) -> None:
+async def test_a_symlink_in_a_zip_file_or_folder_is_not_followed(tmp_path: Path) -> None:
     secret = write_json(tmp_path / "secret.jsonl", json_lines({"role": "user", "content": "The code is 4417."}))
     link = zipfile.ZipInfo("link.jsonl")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -64,7 +64,7 @@ async def test_a_link_in_a_zip_or_folder_is_not_followed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", [TranscriptFormat.SLACK, TranscriptFormat.HINDSIGHT])
-def test_a_zip_that_says_it_unpacks_to_too_much_is_refused(
+def test_a_zip_file_that_declares_too_large_a_size_is_rejected(
     tmp_path: Path, form: TranscriptFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = EXPORTS[form](tmp_path)
@@ -73,7 +73,7 @@ def test_a_zip_that_says_it_unpacks_to_too_much_is_refused(
         pass
 
 
-def test_a_member_that_unpacks_to_more_than_it_says_is_refused_by_what_is_read(
+def test_a_member_that_unpacks_larger_than_declared_is_rejected_while_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bomb = write_zip(tmp_path / "a.zip", SLACK | {"harbour/2026-05-02.json": "[" + " " * 4_000_000 + "]"})
@@ -84,7 +84,7 @@ def test_a_member_that_unpacks_to_more_than_it_says_is_refused_by_what_is_read(
         assert (record.place, "1000000 bytes" in record.problem) == ("harbour/2026-05-02.json", True)
 
 
-def test_too_many_files_are_refused_before_any_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_rejected_before_any_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundles, "BUNDLE_FILES", 3)
     many = {f"{number}.md": "x" for number in range(4)}
     for path in (write_zip(tmp_path / "a.zip", many), write_folder(tmp_path / "folder", many)):
@@ -99,7 +99,7 @@ def test_too_many_files_are_refused_before_any_is_read(tmp_path: Path, monkeypat
         assert [transcript.format for transcript in source.transcripts] == [TranscriptFormat.OBSIDIAN]
 
 
-def test_a_huge_line_is_passed_over_and_the_next_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_line_is_skipped_and_the_next_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMPORT_LINE_BYTES", 1_000)
     huge = {"type": "entity", "name": "Ada", "observations": ["x" * 5_000]}
     small = {"type": "entity", "name": "Noor", "observations": ["sails"]}
@@ -126,7 +126,7 @@ def test_a_huge_cell_and_a_damaged_value_of_a_table_are_reported(
         assert [record.place for record in transcript.skipped] == ["item 1", "item 2", "item 4", "item 5"]
 
 
-def test_a_view_that_never_ends_is_no_table(tmp_path: Path) -> None:
+def test_an_endless_view_is_not_read_as_a_table(tmp_path: Path) -> None:
     endless = (
         "CREATE TABLE other (a); CREATE VIEW store AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
         " SELECT n AS prefix, n AS key, n AS value FROM c;"
@@ -136,7 +136,7 @@ def test_a_view_that_never_ends_is_no_table(tmp_path: Path) -> None:
         pass
 
 
-def test_a_database_in_a_zip_is_read_and_leaves_no_copy(tmp_path: Path) -> None:
+def test_a_database_in_a_zip_file_is_read_and_leaves_no_copy(tmp_path: Path) -> None:
     row = ("h1", "m1", None, "Ada sails", "ADD", "2026-05-01T10:00:00Z", None, 0, None, None)
     database = write_database(tmp_path / "history.db", HISTORY_SCHEMA, "history", [row])
     path = write_zip(tmp_path / "a.zip", {"history.db": database.read_bytes()})
@@ -164,17 +164,17 @@ def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
         (1_777_629_600.5, 1_777_629_600_500),
     ],
 )
-def test_the_unit_of_an_epoch_number_follows_from_its_size(number: float, milliseconds: int) -> None:
+def test_the_unit_of_an_epoch_number_is_inferred_from_its_size(number: float, milliseconds: int) -> None:
     assert optional_moment(number) == milliseconds
 
 
 @pytest.mark.parametrize("number", [1e300, -1e300, 2**65, float("inf"), float("nan")])
-def test_a_number_that_is_no_time_in_any_unit_is_refused(number: float) -> None:
+def test_a_number_that_is_no_time_in_any_unit_is_rejected(number: float) -> None:
     with pytest.raises(InvalidInput):
         optional_moment(number)
 
 
-def test_a_manifest_that_cannot_be_read_makes_no_bundle(tmp_path: Path) -> None:
+def test_an_unreadable_manifest_makes_no_bundle(tmp_path: Path) -> None:
     members = COGX | {"manifest.json": "{"}
     with open_transcripts(write_folder(tmp_path / "archive", members)) as source:
         forms = {transcript.name: transcript.format for transcript in source.transcripts}
@@ -182,7 +182,7 @@ def test_a_manifest_that_cannot_be_read_makes_no_bundle(tmp_path: Path) -> None:
     assert forms == dict.fromkeys(("entities.jsonl", "episodes.jsonl", "facts.jsonl"), TranscriptFormat.COGX)
 
 
-def test_notes_that_cannot_be_read_hold_up_no_other(tmp_path: Path) -> None:
+def test_unreadable_notes_block_no_other(tmp_path: Path) -> None:
     vault = write_folder(tmp_path / "vault", VAULT)
     (vault / "bad.md").write_bytes(b"\xff\xfe not text")
     (vault / "date.md").write_text("---\ncreated: no date\nmodified: 2026-05-02\n---\nWords.\n", encoding="utf-8")

@@ -83,7 +83,7 @@ async def change_lifecycle(memory: MemoryRuntime, memory_id: str, transition: Tr
 
 @pytest.mark.parametrize("way", ["erase", "forget", "mask", "delete_raw", "archive"])
 @pytest.mark.parametrize(("name", "write"), WRITERS)
-async def test_what_was_taken_away_stays_away_when_the_file_is_read_again(
+async def test_removed_messages_stay_removed_when_the_file_is_read_again(
     tmp_path: Path, name: str, write: Any, way: str
 ) -> None:
     async with elytron.open("memory:", space="ada") as memory:
@@ -102,7 +102,7 @@ async def test_what_was_taken_away_stays_away_when_the_file_is_read_again(
 
 
 @pytest.mark.parametrize("form", [*FORMS][::7])
-async def test_an_erased_conversation_stays_erased_whatever_its_file_is_called(tmp_path: Path, form: str) -> None:
+async def test_an_erased_conversation_stays_erased_under_any_file_name(tmp_path: Path, form: str) -> None:
     lines = conversation(12, minutes=700)
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "chat.txt", exported(lines))
@@ -114,7 +114,7 @@ async def test_an_erased_conversation_stays_erased_whatever_its_file_is_called(t
         assert (again.stored, again.erased) == (12, 0)
 
 
-async def test_no_text_of_an_erased_message_is_left_in_the_store(tmp_path: Path) -> None:
+async def test_no_text_of_an_erased_message_remains_in_the_store(tmp_path: Path) -> None:
     async with elytron.open(tmp_path / "m.db", space="ada") as memory:
         await taken(memory, tmp_path / "in", "chat.txt", whatsapp(*TEXTS))
         await memory.erase(await id_of(memory, SECRET))
@@ -123,7 +123,7 @@ async def test_no_text_of_an_erased_message_is_left_in_the_store(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS[:3])
-async def test_a_changed_message_is_shown_in_its_new_version_and_holds_up_no_other(
+async def test_a_changed_message_is_shown_in_its_new_version_and_blocks_no_other(
     tmp_path: Path, name: str, write: Any
 ) -> None:
     async with elytron.open("memory:", space="ada") as memory:
@@ -156,7 +156,7 @@ async def test_a_changed_message_is_erased_in_all_versions_and_restored_on_reque
         assert await texts_of(memory) == ["The code is vq5528x.", "ok"]
 
 
-async def test_the_owners_edit_of_a_message_outlives_a_change_in_the_export(tmp_path: Path) -> None:
+async def test_the_owners_edit_of_a_message_survives_a_change_in_the_export(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "c.json", claude("The boat leaves at te", "ok"))
         await memory.update(await id_of(memory, "The boat leaves at te"), "The boat leaves at eleven.")
@@ -170,7 +170,7 @@ def hostile(good: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS[:2])
-async def test_bad_conversations_hold_up_no_good_one(tmp_path: Path, name: str, write: Any) -> None:
+async def test_invalid_conversations_block_no_valid_one(tmp_path: Path, name: str, write: Any) -> None:
     content = json.dumps([*json.loads(write(*TEXTS)), *hostile([])])
     async with elytron.open("memory:", space="ada") as memory:
         report = await taken(memory, tmp_path, name, content)
@@ -184,7 +184,7 @@ BAD_MESSAGES: list[Any] = [None, 7, "x", [], {"id": []}, {"author": "x"}, {"auth
 
 
 @pytest.mark.parametrize("bad", BAD_MESSAGES)
-async def test_a_bad_message_holds_up_no_good_one(tmp_path: Path, bad: Any) -> None:
+async def test_an_invalid_message_blocks_no_valid_one(tmp_path: Path, bad: Any) -> None:
     (exported_conversation,) = json.loads(chatgpt(*TEXTS))
     exported_conversation["mapping"]["n1"]["message"] = bad
     async with elytron.open("memory:", space="ada") as memory:
@@ -192,7 +192,7 @@ async def test_a_bad_message_holds_up_no_good_one(tmp_path: Path, bad: Any) -> N
         assert (report.stored, await texts_of(memory)) == (2, ["The boat leaves at ten.", "ok"])
 
 
-async def test_half_an_emoji_becomes_a_replacement_character(tmp_path: Path) -> None:
+async def test_a_split_emoji_becomes_a_replacement_character(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         content = claude("boat HALF").replace("HALF", "\\ud83d")
         assert (await taken(memory, tmp_path, "c.json", content)).stored == 1
@@ -201,7 +201,7 @@ async def test_half_an_emoji_becomes_a_replacement_character(tmp_path: Path) -> 
         assert await texts_of(memory) == ["boat \ufffd", "oar \ufffd"]
 
 
-async def test_an_unknown_order_of_dates_is_refused(tmp_path: Path) -> None:
+async def test_an_unknown_date_order_is_rejected(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         with pytest.raises(InvalidInput, match="auto, dmy, mdy, ymd"):
             await import_transcript(memory, tmp_path, date_order="ydm")

@@ -58,13 +58,13 @@ def rows(path: Path) -> list[tuple[str | None, str, str]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_one_conversation_is_read_alike(tmp_path: Path, form: str) -> None:
+def test_every_export_format_of_a_conversation_is_read_identically(tmp_path: Path, form: str) -> None:
     lines = conversation(60, minutes=700)
     (tmp_path / "chat.txt").write_text(exported(lines, form), "utf-8")
     assert rows(tmp_path / "chat.txt") == [(line.speaker, f"{line.at:%Y-%m-%dT%H:%M}", line.text) for line in lines]
 
 
-async def test_an_export_of_any_other_phone_adds_nothing(tmp_path: Path) -> None:
+async def test_an_export_of_the_same_chat_from_another_phone_adds_nothing(tmp_path: Path) -> None:
     lines = conversation(30, minutes=700)
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "WhatsApp Chat with Mila.txt", exported(lines))
@@ -75,7 +75,7 @@ async def test_an_export_of_any_other_phone_adds_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_two_parts_of_a_conversation_make_their_union(tmp_path: Path, seed: int) -> None:
+async def test_importing_any_two_parts_of_a_conversation_yields_their_union(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     lines = conversation(120, minutes=draw.choice([1, 37, 400]))
     forms = ["British, 24 hours", "Indian, 12 hours", "Chinese iPhone", "German iPhone", "Korean"]
@@ -115,9 +115,7 @@ def month_first(lines: Sequence[ChatLine]) -> str:
 
 
 @pytest.mark.parametrize("name", ["chat.txt", "chat (1).txt"])
-async def test_times_that_were_read_in_the_wrong_order_are_corrected_by_the_right_one(
-    tmp_path: Path, name: str
-) -> None:
+async def test_misread_times_are_corrected_by_the_right_date_order(tmp_path: Path, name: str) -> None:
     lines = conversation(36, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
     (tmp_path / name).write_text(month_first(lines), "utf-8")
@@ -140,7 +138,7 @@ async def test_times_that_were_read_in_the_wrong_order_are_corrected_by_the_righ
         assert len((await memory.inspect()).conversations) == 1
 
 
-async def test_a_longer_file_settles_the_times_that_a_shorter_one_left_open(tmp_path: Path) -> None:
+async def test_a_longer_file_resolves_ambiguous_times_of_a_shorter_one(tmp_path: Path) -> None:
     lines = conversation(120, minutes=700)
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "chat.txt", month_first(lines[:60]))
@@ -150,7 +148,7 @@ async def test_a_longer_file_settles_the_times_that_a_shorter_one_left_open(tmp_
         assert (report.first_at, report.last_at) == (instant(lines[0].at), instant(lines[-1].at.replace(second=0)))
 
 
-async def test_a_guess_follows_the_order_of_the_stored_times(tmp_path: Path) -> None:
+async def test_a_guessed_date_order_follows_the_stored_times(tmp_path: Path) -> None:
     lines = conversation(60, minutes=700)
     async with elytron.open("memory:", space="ada") as memory:
         (tmp_path / "chat.txt").write_text(month_first(lines[:45]), "utf-8")
@@ -162,7 +160,7 @@ async def test_a_guess_follows_the_order_of_the_stored_times(tmp_path: Path) -> 
         assert await stored(memory) == expected(lines)
 
 
-async def test_a_guess_follows_times_that_were_corrected(tmp_path: Path) -> None:
+async def test_a_guessed_date_order_follows_corrected_times(tmp_path: Path) -> None:
     lines = conversation(60, minutes=700)
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "chat.txt", month_first(lines[:45]))
@@ -172,7 +170,7 @@ async def test_a_guess_follows_times_that_were_corrected(tmp_path: Path) -> None
             assert await stored(memory) == expected(content)
 
 
-async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten_one_stays_so(tmp_path: Path) -> None:
+async def test_a_message_with_a_corrected_time_is_erased_in_both_forms_or_stays_forgotten(tmp_path: Path) -> None:
     lines = conversation(24, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
     async with elytron.open(tmp_path / "m.db", space="ada") as memory:
@@ -191,7 +189,7 @@ async def test_a_message_with_a_corrected_time_is_erased_in_both_and_a_forgotten
     assert lines[0].text.encode() not in stored_bytes
 
 
-async def test_the_owners_edit_of_a_message_with_a_wrong_time_stays_the_only_one(tmp_path: Path) -> None:
+async def test_the_owners_edit_of_a_message_with_a_wrong_time_is_not_duplicated(tmp_path: Path) -> None:
     lines = conversation(24, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
     async with elytron.open("memory:", space="ada") as memory:
@@ -209,7 +207,7 @@ async def test_the_owners_edit_of_a_message_with_a_wrong_time_stays_the_only_one
         assert (await memory.erase(decision.new_id)).removed["turns"] == 4
 
 
-async def test_what_is_said_every_day_at_one_time_is_taken_for_no_other_day(tmp_path: Path) -> None:
+async def test_daily_repeated_messages_are_not_confused_between_days(tmp_path: Path) -> None:
     start = datetime(2024, 1, 20, 8, 0, tzinfo=UTC)
     lines = [ChatLine(start + timedelta(days=day), "Mila", "Good morning!") for day in range(300)]
     async with elytron.open("memory:", space="ada") as memory:
@@ -219,7 +217,7 @@ async def test_what_is_said_every_day_at_one_time_is_taken_for_no_other_day(tmp_
         assert await stored(memory) == expected(lines)
 
 
-async def test_no_file_moves_or_hides_what_a_host_stored(tmp_path: Path) -> None:
+async def test_no_import_moves_or_hides_messages_stored_by_a_host(tmp_path: Path) -> None:
     lines = [line for line in conversation(60, minutes=700) if line.at.day <= 12]
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
     async with elytron.open("memory:", space="ada") as memory:
@@ -235,7 +233,7 @@ async def test_no_file_moves_or_hides_what_a_host_stored(tmp_path: Path) -> None
         assert await stored(memory) > before
 
 
-async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:
+async def test_a_message_erased_with_a_wrong_time_is_not_imported_with_the_right_one(tmp_path: Path) -> None:
     lines = conversation(24, minutes=700)
     (tmp_path / "chat.txt").write_text(month_first(lines), "utf-8")
     async with elytron.open("memory:", space="ada") as memory:
@@ -247,7 +245,7 @@ async def test_a_message_that_was_erased_with_a_wrong_time_is_not_imported_with_
             assert await stored(memory) == expected(lines[1:])
 
 
-async def test_summer_time_of_one_phone_only_doubles_nothing(tmp_path: Path) -> None:
+async def test_daylight_saving_time_on_one_phone_duplicates_nothing(tmp_path: Path) -> None:
     lines = conversation(240, minutes=60 * 24)
     change = lines[150].at
     phone = [
@@ -287,7 +285,7 @@ def as_lines(texts: Sequence[str]) -> str:
     return "".join(json.dumps({"role": roles[n % 2], "content": text}) + "\n" for n, text in enumerate(texts))
 
 
-async def test_equal_lines_behind_a_file_that_grew_are_new_messages(tmp_path: Path) -> None:
+async def test_equal_lines_appended_to_a_file_are_new_messages(tmp_path: Path) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await taken(memory, tmp_path, "chat.jsonl", as_lines(["The ferry", "At nine."]))
         report = await taken(
@@ -308,7 +306,7 @@ async def test_messages_without_times_are_recognised_by_their_order(tmp_path: Pa
         assert (report.stored, report.duplicates) == (3, 80 - cut)
 
 
-async def test_a_long_conversation_is_read_once_to_find_it_and_once_for_all_its_batches(
+async def test_a_long_conversation_in_many_batches_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = conversation(3_000, minutes=5)
@@ -329,7 +327,7 @@ async def test_a_long_conversation_is_read_once_to_find_it_and_once_for_all_its_
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_alignment_joins_equal_keys_in_rising_order(seed: int) -> None:
+def test_an_alignment_matches_equal_keys_in_ascending_order(seed: int) -> None:
     draw = random.Random(seed)
     keys = [draw.randrange(8) for _ in range(draw.randrange(40))]
     there = [(draw.randrange(8), sequence) for sequence in range(1, draw.randrange(2, 40))]

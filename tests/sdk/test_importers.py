@@ -65,7 +65,7 @@ class TestJsonLines:
             ("harbour", EvidenceRole.ASSISTANT, None, "At nine.", instant("2025-01-12T19:06:00Z")),
         ]
 
-    def test_the_format_is_told_by_content_and_not_by_name(self, tmp_path: Path) -> None:
+    def test_the_format_is_recognised_by_content_not_by_name(self, tmp_path: Path) -> None:
         with opened(written(tmp_path, lines(MINA), name="notes.txt")) as transcript:
             assert (transcript.format, transcript.name) == (TranscriptFormat.JSONL, "notes.txt")
 
@@ -73,7 +73,7 @@ class TestJsonLines:
         path = written(tmp_path, b"\n" + lines(MINA) + b"\r\n  \n" + lines(TOMAS).rstrip())
         assert [text for _, _, _, text, _ in rows(path)] == ["The ferry", "At nine."]
 
-    def test_content_may_be_parts_and_empty_messages_are_left_out(self, tmp_path: Path) -> None:
+    def test_content_may_be_parts_and_empty_messages_are_omitted(self, tmp_path: Path) -> None:
         parts = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {"url": "x"}}, "two"]
         path = written(
             tmp_path,
@@ -97,7 +97,7 @@ class TestJsonLines:
         assert done == [len(lines(MINA)), path.stat().st_size]
         assert done[-1] == transcript.size_bytes
 
-    def test_what_is_appended_after_opening_is_not_read(self, tmp_path: Path) -> None:
+    def test_data_appended_after_opening_is_not_read(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA))
         with opened(path) as transcript:
             with path.open("ab") as more:
@@ -106,7 +106,7 @@ class TestJsonLines:
                 "The ferry"
             ]
 
-    def test_the_mark_that_some_programs_put_first_is_no_part_of_it(self, tmp_path: Path) -> None:
+    def test_a_byte_order_mark_is_ignored(self, tmp_path: Path) -> None:
         marked = codecs.BOM_UTF8 + lines(MINA, TOMAS)
         assert rows(written(tmp_path, marked)) == rows(written(tmp_path, lines(MINA, TOMAS)))
         assert len(rows(written(tmp_path, codecs.BOM_UTF8 + json.dumps([MINA]).encode()))) == 1
@@ -149,7 +149,7 @@ class TestJsonLines:
     }
 
     @pytest.mark.parametrize("case", BAD)
-    def test_what_is_wrong_is_named_with_its_line_and_without_its_value(self, tmp_path: Path, case: str) -> None:
+    def test_errors_name_the_line_without_the_value(self, tmp_path: Path, case: str) -> None:
         data, line, problem = self.BAD[case]
         with pytest.raises(UnreadableFile) as refused:
             rows(written(tmp_path, data))
@@ -172,13 +172,13 @@ class TestOpenAiMessages:
     ]
 
     @pytest.mark.parametrize("wrapped", [False, True])
-    def test_a_list_of_messages_is_read_also_inside_a_request(self, tmp_path: Path, *, wrapped: bool) -> None:
+    def test_a_list_of_messages_inside_a_request_is_read_too(self, tmp_path: Path, *, wrapped: bool) -> None:
         path = written(tmp_path, {"model": "m", "messages": self.MESSAGES} if wrapped else self.MESSAGES)
         assert rows(path) == self.EXPECTED
         with opened(path) as transcript:
             assert transcript.format is TranscriptFormat.OPENAI_MESSAGES
 
-    def test_a_wrong_message_is_named_by_its_place(self, tmp_path: Path) -> None:
+    def test_an_invalid_message_is_reported_by_position(self, tmp_path: Path) -> None:
         with pytest.raises(UnreadableFile, match=r"'file.json' message is not an object \(message 2\)"):
             rows(written(tmp_path, [self.MESSAGES[0], 7]))
 
@@ -228,7 +228,7 @@ class TestChatGpt:
                 for said in transcript.messages(HOME, include=EvidenceRole, strict=True)
             } == {("chatgpt", "The ferry")}
 
-    def test_one_conversation_alone_is_read_too(self, tmp_path: Path) -> None:
+    def test_a_single_conversation_is_read_too(self, tmp_path: Path) -> None:
         assert len(rows(written(tmp_path, self.CONVERSATION))) == 3
 
     @pytest.mark.parametrize("named", [None, "nowhere"])
@@ -242,7 +242,7 @@ class TestChatGpt:
         path = written(tmp_path, self.CONVERSATION | {"mapping": tree, "current_node": named})
         assert [text for _, _, _, text, _ in rows(path)] == ["Where?", "There."]
 
-    def test_what_is_left_of_a_path_is_read_and_gaps_in_messages_hold_no_words(self, tmp_path: Path) -> None:
+    def test_the_remaining_part_of_a_path_is_read_and_gaps_yield_no_text(self, tmp_path: Path) -> None:
         spoken = {
             "content_type": "multimodal_text",
             "parts": [{"content_type": "audio_transcription", "text": "Out loud"}, None],
@@ -269,7 +269,7 @@ class TestChatGpt:
     }
 
     @pytest.mark.parametrize("case", BAD)
-    def test_a_wrong_tree_is_named_by_its_conversation(self, tmp_path: Path, case: str) -> None:
+    def test_an_invalid_tree_is_reported_by_its_conversation(self, tmp_path: Path, case: str) -> None:
         change, problem = self.BAD[case]
         with pytest.raises(UnreadableFile) as refused:
             rows(written(tmp_path, [self.CONVERSATION, self.CONVERSATION | change]))
@@ -296,7 +296,7 @@ class TestClaude:
         ],
     }
 
-    def test_what_was_said_is_read_and_not_what_stands_beside_it(self, tmp_path: Path) -> None:
+    def test_only_spoken_text_is_read_not_attachments_or_tool_data(self, tmp_path: Path) -> None:
         canary = {"file_name": CANARY, "file_type": "text/plain", "extracted_content": CANARY}
         said: dict[str, Any] = {"type": "text", "flags": None, "text": "I fixed the boat.", "citations": []}
         used: dict[str, Any] = {"type": "tool_use", "name": "web_search", "input": {"query": CANARY}, "message": CANARY}
@@ -337,7 +337,7 @@ class TestClaude:
         ("change", "problem"),
         [({"uuid": None}, "conversation uuid is missing"), ({"chat_messages": {}}, "chat_messages is not a list")],
     )
-    def test_a_wrong_conversation_is_named(self, tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    def test_an_invalid_conversation_is_reported(self, tmp_path: Path, change: dict[str, Any], problem: str) -> None:
         with pytest.raises(UnreadableFile, match=rf"{problem} \(conversation 1\)"):
             rows(written(tmp_path, [self.CONVERSATION | change]))
 
@@ -366,7 +366,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("case", UNKNOWN)
-def test_what_is_no_transcript_is_refused(tmp_path: Path, case: str) -> None:
+def test_invalid_transcripts_are_rejected(tmp_path: Path, case: str) -> None:
     data, problem = UNKNOWN[case]
     with pytest.raises(UnreadableFile) as refused:
         rows(written(tmp_path, data))
@@ -374,7 +374,7 @@ def test_what_is_no_transcript_is_refused(tmp_path: Path, case: str) -> None:
     assert CANARY not in refused.value.message
 
 
-def test_a_text_file_of_nul_bytes_is_answered_with_the_list_of_formats(tmp_path: Path) -> None:
+def test_a_text_file_of_nul_bytes_is_rejected_with_the_list_of_formats(tmp_path: Path) -> None:
     for data in (bytes(4096), b"Dear" + bytes(9)):
         with pytest.raises(
             UnreadableFile, match=r"not a supported transcript; supported formats are JSON Lines.* plain text"
@@ -382,7 +382,7 @@ def test_a_text_file_of_nul_bytes_is_answered_with_the_list_of_formats(tmp_path:
             rows(written(tmp_path, data, name="notes.txt"))
 
 
-def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_a_pipe_are_rejected_immediately(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "pipe")
@@ -396,7 +396,7 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) 
             open_transcripts(tmp_path / name)
 
 
-def test_a_document_larger_than_its_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_document_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_core.limits.TRANSCRIPT_JSON_BYTES", 20)
     with pytest.raises(UnreadableFile, match="more than 20 bytes"):
         rows(written(tmp_path, TestOpenAiMessages.MESSAGES))

@@ -30,7 +30,7 @@ CHATGPT: dict[str, Any] = {
 CLAUDE = {"uuid": "u-1", "name": "Tides", "chat_messages": [{"uuid": "a", "sender": "human", "text": "When?"}]}
 
 
-def test_an_export_is_read_as_it_was_handed_out(tmp_path: Path) -> None:
+def test_an_export_is_read_as_delivered(tmp_path: Path) -> None:
     path = zipped(tmp_path, user={"id": 1}, conversations=[CLAUDE])
     assert rows(path) == rows(written(tmp_path, [CLAUDE]))
     with opened(path) as transcript:
@@ -52,15 +52,13 @@ def test_numbered_parts_are_read_in_their_order(tmp_path: Path) -> None:
         ({"conversations": []}, "contains no messages"),
     ],
 )
-def test_another_zip_is_refused(tmp_path: Path, members: dict[str, Any], problem: str) -> None:
+def test_another_kind_of_zip_file_is_rejected(tmp_path: Path, members: dict[str, Any], problem: str) -> None:
     with pytest.raises(UnreadableFile, match=problem) as refused:
         rows(zipped(tmp_path, **members))
     assert CANARY not in refused.value.message
 
 
-def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_that_unpack_too_large_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path, conversations=[CHATGPT | {"title": "x" * 100_000}])
     monkeypatch.setattr("elytron_core.limits.TRANSCRIPT_JSON_BYTES", 50_000)
     assert path.stat().st_size < 5_000
@@ -70,7 +68,7 @@ def test_what_unpacks_to_more_than_a_document_may_hold_is_refused(
 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-async def test_files_of_one_name_in_a_zip_file_are_each_read(tmp_path: Path) -> None:
+async def test_files_with_the_same_name_in_a_zip_file_are_all_read(tmp_path: Path) -> None:
     path = tmp_path / "chats.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for text in ("The kiln fires at nine.", "The boat leaves at ten."):

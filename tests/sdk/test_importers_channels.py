@@ -45,7 +45,7 @@ def roles(path: Path) -> list[tuple[EvidenceRole, str]]:
         return [(one.role, one.text) for one in messages]
 
 
-def test_slack_names_the_writers_and_shows_links_and_mentions_as_people_read_them(tmp_path: Path) -> None:
+def test_slack_messages_have_author_names_and_readable_links_and_mentions(tmp_path: Path) -> None:
     assert outcome(EXPORTS[TranscriptFormat.SLACK](tmp_path)) == (
         [("Ada", "@noor see the list (https://a.example) & go"), ("deploys", "done")],
         {OmissionReason.SERVICE: 1, OmissionReason.DELETED: 1, OmissionReason.MEDIA: 1},
@@ -53,7 +53,7 @@ def test_slack_names_the_writers_and_shows_links_and_mentions_as_people_read_the
     )
 
 
-def test_a_bots_words_are_from_outside_and_a_channel_keeps_its_id_when_it_is_renamed(tmp_path: Path) -> None:
+def test_a_bots_messages_are_from_outside_and_a_renamed_channel_keeps_its_id(tmp_path: Path) -> None:
     with opened(EXPORTS[TranscriptFormat.SLACK](tmp_path)) as transcript:
         person, bot = transcript.messages(HOME)
     assert person.conversation == bot.conversation == ConversationKey("slack", "C1")
@@ -63,7 +63,7 @@ def test_a_bots_words_are_from_outside_and_a_channel_keeps_its_id_when_it_is_ren
     assert bot.turn.messages[0].authority is EvidenceAuthority.EXTERNAL_CONTENT
 
 
-def test_a_damaged_day_or_message_of_slack_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_damaged_slack_day_or_message_blocks_no_other(tmp_path: Path) -> None:
     day = [
         {"type": "message", "user": "U9", "text": "hi"},
         7,
@@ -92,14 +92,14 @@ def test_a_damaged_day_or_message_of_slack_holds_up_no_other(tmp_path: Path) -> 
         ("<" * 5_000, "<" * 5_000),
     ],
 )
-def test_slacks_marks_become_plain_words(words: str, plain: str, tmp_path: Path) -> None:
+def test_slack_markup_becomes_plain_text(words: str, plain: str, tmp_path: Path) -> None:
     day = [{"type": "message", "user": "U1", "text": words, "ts": "1"}]
     path = write_zip(tmp_path / "slack.zip", SLACK | {"harbour/2026-05-01.json": day})
     assert outcome(path)[0] == [("Ada", plain)]
     assert slack.CHANNEL == "slack"
 
 
-def test_discords_exporter_gives_nicknames_and_leaves_out_notices(tmp_path: Path) -> None:
+def test_discords_exporter_yields_nicknames_and_omits_notices(tmp_path: Path) -> None:
     path = EXPORTS[TranscriptFormat.DISCORD](tmp_path)
     assert outcome(path) == ([("Ada", "The boat is blue.")], {OmissionReason.SERVICE: 1}, [])
     messages: list[Any] = [
@@ -116,7 +116,7 @@ def test_discords_exporter_gives_nicknames_and_leaves_out_notices(tmp_path: Path
         assert transcript.remarks.naive_times == 1
 
 
-def test_discords_own_package_has_ones_own_messages_oldest_first(tmp_path: Path) -> None:
+def test_discords_own_package_yields_the_users_messages_oldest_first(tmp_path: Path) -> None:
     messages = [
         {"ID": 3, "Timestamp": "2026-05-01 11:00:00", "Contents": "", "Attachments": "https://a.example/x.png"},
         {"ID": 2, "Timestamp": "2026-05-01 10:00:00", "Contents": "At pier 3.", "Attachments": ""},
@@ -139,7 +139,7 @@ def test_discords_own_package_has_ones_own_messages_oldest_first(tmp_path: Path)
         assert len(transcript.skipped) == 2
 
 
-def test_a_mail_says_what_its_writer_wrote_without_quotation_and_signature(tmp_path: Path) -> None:
+def test_an_email_is_read_without_quotations_and_signature(tmp_path: Path) -> None:
     with opened(EXPORTS[TranscriptFormat.MBOX](tmp_path)) as transcript:
         first, second = transcript.messages(HOME)
     assert first.turn.messages[0].text == "The boat is blue.\nFrom here you see it."
@@ -164,11 +164,11 @@ HEADER = "From x Fri May  1 10:00:00 2026\nFrom: a@example.com\n"
         (HEADER + "Content-Transfer-Encoding: base64\n\nQmx1ZS4=", "Blue."),
     ],
 )
-def test_mail_is_read_in_the_forms_that_programs_write(tmp_path: Path, mail: str, text: str) -> None:
+def test_emails_are_read_in_common_formats(tmp_path: Path, mail: str, text: str) -> None:
     assert [words for _, words in outcome(write_json(tmp_path / "a.mbox", mail))[0]] == [text]
 
 
-def test_attachments_are_counted_and_a_mail_without_words_is_left_out(tmp_path: Path) -> None:
+def test_attachments_are_counted_and_emails_without_text_omitted(tmp_path: Path) -> None:
     mail = (
         HEADER + 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/plain\n\n> only quoted\n'
         '--b\nContent-Type: image/png; name="a.png"\nContent-Disposition: attachment; filename="a.png"\n\nx\n--b--\n'
@@ -179,7 +179,7 @@ def test_attachments_are_counted_and_a_mail_without_words_is_left_out(tmp_path: 
     }
 
 
-def test_gemini_gives_prompts_and_answers_oldest_first(tmp_path: Path) -> None:
+def test_gemini_yields_prompts_and_answers_oldest_first(tmp_path: Path) -> None:
     path = write_json(
         tmp_path / "MyActivity.json", [*GEMINI, {"header": "Gemini Apps", "title": "Prompted ", "time": 1}]
     )
@@ -198,7 +198,7 @@ ANSWERED = [
 ]
 
 
-def test_langchains_messages_are_read_in_each_form_that_it_writes(tmp_path: Path) -> None:
+def test_langchain_messages_are_read_in_all_its_formats(tmp_path: Path) -> None:
     flat: list[Any] = [message["data"] for message in LANGCHAIN]
     classes = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
     built: list[Any] = [
@@ -213,7 +213,7 @@ def test_langchains_messages_are_read_in_each_form_that_it_writes(tmp_path: Path
             assert transcript.format is TranscriptFormat.LANGCHAIN
 
 
-def test_pydantic_ais_parts_are_messages_without_thoughts_and_calls(tmp_path: Path) -> None:
+def test_pydantic_ai_parts_are_read_without_thoughts_and_calls(tmp_path: Path) -> None:
     path = EXPORTS[TranscriptFormat.PYDANTIC_AI](tmp_path)
     assert roles(path) == [ANSWERED[0], ANSWERED[1], ANSWERED[3]]
     assert outcome(path)[1] == {OmissionReason.SYSTEM: 1, OmissionReason.HIDDEN: 1, OmissionReason.TOOL: 1}
@@ -247,7 +247,7 @@ def test_items_of_the_responses_api_are_read_as_a_list_a_response_and_a_stored_s
     assert outcome(bad)[2] == ["message 6"]
 
 
-def test_a_folder_of_exports_has_each_file_as_a_transcript_of_its_own(tmp_path: Path) -> None:
+def test_each_file_in_a_folder_of_exports_is_a_separate_transcript(tmp_path: Path) -> None:
     for form in (TranscriptFormat.MEM0, TranscriptFormat.MEM0_HISTORY, TranscriptFormat.MBOX):
         EXPORTS[form](tmp_path)
     with open_transcripts(tmp_path) as source:
@@ -255,14 +255,14 @@ def test_a_folder_of_exports_has_each_file_as_a_transcript_of_its_own(tmp_path: 
     assert forms == [TranscriptFormat.MEM0_HISTORY, TranscriptFormat.MBOX, TranscriptFormat.MEM0]
 
 
-def test_a_mail_that_cannot_be_stored_holds_up_no_other(tmp_path: Path) -> None:
+def test_an_email_that_cannot_be_stored_blocks_no_other(tmp_path: Path) -> None:
     long_mail = HEADER + "\n" + ("x" * 60_000 + "\n") * 20
     path = write_json(tmp_path / "a.mbox", long_mail + "\n" + HEADER + "\nBlue.\n")
     spoken, _, places = outcome(path)
     assert ([words for _, words in spoken], places) == (["Blue."], ["mail 1"])
 
 
-def test_of_a_mail_with_a_huge_attachment_only_the_beginning_is_read(
+def test_only_the_beginning_of_an_email_with_a_huge_attachment_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mailbox, "_MAIL_BYTES", 1_000)

@@ -53,7 +53,7 @@ def written(folder: Path, name: str, content: str) -> Path:
     return folder / name
 
 
-def test_a_chat_of_whatsapp_on_android(tmp_path: Path) -> None:
+def test_a_whatsapp_chat_from_android_is_read(tmp_path: Path) -> None:
     assert read(written(tmp_path, "WhatsApp Chat with Ben.txt", ANDROID)) == (
         TranscriptFormat.WHATSAPP,
         [
@@ -64,7 +64,7 @@ def test_a_chat_of_whatsapp_on_android(tmp_path: Path) -> None:
     )
 
 
-def test_a_chat_of_whatsapp_on_an_iphone_with_months_first(tmp_path: Path) -> None:
+def test_a_month_first_whatsapp_chat_from_an_iphone_is_read(tmp_path: Path) -> None:
     assert read(written(tmp_path, "_chat.txt", IPHONE)) == (
         TranscriptFormat.WHATSAPP,
         [
@@ -75,7 +75,7 @@ def test_a_chat_of_whatsapp_on_an_iphone_with_months_first(tmp_path: Path) -> No
     )
 
 
-def test_the_order_of_day_and_month_is_told_by_the_dates(tmp_path: Path) -> None:
+def test_the_order_of_day_and_month_is_inferred_from_the_dates(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, "chat", GERMAN))
     assert [at for _, _, at in rows] == ["2024-12-31T23:59:00Z", "2025-01-01T00:01:00Z"]
     _, rows, _ = read(written(tmp_path, "chat", "01/02/2025, 10:00 - A: x\n02/01/2025, 10:00 - A: y\n"))
@@ -91,7 +91,7 @@ NOTICES: dict[str, dict[str, list[str]]] = tomllib.loads(
 
 @pytest.mark.parametrize("ending", ["", ".", "。"])
 @pytest.mark.parametrize("start", ["", "\u200e", "\u200f"])
-def test_a_deleted_message_is_no_message_in_any_language(tmp_path: Path, start: str, ending: str) -> None:
+def test_deleted_message_notices_are_skipped_in_every_language(tmp_path: Path, start: str, ending: str) -> None:
     forms = [form for forms in NOTICES["deleted"].values() for form in forms]
     lines = [f"13/05/2025, 09:14 - Ben: {start}{form}{ending}\n" for form in forms]
     quoted = "".join(f"13/05/2025, 09:15 - Ben: {form}: why?\n" for form in forms)
@@ -101,14 +101,14 @@ def test_a_deleted_message_is_no_message_in_any_language(tmp_path: Path, start: 
 
 
 @pytest.mark.parametrize("ending", ["", "."])
-def test_the_mark_of_an_edited_message_is_no_part_of_it_in_any_language(tmp_path: Path, ending: str) -> None:
+def test_edit_marks_are_removed_in_every_language(tmp_path: Path, ending: str) -> None:
     forms = [form for forms in NOTICES["edited"].values() for form in forms]
     lines = [f"13/05/2025, 09:14 - Ben: Berth {n} <{form}{ending}>\n" for n, form in enumerate(forms)]
     _, rows, _ = read(written(tmp_path, "chat.txt", "".join(lines)))
     assert [text for _, text, _ in rows] == [f"Berth {n}" for n in range(len(forms))]
 
 
-def test_words_in_brackets_are_words(tmp_path: Path) -> None:
+def test_text_in_brackets_is_ordinary_text(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, "chat.txt", "13/05/2025, 09:14 - Ben: Type <the name of the boat>\n"))
     assert [text for _, text, _ in rows] == ["Type <the name of the boat>"]
 
@@ -119,7 +119,7 @@ def test_words_in_brackets_are_words(tmp_path: Path) -> None:
      "\u200eVerpasster Sprachanruf",
      "\u200e<bijgevoegd: 00000012-PHOTO-2025-05-13.jpg>", "<メディアは含まれていません>"],
 )  # fmt: skip
-def test_stand_ins_are_known_by_their_form_in_any_language(tmp_path: Path, notice: str) -> None:
+def test_media_placeholders_are_recognised_in_every_language(tmp_path: Path, notice: str) -> None:
     chat = f"13/05/2025, 09:14 - Ben: {notice}\n13/05/2025, 09:15 - Ben: report.pdf (the new one)\n"
     _, rows, left_out = read(written(tmp_path, "chat.txt", chat))
     assert [text for _, text, _ in rows] == ["report.pdf (the new one)"]
@@ -142,7 +142,7 @@ TELEGRAM: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("document", [TELEGRAM, {"about": "x", "chats": {"about": "y", "list": [TELEGRAM]}}])
-def test_a_chat_of_telegram_alone_and_among_all(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_telegram_chats_are_read_from_single_and_full_exports(tmp_path: Path, document: dict[str, Any]) -> None:
     path = written(tmp_path, "result.json", json.dumps(document))
     assert read(path) == (
         TranscriptFormat.TELEGRAM,
@@ -157,7 +157,7 @@ def test_a_chat_of_telegram_alone_and_among_all(tmp_path: Path, document: dict[s
     assert (said.conversation, said.title) == (ConversationKey("telegram", "4711"), "Boat club")
 
 
-def test_markdown_comes_in_by_sections_under_their_headings(tmp_path: Path) -> None:
+def test_markdown_is_imported_by_sections_under_their_headings(tmp_path: Path) -> None:
     notes = "---\ntags: [x]\n---\n# Boat\n\nThe key is under the oar.\n\n## Tides\n```\n# no heading\n```\n\n## Empty\n"
     path = written(tmp_path, "notes.md", notes)
     assert read(path) == (
@@ -169,7 +169,7 @@ def test_markdown_comes_in_by_sections_under_their_headings(tmp_path: Path) -> N
         assert next(transcript.messages(HOME)).title == "Boat"
 
 
-def test_plain_text_comes_in_by_paragraphs_none_too_long(tmp_path: Path) -> None:
+def test_plain_text_is_imported_by_paragraphs_of_limited_length(tmp_path: Path) -> None:
     form, rows, _ = read(written(tmp_path, "diary.txt", "One day.\r\n\r\nAnother\nday.\n\n" + "word " * 1_500))
     assert form is TranscriptFormat.TEXT
     assert [text for _, text, _ in rows[:2]] == ["One day.", "Another\nday."]
@@ -177,7 +177,7 @@ def test_plain_text_comes_in_by_paragraphs_none_too_long(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["table.csv", "page.pdf"])
-def test_a_format_that_is_not_known_is_answered_by_those_that_are(tmp_path: Path, name: str) -> None:
+def test_an_unknown_format_error_lists_the_known_ones(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnreadableFile, match=r"JSON Lines, .*ChatGPT, Claude, WhatsApp, Telegram, Markdown") as refused:
         read(written(tmp_path, name, "a;b;c\n"))
     assert [page.name for page in format_pages().values() if page.name not in refused.value.message] == []
@@ -205,7 +205,7 @@ AMBIGUOUS = "02/04/24, 9:11 am - A: x\n03/04/24, 1:20 pm - B: y\n"
         ("24/4/2 9:11 - A: x\n24/4/3 9:12 - B: y\n", None, ["2024-04-02", "2024-04-03"], False),
     ],
 )
-def test_the_reading_of_dates_is_reported_and_can_be_set(
+def test_the_date_order_is_reported_and_can_be_set(
     tmp_path: Path, content: str, order: DateOrder | None, dates: list[str], *, is_ambiguous: bool
 ) -> None:
     path = written(tmp_path, "chat.txt", content)
@@ -217,7 +217,7 @@ def test_the_reading_of_dates_is_reported_and_can_be_set(
         assert transcript.dates.is_ambiguous is is_ambiguous
 
 
-def test_captions_stay_and_notices_with_a_colon_are_no_persons(tmp_path: Path) -> None:
+def test_captions_are_kept_and_notices_with_a_colon_are_not_speakers(tmp_path: Path) -> None:
     chat = """\
 13/05/2025, 09:14 - Ben created group "Trip: Lisbon"
 13/05/2025, 09:14 - Ben changed the subject from “Trip” to “Trip: Porto”
@@ -245,7 +245,7 @@ And its oars
         "Mar 5, 10:12 AM - Ben: hi\nMar 5, 10:13 AM - Noor: hello\n",
     ],
 )
-def test_what_looks_like_a_chat_in_an_unknown_form_is_refused_with_its_line(tmp_path: Path, chat: str) -> None:
+def test_an_unknown_chat_format_is_rejected_with_its_line(tmp_path: Path, chat: str) -> None:
     with pytest.raises(UnreadableFile, match="looks like a chat message") as refused:
         read(written(tmp_path, "chat.txt", chat))
     assert refused.value.line == 1

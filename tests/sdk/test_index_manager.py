@@ -47,7 +47,7 @@ def told(*said: str, user: str | None = None) -> elytron.MemoryWriteRequest:
     return elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=turns))
 
 
-async def test_what_this_runtime_wrote_is_folded_without_being_read_again() -> None:
+async def test_own_writes_are_folded_without_being_reread() -> None:
     store = Counting()
     async with elytron.open(store, space="ada") as memory:
         for number in range(5):
@@ -58,7 +58,7 @@ async def test_what_this_runtime_wrote_is_folded_without_being_read_again() -> N
 
 
 @pytest.mark.parametrize("others", [False, True])
-async def test_an_erasure_of_what_was_folded_last_leaves_the_index_to_live_on(*, others: bool) -> None:
+async def test_erasing_the_last_folded_memory_keeps_the_index(*, others: bool) -> None:
     store = Counting()
     one = await elytron.open(store, space="ada")
     other = await elytron.open(store, space="ada") if others else one
@@ -71,7 +71,7 @@ async def test_an_erasure_of_what_was_folded_last_leaves_the_index_to_live_on(*,
     assert set(store.turns) <= {last}
 
 
-async def test_much_that_was_written_is_folded_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_writes_are_folded_before_anyone_recalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_manager, "FED_AT_ONCE", 10)
     store = Counting()
     async with elytron.open(store, space="ada") as memory:
@@ -84,7 +84,7 @@ async def test_much_that_was_written_is_folded_before_anyone_recalls(monkeypatch
         assert store.entries == 1
 
 
-async def test_others_writes_between_own_ones_are_read_from_the_journal(path: str) -> None:
+async def test_foreign_writes_between_own_ones_are_read_from_the_journal(path: str) -> None:
     async with elytron.open(path) as one, elytron.open(path) as other:
         await one.add("tea one")
         await other.add("tea two")
@@ -94,7 +94,7 @@ async def test_others_writes_between_own_ones_are_read_from_the_journal(path: st
         assert sorted(await texts(other, "tea")) == sorted(await texts(one, "tea"))
 
 
-async def test_a_store_with_a_past_is_not_taken_for_a_new_one(path: str) -> None:
+async def test_a_reopened_store_is_not_treated_as_new(path: str) -> None:
     async with elytron.open(path) as memory:
         await memory.add("tea one")
     async with elytron.open(path) as memory:
@@ -102,7 +102,7 @@ async def test_a_store_with_a_past_is_not_taken_for_a_new_one(path: str) -> None
         assert sorted(await texts(memory, "tea")) == ["tea one", "tea two"]
 
 
-async def test_writes_while_an_index_is_being_made_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writes_during_an_index_rebuild_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_manager, "FED_AT_ONCE", 2)
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("tea 0")
@@ -110,7 +110,7 @@ async def test_writes_while_an_index_is_being_made_are_found(monkeypatch: pytest
         assert len((await memory.recall("tea", limit=100)).hits) == 20
 
 
-async def test_feeding_and_reading_give_the_same_recall() -> None:
+async def test_incremental_updates_and_a_rebuild_give_the_same_recall() -> None:
     said = [f"tea {number} with {'milk' if number % 3 else 'lemon'}" for number in range(40)]
     clock = FrozenClock(step_ms=1)
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
@@ -145,7 +145,7 @@ class Turns:
             self.had += 1
 
 
-async def test_others_have_their_turn_while_a_long_message_is_folded() -> None:
+async def test_other_tasks_run_while_a_long_message_is_folded() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("tea w7")
         await memory.recall("tea")
@@ -156,7 +156,7 @@ async def test_others_have_their_turn_while_a_long_message_is_folded() -> None:
         assert turns.had > 15
 
 
-async def test_others_have_their_turn_while_a_long_message_is_read_from_the_store(path: str) -> None:
+async def test_other_tasks_run_while_a_long_message_is_read_from_the_store(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
         await memory.add(LONG)
     async with elytron.open(path, space="ada") as memory, Turns() as turns:
@@ -175,7 +175,7 @@ async def test_many_long_messages_are_folded_in_steps_before_anyone_recalls(monk
 
 
 @pytest.mark.parametrize(("many", "in_steps"), [(waiting_commits.MANY_CHARS, False), (10_000, True)])
-async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many(
+async def test_short_messages_are_folded_immediately_unless_there_are_very_many(
     monkeypatch: pytest.MonkeyPatch, many: int, in_steps: bool
 ) -> None:
     monkeypatch.setattr(waiting_commits, "MANY_CHARS", many)
@@ -195,7 +195,7 @@ async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many
     assert set(stepped) <= set(said)
 
 
-async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_evicted_index_is_stored_and_not_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 5)
     store = Counting()
     async with elytron.open(store, index_bytes=1) as memory:
@@ -212,7 +212,7 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
             await memory.context.folds.checkpoint()
 
 
-async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_evicted_index_releases_its_memory_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space_index, "MAPPED", 0)
     rooms: list[weakref.ref[bytearray | mmap]] = []
     room = space_index.allocate_memory
@@ -239,7 +239,7 @@ async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch
             gc.enable()
 
 
-async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back(
+async def test_many_simultaneously_evicted_indexes_are_stored_in_turn_and_reloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
@@ -253,7 +253,7 @@ async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back
             assert [len(report.hits) for report in found] == [2] * len(names)
 
 
-async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_content_erased_during_an_eviction_is_in_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     for whole in (False, True):
         store = Erasing(whole_space=whole)
@@ -271,7 +271,7 @@ async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeyp
             )
 
 
-async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_checkpoint_costs_only_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     async with elytron.open(Refusing(), index_bytes=1) as memory:
         for name in ("ada", "ben", "ada"):
@@ -279,7 +279,7 @@ async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(mon
             assert (await memory.recall("tea", user_id=name)).hits
 
 
-async def test_an_index_is_compacted_aside_while_it_answers_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_index_is_compacted_in_the_background_while_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 3)
     async with elytron.open("memory:", space="ada") as memory:
         report = await memory.write(told(*(f"tea {number}" for number in range(12))))
@@ -332,9 +332,7 @@ class Refusing(MemoryStore):
 
 
 @pytest.mark.parametrize("turns", [3, 4, 5, 9, 22])
-async def test_whoever_wants_to_know_is_told_how_far_an_index_is_that_has_to_be_made(
-    monkeypatch: pytest.MonkeyPatch, turns: int
-) -> None:
+async def test_the_progress_of_an_index_rebuild_is_reported(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
     monkeypatch.setattr(index_manager, "PAGE", 4)
     store, seen = MemoryStore(), list[tuple[int, int]]()
     writer = await elytron.open(store, space="ada")

@@ -116,7 +116,7 @@ async def plant(memory: MemoryRuntime, text: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", CORPUS, ids=lambda text: ascii(text)[:40])
-async def test_no_text_leaves_its_place_in_a_block(memory: MemoryRuntime, text: str) -> None:
+async def test_no_text_escapes_its_place_in_a_block(memory: MemoryRuntime, text: str) -> None:
     await plant(memory, text)
     for recent in (0, 20):
         asked = MemoryProjectionRequest(query=WORD, recent_messages_limit=recent)
@@ -127,7 +127,7 @@ async def test_no_text_leaves_its_place_in_a_block(memory: MemoryRuntime, text: 
         assert len(report.selected_ids) >= 5
 
 
-def test_nothing_that_is_stored_steers_a_terminal(elytron: CommandLine, tmp_path: Path) -> None:
+def test_stored_text_cannot_control_a_terminal(elytron: CommandLine, tmp_path: Path) -> None:
     for number, text in enumerate((*UNSEEN, *TERMINAL)):
         (tmp_path / "text").write_text(f"{WORD} {number} {text}", encoding="utf-8")
         elytron("add", "-", standard_input=(tmp_path / "text").read_bytes())

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 STEPS = "Open the valve by a quarter turn, wait ten minutes, then look at the gauge and note what it shows."
 
 
-async def test_an_inspection_tells_of_capabilities_lifecycle_skills_and_tools(tmp_path: Path) -> None:
+async def test_an_inspection_reports_capabilities_lifecycle_skills_and_tools(tmp_path: Path) -> None:
     put(tmp_path / "skills", "pdf", scripts__fill="x")
     opening = elytron.open(
         "memory:",
@@ -84,7 +84,7 @@ async def lead_a_life(memory: elytron.MemoryRuntime, random: Random, steps: int)
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("engine", ["memory:", "file:{}/files", "sqlite:{}/m.db", "sqlite:{}/sealed.db"])
-async def test_what_is_counted_is_what_reading_the_whole_space_comes_to(engine: str, seed: int, tmp_path: Path) -> None:
+async def test_counts_match_a_full_read_of_the_space(engine: str, seed: int, tmp_path: Path) -> None:
     random, keys = Random(seed), LocalKeys({"k": b"0" * 32}, current="k") if "sealed" in engine else None
     url = engine.format(str(tmp_path).replace("/", "%2F"))
     for _ in range(1 if engine == "memory:" else 2):
@@ -97,7 +97,7 @@ async def test_what_is_counted_is_what_reading_the_whole_space_comes_to(engine: 
             assert counted == whole.model_copy(update=dict.fromkeys(READ_WHOLE, ""))
 
 
-async def test_a_check_tells_how_far_it_is() -> None:
+async def test_a_check_reports_its_progress() -> None:
     steps: list[tuple[int, int]] = []
     opening = elytron.open("memory:", space="ada", progress=lambda done, total: steps.append((done, total)))
     async with opening as memory:
@@ -112,7 +112,7 @@ async def test_a_check_tells_how_far_it_is() -> None:
     assert all(0 < done <= total for done, total in steps)
 
 
-async def test_without_a_query_or_a_mode_an_inspection_leaves_both_out() -> None:
+async def test_without_a_query_or_a_mode_an_inspection_omits_both() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         report = await memory.inspect()
         assert (report.projection, report.lifecycle, report.exists) == (None, (), False)

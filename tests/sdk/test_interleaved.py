@@ -87,7 +87,7 @@ async def fact(memory: MemoryRuntime, topic: str, content: str) -> str:
     return report.ids[0]
 
 
-async def test_two_runtimes_that_append_to_one_conversation_lose_no_turn(
+async def test_two_runtimes_appending_to_one_conversation_lose_no_turn(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     await memory.add("one")
@@ -98,7 +98,7 @@ async def test_two_runtimes_that_append_to_one_conversation_lose_no_turn(
     assert [turn.sequence for turn in ledger.turns] == [1, 2, 3]
 
 
-async def test_what_is_forgotten_while_somebody_hides_its_neighbour_hides_both(
+async def test_concurrent_forgets_of_neighbouring_messages_hide_both(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     turn = elytron.TurnDraft(messages=(elytron.Message(text="tea at four"), elytron.Message(text="tea at five")))
@@ -110,7 +110,7 @@ async def test_what_is_forgotten_while_somebody_hides_its_neighbour_hides_both(
 
 
 @pytest.mark.parametrize("is_write_first", [True, False])
-async def test_a_fact_does_not_come_back_beside_a_value_that_is_written_meanwhile(
+async def test_a_fact_is_not_restored_next_to_a_concurrently_written_value(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, is_write_first: bool
 ) -> None:
     porto = await fact(memory, "home", "Ada lives in Porto")
@@ -128,7 +128,7 @@ async def test_a_fact_does_not_come_back_beside_a_value_that_is_written_meanwhil
     assert [item.text for item in (await memory.list()).items] == ["Ada lives in Lisbon"]
 
 
-async def test_a_folded_fact_does_not_come_back_beside_a_value_that_is_written_meanwhile(
+async def test_a_merged_fact_is_not_restored_next_to_a_concurrently_written_value(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     await fact(memory, "drink", "Ada likes green tea in the morning")
@@ -142,7 +142,7 @@ async def test_a_folded_fact_does_not_come_back_beside_a_value_that_is_written_m
     assert len(texts) == 2
 
 
-async def test_a_correction_of_a_fact_that_was_just_confirmed_stands(
+async def test_a_correction_of_a_concurrently_confirmed_fact_succeeds(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     old = await fact(memory, "home", "Ada lives in Porto")
@@ -151,7 +151,7 @@ async def test_a_correction_of_a_fact_that_was_just_confirmed_stands(
     assert [hit.text for hit in (await memory.recall("Where does Ada live?")).hits] == ["Ada lives in Lisbon"]
 
 
-async def test_an_erasure_counts_what_was_appended_meanwhile(
+async def test_an_erasure_counts_concurrent_appends(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     first = (await memory.add("the safe opens with seven")).ids[0]
@@ -164,7 +164,7 @@ async def test_an_erasure_counts_what_was_appended_meanwhile(
     assert "safe" not in "".join(hit.text for hit in (await memory.recall("safe")).hits)
 
 
-async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(
+async def test_two_facts_of_a_slot_can_be_erased_together_after_unseen_growth(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
 ) -> None:
     porto = await fact(memory, "home", "Ada lives in Porto")
@@ -178,7 +178,7 @@ async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(
 
 
 @pytest.mark.parametrize("verb", ["forget", "correct", "erase"])
-async def test_who_is_never_left_alone_is_told_so(
+async def test_a_call_that_loses_every_race_reports_a_conflict(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_lines, "RACES", 5)
@@ -199,7 +199,7 @@ async def test_who_is_never_left_alone_is_told_so(
         await calls[verb]()
 
 
-async def test_an_export_that_is_written_to_meanwhile_is_taken_again(
+async def test_an_export_is_repeated_after_a_concurrent_write(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, tmp_path: Path
 ) -> None:
     await memory.add("one")
@@ -209,7 +209,7 @@ async def test_an_export_that_is_written_to_meanwhile_is_taken_again(
     assert report.documents["turns"] == 2
 
 
-async def test_an_export_that_never_finds_a_still_moment_says_so_and_leaves_no_file(
+async def test_an_export_under_constant_writes_says_so_and_leaves_no_file(
     store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, tmp_path: Path
 ) -> None:
     await memory.add("one")
@@ -220,7 +220,7 @@ async def test_an_export_that_never_finds_a_still_moment_says_so_and_leaves_no_f
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_checkpoint_that_cannot_be_stored_does_not_keep_a_runtime_from_closing(
+async def test_a_failing_checkpoint_does_not_prevent_closing(
     store: CrowdedStore, memory: MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await memory.add("tea at four")
@@ -233,6 +233,6 @@ async def test_a_checkpoint_that_cannot_be_stored_does_not_keep_a_runtime_from_c
     assert (await memory.close()).checkpoints_written == 0
 
 
-async def test_a_space_that_was_never_written_to_has_nothing_to_export(memory: MemoryRuntime, tmp_path: Path) -> None:
+async def test_an_unused_space_has_nothing_to_export(memory: MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         await memory.export(tmp_path / "ada.elytron", include_private=True)

@@ -83,7 +83,7 @@ async def ledger(memory: elytron.MemoryRuntime) -> tuple[int, list[int], set[str
     return page.total_turns, [turn.sequence for turn in page.turns], texts
 
 
-async def test_a_head_counts_every_turn_where_another_process_went_first() -> None:
+async def test_a_head_counts_every_turn_after_a_concurrent_write() -> None:
     ours, theirs, grouping = await runtimes()
     async with asyncio.TaskGroup() as group:
         group.create_task(ours.write(turns("one", "two", "three")))
@@ -95,7 +95,7 @@ async def test_a_head_counts_every_turn_where_another_process_went_first() -> No
     assert await ledger(theirs) == (6, [1, 2, 3, 4, 5, 6], expected)
 
 
-async def test_a_head_counts_every_turn_where_an_erasure_went_first() -> None:
+async def test_a_head_counts_every_turn_after_a_concurrent_erasure() -> None:
     ours, theirs, grouping = await runtimes()
     going = (await theirs.add("going")).ids
     async with asyncio.TaskGroup() as group:
@@ -107,7 +107,7 @@ async def test_a_head_counts_every_turn_where_an_erasure_went_first() -> None:
     assert await ledger(theirs) == (3, [1, 3, 4], {"begun", "one", "two"})
 
 
-async def test_a_head_knows_who_spoke_and_its_names_where_another_process_wrote_as_much_first() -> None:
+async def test_a_head_has_all_speakers_and_names_after_an_equal_concurrent_write() -> None:
     ours, theirs, grouping = await runtimes()
     said_at = FrozenClock().now()
     message = elytron.Message(text="five", speaker="Bob", at=said_at)

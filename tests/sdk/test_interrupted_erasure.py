@@ -33,7 +33,7 @@ def opening(store: MemoryStore) -> elytron.RuntimeOpening:
     return elytron.open(store, space=SPACE, clock=FrozenClock(step_ms=1), ids=SeededIds())
 
 
-async def test_a_turn_is_counted_out_of_its_conversation_once() -> None:
+async def test_a_turn_is_subtracted_from_its_conversation_once() -> None:
     store = DyingStore()
     memory = await opening(store)
     for text in ("tea at four", "coffee at five", "bread at six"):
@@ -49,7 +49,7 @@ async def test_a_turn_is_counted_out_of_its_conversation_once() -> None:
     assert [turn.messages[0].text for turn in ledger.turns] == ["tea at four", "coffee at five"]
 
 
-async def test_what_was_to_be_erased_is_not_shown_in_between() -> None:
+async def test_content_being_erased_is_not_shown_in_between() -> None:
     store = DyingStore()
     memory = await opening(store)
     report = await memory.add("tea at four", conversation="kitchen")
@@ -58,7 +58,7 @@ async def test_what_was_to_be_erased_is_not_shown_in_between() -> None:
     assert (await memory.recall("tea")).hits == ()
 
 
-async def test_a_message_cut_out_of_a_turn_leaves_no_bytes_after_the_second_request() -> None:
+async def test_a_message_removed_from_a_turn_leaves_no_bytes_after_the_second_request() -> None:
     store = DyingStore()
     memory = await opening(store)
     drafts = (elytron.Message(text="tea at four"), elytron.Message(text="coffee at five"))

@@ -28,7 +28,7 @@ async def test_a_misspelt_filter_is_an_error(name: str) -> None:
         assert len(await memory.recall("ferry", filters={"metadata": {name: "x"}})) == 1
 
 
-async def test_filters_have_the_names_that_add_has_and_their_own() -> None:
+async def test_filters_accept_the_names_of_add_and_their_own() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add(
             "The ferry leaves.", speaker="Ada", conversation="trip", tags=["boat"], metadata={"team": "red"}
@@ -42,7 +42,7 @@ async def test_filters_have_the_names_that_add_has_and_their_own() -> None:
 @pytest.mark.parametrize(
     "said", ["2026-02-01", "2026-02-01T00:00:00Z", datetime(2026, 2, 1, tzinfo=UTC), 1769904000000]
 )
-async def test_times_of_filters_are_written_as_those_of_add_are(said: str | datetime | int) -> None:
+async def test_filter_times_have_the_same_formats_as_those_of_add(said: str | datetime | int) -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The ferry leaves at six.", at="2026-01-31")
         await memory.add("The ferry leaves at nine.", at="2026-02-01")

@@ -68,7 +68,7 @@ async def put_off(memory: MemoryRuntime, name: str = "one", *, after_ms: int = 0
     assert await schedule_job(memory.context, SCOPE, "remind", name, name, due_at=due_at) is not None
 
 
-async def test_a_job_is_done_when_it_is_due_and_once(opened: Opened, clock: FrozenClock) -> None:
+async def test_a_job_runs_once_when_it_is_due(opened: Opened, clock: FrozenClock) -> None:
     memory, notes = await opened(), Notes()
     memory.context.runners["remind"] = notes
     await put_off(memory, after_ms=1_000)
@@ -89,7 +89,7 @@ async def test_a_job_is_left_to_a_process_that_has_its_runner(opened: Opened) ->
     assert len((await able.run_jobs()).jobs) == 1
 
 
-async def test_a_leased_job_is_taken_by_another_when_the_lease_ends(opened: Opened, clock: FrozenClock) -> None:
+async def test_a_leased_job_passes_to_another_worker_when_the_lease_ends(opened: Opened, clock: FrozenClock) -> None:
     killed, notes = await opened(), Notes()
     killed.context.runners["remind"] = notes
     await put_off(killed)
@@ -102,7 +102,7 @@ async def test_a_leased_job_is_taken_by_another_when_the_lease_ends(opened: Open
     assert (done.state, done.attempts, notes.payloads) == (JobState.SUCCEEDED, 2, ["one"])
 
 
-async def test_a_failure_that_may_pass_is_tried_again_later(opened: Opened, clock: FrozenClock) -> None:
+async def test_a_transient_failure_is_retried_later(opened: Opened, clock: FrozenClock) -> None:
     memory, notes = await opened(), Notes(Unreachable("nothing answers"))
     memory.context.runners["remind"] = notes
     await put_off(memory)
@@ -113,7 +113,7 @@ async def test_a_failure_that_may_pass_is_tried_again_later(opened: Opened, cloc
     assert (done.state, notes.payloads) == (JobState.SUCCEEDED, ["one", "one"])
 
 
-async def test_a_failure_for_good_ends_in_the_dead_letters(opened: Opened) -> None:
+async def test_a_permanent_failure_becomes_a_dead_letter(opened: Opened) -> None:
     memory = await opened()
     memory.context.runners["remind"] = Notes(InvalidInput(field="to", problem="is nobody"))
     await put_off(memory)
@@ -121,7 +121,7 @@ async def test_a_failure_for_good_ends_in_the_dead_letters(opened: Opened) -> No
     assert (job.state, job.error) == (JobState.DEAD_LETTER, "invalid_input")
 
 
-async def test_a_fault_that_no_one_foresaw_is_an_attempt(opened: Opened, clock: FrozenClock) -> None:
+async def test_an_unexpected_error_counts_as_an_attempt(opened: Opened, clock: FrozenClock) -> None:
     memory, notes = await opened(), Notes(*(RuntimeError("odd") for _ in range(limits.JOB_ATTEMPTS)))
     memory.context.runners["remind"] = notes
     await put_off(memory)
@@ -134,7 +134,7 @@ async def test_a_fault_that_no_one_foresaw_is_an_attempt(opened: Opened, clock: 
     assert states == [JobState.RETRY_WAITING] * (limits.JOB_ATTEMPTS - 1) + [JobState.DEAD_LETTER]
 
 
-async def test_a_store_that_is_away_leaves_the_job_leased(opened: Opened) -> None:
+async def test_an_unavailable_store_leaves_the_job_leased(opened: Opened) -> None:
     memory = await opened()
     memory.context.runners["remind"] = Notes(StoreUnavailable("the store is away"))
     await put_off(memory)
@@ -150,7 +150,7 @@ async def test_turns_do_not_join_a_job_of_another_kind(opened: Opened) -> None:
     assert [job.turns for job in (await memory.list_jobs()).jobs] == [0, 0]
 
 
-async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_queue_accepts_no_more_jobs(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JOBS_ACTIVE_OF_KIND", 1)
     memory = await opened()
     await put_off(memory)
@@ -181,7 +181,7 @@ def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) ->
 
 
 @pytest.mark.parametrize("kind", ["worker", "desk"])
-async def test_a_space_with_many_jobs_holds_up_no_other(
+async def test_a_space_with_many_jobs_blocks_no_other(
     kind: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_agent.service.agent_service.SCHEDULES_AT_ONCE", 1)
@@ -207,7 +207,7 @@ async def test_a_space_with_many_jobs_holds_up_no_other(
 
 
 @pytest.mark.parametrize("kind", ["worker", "desk"])
-async def test_a_damaged_queue_of_one_space_holds_up_no_other(kind: str, clock: FrozenClock) -> None:
+async def test_a_damaged_queue_of_one_space_blocks_no_other(kind: str, clock: FrozenClock) -> None:
     store = MemoryStore()
     async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
         is_done = asyncio.Event()
@@ -226,7 +226,7 @@ async def test_a_damaged_queue_of_one_space_holds_up_no_other(kind: str, clock: 
         await worker.stop()
 
 
-async def test_work_in_the_background_goes_on_behind_a_fault() -> None:
+async def test_background_work_continues_after_a_fault() -> None:
     begun = 0
     is_there = asyncio.Event()
 

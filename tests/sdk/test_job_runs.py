@@ -39,7 +39,7 @@ async def store() -> AsyncIterator[MemoryStore]:
     await store.close()
 
 
-async def test_a_job_is_done_once_and_kept_to_be_looked_at(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_a_job_runs_once_and_stays_inspectable(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, answering(("Porto", PORTO)), ids=SeededIds())
     await finish(memory, "t1", "Well, home is Porto these days.")
     assert (await memory.list_jobs()).health is WorkHealth.WORKING
@@ -52,7 +52,7 @@ async def test_a_job_is_done_once_and_kept_to_be_looked_at(store: MemoryStore, c
     assert (await memory.list_jobs(JobListRequest(states=(JobState.PENDING,)))).jobs == ()
 
 
-async def test_a_model_that_is_away_is_asked_again_later_and_later(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_an_unavailable_model_is_retried_with_growing_delays(store: MemoryStore, clock: FrozenClock) -> None:
     away = [ModelUnavailable("off")] * limits.JOB_ATTEMPTS
     memory = await opened(store, clock, ScriptedModel([*away, PORTO]), ids=SeededIds())
     await finish(memory, "t1", "Well, home is Porto these days.")
@@ -72,9 +72,7 @@ async def test_a_model_that_is_away_is_asked_again_later_and_later(store: Memory
     assert (await memory.run_jobs()).jobs[0].state is JobState.SUCCEEDED
 
 
-async def test_a_refused_turn_ends_in_the_dead_letters_and_can_be_tried_again(
-    store: MemoryStore, clock: FrozenClock
-) -> None:
+async def test_a_refused_turn_becomes_a_dead_letter_and_can_be_retried(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, ScriptedModel([ModelRefused("no"), PORTO]), ids=SeededIds())
     await finish(memory, "t1", "Well, home is Porto these days.")
     (job,) = (await memory.run_jobs()).jobs
@@ -86,7 +84,7 @@ async def test_a_refused_turn_ends_in_the_dead_letters_and_can_be_tried_again(
     assert (await memory.inspect()).documents["facts"] == 1
 
 
-async def test_a_cancelled_job_is_not_done(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_a_cancelled_job_does_not_run(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, answering(("Porto", PORTO)), ids=SeededIds())
     report = await finish(memory, "t1", "Well, home is Porto these days.")
     assert report.job is not None
@@ -99,7 +97,7 @@ async def test_a_cancelled_job_is_not_done(store: MemoryStore, clock: FrozenCloc
     assert (await memory.run_jobs()).jobs == ()
 
 
-async def test_what_is_no_job_is_not_found(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_unknown_jobs_are_not_found(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, None, ids=SeededIds())
     assert (await memory.run_jobs()).jobs == ()
     for call in (memory.retry_job, memory.cancel_job):
@@ -107,7 +105,7 @@ async def test_what_is_no_job_is_not_found(store: MemoryStore, clock: FrozenCloc
             await call("abc123")
 
 
-async def test_two_workers_never_have_one_job(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_two_workers_never_lease_the_same_job(store: MemoryStore, clock: FrozenClock) -> None:
     one = await opened(store, clock, towns(1), ids=SeededIds("one"))
     two = await opened(store, clock, towns(1), ids=SeededIds("two"))
     await finish(one, "t1", said(0))
@@ -120,7 +118,7 @@ async def test_two_workers_never_have_one_job(store: MemoryStore, clock: FrozenC
     assert again.job.attempts == 2
 
 
-async def test_many_workers_share_the_jobs_and_do_each_once(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_many_workers_share_the_jobs_and_run_each_once(store: MemoryStore, clock: FrozenClock) -> None:
     model = towns(12)
     runtimes = [await opened(store, clock, model, ids=SeededIds(f"w{number}")) for number in range(4)]
     for number in range(12):
@@ -134,7 +132,7 @@ async def test_many_workers_share_the_jobs_and_do_each_once(store: MemoryStore, 
     assert (await runtimes[0].inspect()).documents["facts"] == 12
 
 
-async def test_a_full_queue_takes_no_more_and_maintain_finds_what_was_left(
+async def test_a_full_queue_accepts_no_more_and_maintain_finds_the_rest(
     store: MemoryStore, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_core.policy.job_states.JOBS_ACTIVE", 1)
@@ -172,7 +170,7 @@ async def test_a_worker_that_lost_its_lease_ends_and_leaves_the_job_to_the_other
     assert tasks[0].result().job.lease.holder == "other"
 
 
-async def test_a_runtime_asked_to_work_does_the_jobs_while_it_is_open(store: MemoryStore, clock: FrozenClock) -> None:
+async def test_a_runtime_with_workers_runs_jobs_while_it_is_open(store: MemoryStore, clock: FrozenClock) -> None:
     model = answering(("Porto", PORTO))
     memory = await opened(store, clock, model, ids=SeededIds())
     worker = JobWorker(memory.context, pause_s=0.001)
@@ -193,7 +191,7 @@ class SharedStore(MemoryStore):
         return
 
 
-async def test_a_worker_finds_what_others_put_off_and_gives_its_job_back_when_it_stops(clock: FrozenClock) -> None:
+async def test_a_worker_finds_deferred_jobs_and_returns_its_job_when_stopped(clock: FrozenClock) -> None:
     store = SharedStore()
     host = await opened(store, clock, towns(1), ids=SeededIds("host"))
     await finish(host, "t0", said(0))
@@ -216,7 +214,7 @@ async def test_rules_need_no_queue(store: MemoryStore, clock: FrozenClock) -> No
     assert (await memory.list_jobs()).jobs == ()
 
 
-def test_the_file_of_a_job_holds_no_word_of_what_was_said(tmp_path: Path) -> None:
+def test_a_stored_job_contains_no_message_text(tmp_path: Path) -> None:
     async def tell() -> list[bytes]:
         async with elytron.open(f"sqlite:///{tmp_path}/m.db", space="ada", language_model=towns(1)) as memory:
             await finish(memory, "t0", said(0))

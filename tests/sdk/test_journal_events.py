@@ -48,9 +48,7 @@ def test_every_collection_has_its_plane() -> None:
 
 
 @pytest.mark.parametrize(("memory", "count"), [(True, 2), (False, 0)], indirect=["memory"])
-async def test_a_projection_leaves_an_event_without_content_where_that_is_wanted(
-    memory: elytron.MemoryRuntime, count: int
-) -> None:
+async def test_a_projection_leaves_a_contentless_event_on_request(memory: elytron.MemoryRuntime, count: int) -> None:
     await memory.add("Ada likes tea.")
     for _ in range(2):
         assert "tea" in (await memory.project("tea")).system_memory_block
@@ -61,7 +59,7 @@ async def test_a_projection_leaves_an_event_without_content_where_that_is_wanted
 
 
 @pytest.mark.parametrize("memory", [True], indirect=True)
-async def test_an_event_of_a_space_is_no_change_of_its_record(memory: elytron.MemoryRuntime) -> None:
+async def test_a_space_event_does_not_change_its_record(memory: elytron.MemoryRuntime) -> None:
     await memory.add("Ada likes tea.")
     await memory.project("tea")
     report = await memory.inspect(MemoryInspectionRequest(check=True))

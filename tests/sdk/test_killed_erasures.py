@@ -124,7 +124,7 @@ async def cut_short() -> DyingStore:
         (FILE, "ended", 1),
     ],
 )
-async def test_an_erasure_that_is_killed_is_ended_by_whoever_comes_next(
+async def test_a_killed_erasure_is_completed_by_the_next_caller(
     url: str, point: str, number: int, tmp_path: Path
 ) -> None:
     place = url.format(str(tmp_path).replace("/", "%2F"))
@@ -144,7 +144,7 @@ async def test_an_erasure_that_is_killed_is_ended_by_whoever_comes_next(
     assert not remains(tmp_path)
 
 
-async def test_an_erasure_that_is_killed_before_its_first_commit_has_changed_nothing(tmp_path: Path) -> None:
+async def test_an_erasure_killed_before_its_first_commit_changes_nothing(tmp_path: Path) -> None:
     place = SQLITE.format(str(tmp_path).replace("/", "%2F"))
     async with elytron.open(place, space=ADA) as memory:
         ids = await told(memory)
@@ -157,7 +157,7 @@ async def test_an_erasure_that_is_killed_before_its_first_commit_has_changed_not
 
 
 @pytest.mark.parametrize("name", [one.name for one in READS])
-async def test_whatever_is_asked_first_ends_an_erasure_that_was_cut_short(name: str) -> None:
+async def test_any_first_operation_completes_an_interrupted_erasure(name: str) -> None:
     store = await cut_short()
     again = await elytron.open(store, space=ADA)
     request = by_name(name).request
@@ -169,7 +169,7 @@ async def test_whatever_is_asked_first_ends_an_erasure_that_was_cut_short(name: 
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"memories":[{"collection":"facts","key":"../../x"}]}'])
-async def test_a_damaged_mark_is_said_to_be_damage_and_a_repair_goes_on_without_it(body: bytes) -> None:
+async def test_a_damaged_mark_is_reported_and_a_repair_continues_without_it(body: bytes) -> None:
     store, now = DyingStore(), FrozenClock().now()
     async with elytron.open(store, space=ADA) as memory:
         await memory.add("tea at four")
@@ -188,7 +188,7 @@ async def test_a_damaged_mark_is_said_to_be_damage_and_a_repair_goes_on_without_
 
 @pytest.mark.parametrize("kind", [DyingStore, YieldingStore])
 @pytest.mark.parametrize("step", [2, 3])
-async def test_all_that_come_at_once_wait_until_an_erasure_is_ended(step: int, kind: type[DyingStore]) -> None:
+async def test_concurrent_calls_wait_until_an_erasure_is_complete(step: int, kind: type[DyingStore]) -> None:
     store = kind()
     memory = await elytron.open(store, space=ADA)
     ids = await told(memory)
@@ -201,7 +201,7 @@ async def test_all_that_come_at_once_wait_until_an_erasure_is_ended(step: int, k
     assert await erasing_places(store, ADA) == ()
 
 
-async def test_a_store_without_room_is_read_although_an_erasure_cannot_be_ended() -> None:
+async def test_a_full_store_is_readable_although_an_erasure_cannot_complete() -> None:
     store = await cut_short()
     store.left, store.error = 1, StoreFull(engine="memory")
     full = await elytron.open(store, space=ADA)
@@ -212,7 +212,7 @@ async def test_a_store_without_room_is_read_although_an_erasure_cannot_be_ended(
 
 
 @pytest.mark.parametrize("name", [one.name for one in READS])
-async def test_a_runtime_that_was_open_ends_the_erasure_of_another_that_died(name: str) -> None:
+async def test_an_open_runtime_completes_the_erasure_of_a_dead_one(name: str) -> None:
     store, clock = DyingStore(), FrozenClock(step_ms=1)
     opened = await elytron.open(store, space=ADA, clock=clock)
     memory = await elytron.open(store, space=ADA, clock=clock)
@@ -231,7 +231,7 @@ async def test_a_runtime_that_was_open_ends_the_erasure_of_another_that_died(nam
     assert await erasing_places(store, ADA) == ()
 
 
-async def test_a_runtime_leaves_the_erasure_of_another_that_lives_its_time() -> None:
+async def test_a_runtime_gives_a_living_runtimes_erasure_time() -> None:
     store, clock = DyingStore(), FrozenClock(step_ms=1)
     opened = await elytron.open(store, space=ADA, clock=clock)
     memory = await elytron.open(store, space=ADA, clock=clock)
@@ -245,7 +245,7 @@ async def test_a_runtime_leaves_the_erasure_of_another_that_lives_its_time() -> 
         assert await store.journal(ADA, after=0, limit=100) == entries
 
 
-async def test_erasures_of_two_processes_end_each_their_own() -> None:
+async def test_concurrent_erasures_of_two_processes_both_complete() -> None:
     store, now = MemoryStore(), FrozenClock().now()
     await (await elytron.open(store, space=ADA)).add("tea")
     ours, theirs = MemoryPlace("facts", "ab"), MemoryPlace("turns", "cd", 1)

@@ -76,7 +76,7 @@ async def test_a_model_is_chosen_with_the_languages_it_was_found_to_read(
         assert (await chosen(memory)).reach is reach
 
 
-async def test_a_runtime_tries_its_embedder_once_for_all_spaces() -> None:
+async def test_a_runtime_tests_its_embedder_once_for_all_spaces() -> None:
     embedder = WordEmbedder()
     async with opened(embedder) as memory:
         for user in ("ben", "cleo", "dora"):
@@ -85,7 +85,7 @@ async def test_a_runtime_tries_its_embedder_once_for_all_spaces() -> None:
         assert embedder.batches.count(len(MEANINGS)) == 2
 
 
-async def test_a_query_in_a_language_that_the_embedder_does_not_read_goes_on_without_it() -> None:
+async def test_a_query_in_an_unsupported_language_skips_the_embedder() -> None:
     async with opened(EnglishBiased()) as memory:
         for text in ("Das Boot liegt im Hafen.", "Der Tee ist grün.", "Die Katze schläft."):
             await memory.add(text)
@@ -95,7 +95,7 @@ async def test_a_query_in_a_language_that_the_embedder_does_not_read_goes_on_wit
         assert (await memory.recall("Where is the ship?")).vectors is VectorUse.COMPARED
 
 
-async def test_a_memory_in_a_language_that_the_embedder_does_not_read_is_as_like_as_the_table_says() -> None:
+async def test_a_memory_in_an_unsupported_language_is_compared_by_the_table() -> None:
     async with opened(EnglishBiased()) as memory:
         for text in (
             "The cat sleeps on the chair.",
@@ -110,7 +110,7 @@ async def test_a_memory_in_a_language_that_the_embedder_does_not_read_is_as_like
         assert tea.hits[0].text == "Der grüne Tee schmeckt süß."
 
 
-async def test_a_model_that_an_earlier_build_chose_is_tried_when_it_embeds_again(tmp_path: Path) -> None:
+async def test_a_model_chosen_by_an_earlier_build_is_tested_when_it_embeds_again(tmp_path: Path) -> None:
     path = f"sqlite:{tmp_path / 'memory.db'}"
     async with opened(WordEmbedder(), path) as memory:
         await memory.add("a boat")

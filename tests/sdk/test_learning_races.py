@@ -96,6 +96,6 @@ async def test_a_candidate_is_not_accepted_once_another_process_forgot_the_same(
     assert (report.changed, report.reason, await two.stand()) == (False, FORGOTTEN, [])
 
 
-async def test_a_fact_is_stored_beside_a_rule_that_does_not_meet_it(two: Two) -> None:
+async def test_a_fact_is_stored_despite_a_concurrent_unrelated_rule(two: Two) -> None:
     done = await two.tried(lambda: two.theirs.set_learning(LearningAction.SUPPRESS, "coffee"))
     assert (done, await two.stand()) == ([("stored", "")], ["Ada likes green tea"])

@@ -65,13 +65,13 @@ async def test_every_part_has_one_outcome_in_the_order_of_the_parts(memory: elyt
     assert (report.turns, report.has_more, report.changed) == (1, False, True)
 
 
-async def test_a_space_that_holds_nothing_has_nothing_to_maintain(memory: elytron.MemoryRuntime) -> None:
+async def test_an_empty_space_has_nothing_to_maintain(memory: elytron.MemoryRuntime) -> None:
     report = await memory.maintain()
     assert {outcome.reason for outcome in report.passes} == {"nothing_kept"}
     assert not report.changed
 
 
-async def test_a_demanded_model_that_is_not_there_refuses_the_call(memory: elytron.MemoryRuntime) -> None:
+async def test_a_required_but_missing_model_refuses_the_call(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I live in Lisbon.")
     with pytest.raises(Unsupported, match="language_model="):
         await memory.maintain(MemoryMaintainRequest(extraction=ExtractionMethod.MODEL))
@@ -83,7 +83,7 @@ async def test_safe_mode_blocks_maintenance(memory: elytron.MemoryRuntime) -> No
     assert (report.refused, report.passes, report.changed) == (MaintenanceRefusal.SAFE_MODE, (), False)
 
 
-async def test_what_was_added_is_read_by_rules_when_asked_for_and_each_turn_once(memory: elytron.MemoryRuntime) -> None:
+async def test_additions_are_read_by_rules_on_request_and_each_turn_once(memory: elytron.MemoryRuntime) -> None:
     for number in range(70):
         await memory.add(f"I'm allergic to thing number {number}.")
     first = await memory.maintain()
@@ -97,7 +97,7 @@ async def test_what_was_added_is_read_by_rules_when_asked_for_and_each_turn_once
     assert (await memory.inspect(fingerprints=True)).state_fingerprint == before.state_fingerprint
 
 
-async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: FrozenClock) -> None:
+async def test_a_model_reads_what_rules_cannot_and_its_answer_is_judged(clock: FrozenClock) -> None:
     model = answering(
         (
             "Porto",
@@ -123,7 +123,7 @@ async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: Fro
         ]
 
 
-async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> None:
+async def test_a_nearly_valid_json_answer_is_repaired(clock: FrozenClock) -> None:
     answer = items(item("The user lives in Porto.", "home is Porto these days"))
     model = ScriptedModel([f"Sure!\n```json\n{answer[:-1]},}}\n```"])
     async with opened(clock, model) as memory:
@@ -143,9 +143,7 @@ async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> 
         TextCompletion('{"items":[]}', "m", is_cut=True),
     ],
 )
-async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
-    clock: FrozenClock, first: str | TextCompletion
-) -> None:
+async def test_an_unreadable_answer_is_requested_once_more(clock: FrozenClock, first: str | TextCompletion) -> None:
     model = ScriptedModel([first, items(item("The user lives in Porto.", "home is Porto these days"))])
     async with opened(clock, model) as memory:
         await told.talk(
@@ -157,7 +155,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
     assert "Add nothing" in model.prompts[1][-1].text
 
 
-async def test_two_answers_that_cannot_be_read_are_a_typed_failure_and_rules_read_the_turn(clock: FrozenClock) -> None:
+async def test_two_unreadable_answers_are_a_typed_failure_and_rules_read_the_turn(clock: FrozenClock) -> None:
     model = ScriptedModel(["no", "no"])
     async with opened(clock, model) as memory:
         await told.talk(memory, (EvidenceRole.USER, "I live in Porto."), (EvidenceRole.ASSISTANT, "Nice."))
@@ -167,7 +165,7 @@ async def test_two_answers_that_cannot_be_read_are_a_typed_failure_and_rules_rea
         assert "The user lives in Porto" in await told.texts(memory, "where do I live?")
 
 
-async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: FrozenClock) -> None:
+async def test_an_unreachable_model_leaves_the_turns_to_a_job(clock: FrozenClock) -> None:
     model = ScriptedModel(
         [ModelUnavailable("off"), items(item("The user lives in Porto.", "home is Porto these days"))]
     )
@@ -185,7 +183,7 @@ async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: F
         assert "The user lives in Porto." in await told.texts(memory, "where do I live?")
 
 
-async def test_the_days_budget_is_a_hard_stop_and_the_next_day_goes_on(clock: FrozenClock) -> None:
+async def test_the_daily_budget_is_a_hard_stop_until_the_next_day(clock: FrozenClock) -> None:
     model = answering()
     async with opened(clock, model, SpendingBudget(calls_per_day=2)) as memory:
         for number in range(4):
@@ -205,7 +203,7 @@ async def test_the_days_budget_is_a_hard_stop_and_the_next_day_goes_on(clock: Fr
         assert (job.state, len(model.prompts)) == ("succeeded", 4)
 
 
-async def test_a_call_that_could_exceed_the_days_tokens_is_not_made(clock: FrozenClock) -> None:
+async def test_a_call_that_could_exceed_the_daily_tokens_is_not_made(clock: FrozenClock) -> None:
     model = answering()
     async with opened(clock, model, SpendingBudget(tokens_per_day=500)) as memory:
         await told.talk(memory, (EvidenceRole.USER, "Home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice."))
@@ -263,22 +261,20 @@ async def test_the_state_of_work_is_renewed_and_its_last_items_kept(clock: Froze
 
 
 @pytest.mark.parametrize("answer", [{"is_work": "no"}, {"goal": " "}])
-async def test_talk_is_no_work(clock: FrozenClock, answer: dict[str, str]) -> None:
+async def test_small_talk_is_not_work(clock: FrozenClock, answer: dict[str, str]) -> None:
     async with opened(clock, answering(otherwise=json.dumps({**STATE, **answer}))) as memory:
         await work_on(memory, ExecutionDraft(goal="Ship the release"))
         await told.talk(memory, (EvidenceRole.USER, "Nice weather."), (EvidenceRole.ASSISTANT, "It is."))
         assert (await run(memory, MaintenancePass.EXECUTION_STATE)).counts == {"no_work": 1}
 
 
-async def test_without_work_the_state_is_not_asked_for(clock: FrozenClock) -> None:
+async def test_without_work_no_state_is_requested(clock: FrozenClock) -> None:
     async with opened(clock, answering()) as memory:
         await told.talk(memory, (EvidenceRole.USER, "Nice weather."), (EvidenceRole.ASSISTANT, "It is."))
         assert (await run(memory, MaintenancePass.EXECUTION_STATE)).reason == "not_due"
 
 
-async def test_tasks_that_outlived_their_time_are_hidden_and_can_come_back(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_expired_tasks_are_hidden_and_can_be_restored(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     report = await told.believe(memory, "dentist", "call the dentist", kind=FactKind.TASK)
     await told.believe(memory, "home", "lives in Lisbon")
     clock.advance(46 * DAY_MS)
@@ -323,7 +319,7 @@ async def test_finished_work_leaves_a_procedure_and_a_capsule(memory: elytron.Me
     assert {"procedural", "continuity"} <= kinds
 
 
-async def test_without_work_there_is_nothing_to_learn_or_to_take_up(memory: elytron.MemoryRuntime) -> None:
+async def test_without_work_there_is_nothing_to_learn_or_resume(memory: elytron.MemoryRuntime) -> None:
     await memory.add("Hello.")
     assert (await run(memory, MaintenancePass.TASK_LEARNING)).reason == "no_execution_state"
     assert (await run(memory, MaintenancePass.CAPSULES)).reason == "no_execution_state"
@@ -332,7 +328,7 @@ async def test_without_work_there_is_nothing_to_learn_or_to_take_up(memory: elyt
     assert (await run(memory, MaintenancePass.CAPSULES)).reason == "too_little_to_tell"
 
 
-async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRuntime) -> None:
+async def test_output_of_scheduled_runs_is_never_extracted(memory: elytron.MemoryRuntime) -> None:
     from elytron_core.planes.transcript import ActorAttribution
 
     actor = ActorAttribution(triggered_by="scheduler")
@@ -342,7 +338,7 @@ async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRun
     assert outcome.counts == {"scheduled_run": 1}
 
 
-async def test_facts_that_say_nearly_the_same_are_folded_six_at_a_time(memory: elytron.MemoryRuntime) -> None:
+async def test_nearly_equal_facts_are_merged_six_at_a_time(memory: elytron.MemoryRuntime) -> None:
     for number in range(8):
         thing = f"the {'abcdefgh'[number] * 7} instrument of the orchestra"
         await told.believe(memory, f"likes {number}", f"Ada likes to play {thing} on Sundays", kind=FactKind.PREFERENCE)
@@ -350,7 +346,7 @@ async def test_facts_that_say_nearly_the_same_are_folded_six_at_a_time(memory: e
     assert (await run(memory, MaintenancePass.HYGIENE)).counts["facts_reconciled"] == 6
 
 
-async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytron.MemoryRuntime) -> None:
+async def test_inspection_reports_whether_deferred_work_is_being_done(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.inspect()).work == "idle"
     await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.MODEL)
     report = await memory.inspect(fingerprints=True)
@@ -360,7 +356,7 @@ async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytro
     assert (report.work, report.jobs) == ("degraded", {"blocked": 1})
 
 
-async def test_each_message_kept_as_a_turn_of_its_own_is_read_with_the_answer_that_follows(clock: FrozenClock) -> None:
+async def test_single_message_turns_are_read_with_the_following_answer(clock: FrozenClock) -> None:
     model = answering(("Porto", items(item("The user lives in Porto.", "home is Porto these days"))))
     async with opened(clock, model) as memory:
         await memory.add([{"role": "user", "content": "Well, home is Porto these days."}])
@@ -371,13 +367,13 @@ async def test_each_message_kept_as_a_turn_of_its_own_is_read_with_the_answer_th
     assert outcome.counts == {"read": 2, "stored": 2, "not_user_ingress": 1}
 
 
-async def test_nothing_is_extracted_where_it_is_switched_off(memory: elytron.MemoryRuntime) -> None:
+async def test_nothing_is_extracted_when_extraction_is_off(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I live in Lisbon.")
     assert (await run(memory, MaintenancePass.EXTRACTION, ExtractionMethod.OFF)).reason == "off"
     assert (await run(memory, MaintenancePass.EXTRACTION)).counts == {"read": 1, "stored": 1}
 
 
-async def test_erased_turns_do_not_hold_up_those_behind_them(memory: elytron.MemoryRuntime) -> None:
+async def test_erased_turns_do_not_block_later_ones(memory: elytron.MemoryRuntime) -> None:
     for number in range(5):
         gone = await memory.add(f"I'm allergic to thing {number}.")
         await memory.erase(elytron.MemoryEraseRequest(ids=gone.ids))
@@ -388,7 +384,7 @@ async def test_erased_turns_do_not_hold_up_those_behind_them(memory: elytron.Mem
     assert (second.turns, second.has_more) == (1, False)
 
 
-async def test_a_turn_that_was_refused_is_not_asked_for_at_every_call(clock: FrozenClock) -> None:
+async def test_a_refused_turn_is_not_retried_on_every_call(clock: FrozenClock) -> None:
     model = ScriptedModel([ModelRefused("no")])
     async with opened(clock, model) as memory:
         await told.talk(memory, (EvidenceRole.USER, "I live in Porto."), (EvidenceRole.ASSISTANT, "Nice."))
@@ -397,7 +393,7 @@ async def test_a_turn_that_was_refused_is_not_asked_for_at_every_call(clock: Fro
     assert len(model.prompts) == 1
 
 
-async def test_turns_whose_job_was_given_up_are_put_off_to_it_again(clock: FrozenClock) -> None:
+async def test_turns_of_an_abandoned_job_are_deferred_to_it_again(clock: FrozenClock) -> None:
     away = ModelUnavailable("off")
     async with opened(clock, ScriptedModel([away, away])) as memory:
         await told.talk(

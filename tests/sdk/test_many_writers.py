@@ -91,7 +91,7 @@ def turns(*texts: str) -> elytron.MemoryWriteRequest:
     return elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=drafts))
 
 
-async def test_a_lost_race_costs_each_writer_one_more_reading_and_no_chase() -> None:
+async def test_a_lost_race_costs_each_writer_only_one_more_read() -> None:
     shared = MemoryStore()
     clock, ids = FrozenClock(step_ms=1), SeededIds()
     async with elytron.open(shared, space=SPACE, clock=clock, ids=ids) as other:
@@ -110,7 +110,7 @@ async def test_a_lost_race_costs_each_writer_one_more_reading_and_no_chase() -> 
     assert 0 < store.refused <= WRITERS * intrusions
 
 
-async def test_who_lost_races_steps_aside_until_the_others_let_him() -> None:
+async def test_a_writer_that_loses_races_backs_off_until_it_succeeds() -> None:
     shared = MemoryStore()
     clock, ids = FrozenClock(step_ms=1), SeededIds()
     async with elytron.open(shared, space=SPACE, clock=clock, ids=ids) as others:
@@ -141,7 +141,7 @@ async def distant() -> AsyncIterator[tuple[DistantStore, elytron.MemoryRuntime]]
             yield store, memory
 
 
-async def test_many_who_change_one_fact_at_once_each_lose_one_race_at_most(
+async def test_concurrent_changes_of_one_fact_lose_at_most_one_race_each(
     distant: tuple[DistantStore, elytron.MemoryRuntime],
 ) -> None:
     store, memory = distant
@@ -151,7 +151,7 @@ async def test_many_who_change_one_fact_at_once_each_lose_one_race_at_most(
     assert store.refused == 49
 
 
-async def test_who_comes_to_change_a_document_gets_into_line_behind_those_who_lost_a_race_for_it(
+async def test_new_writers_queue_behind_those_who_lost_a_race(
     distant: tuple[DistantStore, elytron.MemoryRuntime],
 ) -> None:
     store, memory = distant
@@ -165,7 +165,9 @@ async def test_who_comes_to_change_a_document_gets_into_line_behind_those_who_lo
     assert store.refused <= WRITERS
 
 
-async def test_who_gives_up_in_line_keeps_nobody_waiting(distant: tuple[DistantStore, elytron.MemoryRuntime]) -> None:
+async def test_a_cancelled_writer_in_the_queue_blocks_nobody(
+    distant: tuple[DistantStore, elytron.MemoryRuntime],
+) -> None:
     _, memory = distant
     writes = [asyncio.create_task(memory.add_fact("tea", f"Ada drinks {number} cups")) for number in range(5)]
     while not writes[1].done():
@@ -176,7 +178,7 @@ async def test_who_gives_up_in_line_keeps_nobody_waiting(distant: tuple[DistantS
     assert (await memory.inspect()).documents["facts"] == 4
 
 
-async def test_many_who_say_how_it_went_with_one_procedure_each_lose_one_race_at_most(
+async def test_concurrent_outcomes_of_one_procedure_lose_at_most_one_race_each(
     distant: tuple[DistantStore, elytron.MemoryRuntime],
 ) -> None:
     store, memory = distant

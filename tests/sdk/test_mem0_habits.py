@@ -13,7 +13,7 @@ MESSAGES = [
 ]
 
 
-async def test_names_of_arguments_are_mem0s_too() -> None:
+async def test_mem0s_argument_names_are_accepted_too() -> None:
     async with elytron.open("memory:", space=None) as memory:
         stored = await memory.add(messages=MESSAGES, user_id="ada", agent_id="cook", run_id="dinner")
         (hit,) = (await memory.search(query="vegetarian", user_id="ada", top_k=1)).hits
@@ -25,7 +25,7 @@ async def test_names_of_arguments_are_mem0s_too() -> None:
         assert (await memory.delete(memory_id=first.id, user_id="ada")).changed
 
 
-async def test_a_run_and_another_conversation_are_refused(memory: elytron.MemoryRuntime) -> None:
+async def test_a_run_with_another_conversation_is_rejected(memory: elytron.MemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="run_id and conversation name different"):
         await memory.add("tea", run_id="dinner", conversation="lunch")
     assert (await memory.add("tea", run_id="dinner", conversation="dinner")).changed
@@ -61,20 +61,20 @@ async def test_filters_may_name_the_user(filters: dict[str, object]) -> None:
         ({"user_id": "grace"}, "different users"),
     ],
 )
-async def test_filters_that_mean_more_than_one_user_are_refused(filters: dict[str, object], problem: str) -> None:
+async def test_filters_for_more_than_one_user_are_rejected(filters: dict[str, object], problem: str) -> None:
     async with elytron.open("memory:") as memory:
         with pytest.raises(InvalidInput, match=problem):
             await memory.search("tea", user_id="ada", filters=filters)
 
 
-async def test_more_messages_than_a_write_takes_are_refused() -> None:
+async def test_too_many_messages_for_one_write_are_rejected() -> None:
     async with elytron.open("memory:") as memory:
         with pytest.raises(InvalidInput, match="messages are limited to 1000 at once: add them in parts"):
             await memory.add(["tea"] * 1_001)
 
 
 @pytest.mark.parametrize("messages", [None, 7, [None], [7], b"tea"])
-async def test_what_is_no_message_is_refused(messages: object) -> None:
+async def test_invalid_messages_are_rejected(messages: object) -> None:
     async with elytron.open("memory:") as memory:
         with pytest.raises(InvalidInput, match="messages must be a text"):
             await memory.add(messages)  # pyright: ignore[reportArgumentType]

@@ -23,7 +23,7 @@ async def forget(memory: elytron.MemoryRuntime, *ids: str, undo: bool = False) -
     return await memory.forget(elytron.MemoryForgetRequest(ids=ids, undo=undo))
 
 
-async def test_a_forgotten_message_is_hidden_and_comes_back(memory: elytron.MemoryRuntime) -> None:
+async def test_a_forgotten_message_is_hidden_and_can_be_restored(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.ASSISTANT, "Noted: tea"))).ids
     report = await forget(memory, turn)
     assert report.decisions[0].outcome is ControlOutcome.CHANGED
@@ -45,7 +45,7 @@ async def test_both_messages_of_a_turn_can_be_forgotten_in_one_call(memory: elyt
     assert len(await texts(memory, "tea")) == 2
 
 
-async def test_facts_and_skills_are_forgotten_and_come_back(memory: elytron.MemoryRuntime) -> None:
+async def test_facts_and_skills_are_forgotten_and_restored(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await learn(memory, "release", STEPS)
     skill = "runtime_skill__release"
@@ -59,7 +59,7 @@ async def test_facts_and_skills_are_forgotten_and_come_back(memory: elytron.Memo
     assert (await forget(memory, fact, skill, undo=True)).changed is False
 
 
-async def test_forgetting_what_is_not_there_says_so(memory: elytron.MemoryRuntime) -> None:
+async def test_forgetting_a_missing_memory_says_so(memory: elytron.MemoryRuntime) -> None:
     assert (await forget(memory, "nothing")).decisions[0].outcome is ControlOutcome.NOT_FOUND
     await memory.add("Hello")
     missing = ["nothing", "abc.def#x", "00000000-0000-7000-8000-000000000000", "runtime_skill__none", "ab.1#700"]
@@ -82,7 +82,7 @@ async def test_a_dry_run_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.inspect(fingerprints=True)).state_fingerprint == before
 
 
-async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history(
+async def test_a_correction_replaces_the_fact_and_keeps_the_old_one_in_history(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (wrong,) = (await believe(memory, "birthday", "14 March")).ids
@@ -105,7 +105,7 @@ async def test_a_correction_replaces_the_fact_and_keeps_the_wrong_one_in_history
         await memory.correct(elytron.MemoryCorrectRequest(id=wrong, content="5 March"))
 
 
-async def test_what_is_neither_fact_nor_message_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
+async def test_only_facts_and_messages_are_corrected(memory: elytron.MemoryRuntime) -> None:
     (skill,) = (await learn(memory, "release", STEPS)).ids
     with pytest.raises(InvalidInput, match="does not name a fact"):
         await memory.correct(elytron.MemoryCorrectRequest(id=skill, content="Push first."))
@@ -134,7 +134,7 @@ async def test_an_erased_message_leaves_no_byte_and_its_turn_keeps_the_rest(tmp_
         assert b"xyzzi" not in everything.lower()
 
 
-async def test_a_turn_goes_with_its_last_message_and_its_number_is_not_given_again(
+async def test_a_turn_is_removed_with_its_last_message_and_its_number_never_reused(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (turn,) = (await talk(memory, (EvidenceRole.USER, "one"), (EvidenceRole.ASSISTANT, "two"), host_id="h")).ids
@@ -147,7 +147,7 @@ async def test_a_turn_goes_with_its_last_message_and_its_number_is_not_given_aga
     assert again > turn
 
 
-async def test_erasure_names_the_facts_that_still_rest_on_what_went(memory: elytron.MemoryRuntime) -> None:
+async def test_an_erasure_lists_the_facts_derived_from_erased_content(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await memory.add("I like tea")).ids
     (fact,) = (await believe(memory, "drink", "tea", citations=(turn,))).ids
     report = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
@@ -157,7 +157,9 @@ async def test_erasure_names_the_facts_that_still_rest_on_what_went(memory: elyt
     assert gone.derived == ()
 
 
-async def test_forgetting_evidence_names_what_rests_on_it_and_is_still_recalled(memory: elytron.MemoryRuntime) -> None:
+async def test_forgetting_evidence_lists_derived_memories_that_are_still_recalled(
+    memory: elytron.MemoryRuntime,
+) -> None:
     (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.USER, "and a kiln"))).ids
     (fact,) = (await believe(memory, "drink", "tea", citations=(turn,))).ids
     (hidden,) = (await believe(memory, "kiln", "she has one", citations=(turn,))).ids
@@ -171,7 +173,7 @@ async def test_forgetting_evidence_names_what_rests_on_it_and_is_still_recalled(
     assert (await memory.forget(elytron.MemoryForgetRequest(ids=(turn, fact)))).derived == ()
 
 
-async def test_what_cannot_be_hidden_says_so(memory: elytron.MemoryRuntime) -> None:
+async def test_memories_that_cannot_be_hidden_say_so(memory: elytron.MemoryRuntime) -> None:
     draft = elytron.SubjectDraft.model_validate({"name": "user:ada", "subject_kind": "human_user"})
     write = elytron.SubjectsWrite(subjects=(draft,))
     (subject,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids
@@ -199,7 +201,7 @@ async def test_an_erased_skill_is_gone(memory: elytron.MemoryRuntime) -> None:
     assert not again.changed
 
 
-async def test_an_erased_space_is_empty_and_can_begin_anew(memory: elytron.MemoryRuntime) -> None:
+async def test_an_erased_space_is_empty_and_reusable(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I like tea")
     await memory.recall("tea")
     report = await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
@@ -212,7 +214,7 @@ async def test_an_erased_space_is_empty_and_can_begin_anew(memory: elytron.Memor
     assert again.decisions[0].outcome is ControlOutcome.NOT_FOUND
 
 
-async def test_another_runtime_notices_that_a_space_was_erased_and_begun_anew(path: str) -> None:
+async def test_another_runtime_notices_a_recreated_space(path: str) -> None:
     clock = FrozenClock(step_ms=1)
     async with elytron.open(path, clock=clock) as one, elytron.open(path, clock=clock) as other:
         await one.add("I like tea")
@@ -238,7 +240,7 @@ async def test_a_destructive_call_without_a_scope_is_refused(memory: elytron.Mem
     assert await texts(memory, "tea") == ["I like tea"]
 
 
-async def test_mem0s_delete_and_delete_all_erase_what_they_name(memory: elytron.MemoryRuntime) -> None:
+async def test_mem0s_delete_and_delete_all_erase_the_named_memories(memory: elytron.MemoryRuntime) -> None:
     (kept,) = (await memory.add("kept", agent_id="a", run_id="r1")).ids
     (gone,) = (await memory.add("gone", agent_id="a", run_id="r2")).ids
     await memory.add("elsewhere", user_id="bob")
@@ -251,7 +253,7 @@ async def test_mem0s_delete_and_delete_all_erase_what_they_name(memory: elytron.
     assert (await memory.delete_all(agent_id="a")).changed is False
 
 
-async def test_delete_all_also_erases_what_nobody_is_shown(memory: elytron.MemoryRuntime) -> None:
+async def test_delete_all_also_erases_hidden_content(memory: elytron.MemoryRuntime) -> None:
     (hidden,) = (await memory.add("hidden", run_id="r")).ids
     (masked,) = (await memory.add("masked", run_id="r")).ids
     kept = await memory.add("kept", run_id="other")
@@ -266,7 +268,7 @@ async def test_delete_all_also_erases_what_nobody_is_shown(memory: elytron.Memor
     assert (await memory.inspect()).documents["turns"] == 1
 
 
-async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytron.MemoryRuntime) -> None:
+async def test_a_fact_forgotten_and_rewritten_is_current_again(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     await forget(memory, fact)
     await believe(memory, "home", "Porto")
@@ -275,7 +277,7 @@ async def test_a_fact_forgotten_and_written_anew_is_current_again(memory: elytro
     assert [hit.text for hit in (await memory.recall("home", filters=as_of)).hits] == ["Porto"]
 
 
-async def test_history_says_who_forgot_and_brought_back_and_why(memory: elytron.MemoryRuntime) -> None:
+async def test_history_shows_who_forgot_and_restored_and_why(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await memory.add("I like tea")).ids
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     await memory.forget(elytron.MemoryForgetRequest(ids=(turn, fact), reason="asked to"))
@@ -302,7 +304,7 @@ async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRunt
     assert "audit" not in (await memory.inspect()).documents
 
 
-async def test_an_agent_without_its_user_is_told_what_is_missing() -> None:
+async def test_an_agent_without_its_user_gets_a_helpful_error() -> None:
     async with elytron.open("memory:", space=None) as memory:
         for call in (memory.delete_all(agent_id="a1"), memory.add("tea", agent_id="a1")):
             with pytest.raises(ScopeMissing, match="pass user_id= too"):

@@ -48,7 +48,7 @@ def means(tree: Mapping[str, Any], fields: Mapping[str, Scalar]) -> bool:
 
 
 @given(tree=TREES, fields=FIELDS)
-def test_a_tree_of_and_or_and_not_means_the_same_as_its_groups(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
+def test_a_tree_of_and_or_and_not_is_equivalent_to_its_groups(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
     assert filters_hold(where_from(tree), fields) is means(tree, fields)
 
 
@@ -63,7 +63,7 @@ def test_a_prefixed_field_means_the_same_as_the_field(tree: dict[str, Any], fiel
         assert filters_hold(where, {f"{prefix}{name}": value for name, value in fields.items()}) is means(tree, fields)
 
 
-def test_names_that_have_a_filter_of_their_own_become_it() -> None:
+def test_names_with_a_dedicated_filter_become_that_filter() -> None:
     nested = {
         "AND": [
             {"agent_id": "a", "run_id": {"in": ["r1", "r2"]}, "actor_id": {"eq": "Mina"}},
@@ -101,12 +101,12 @@ def test_names_that_have_a_filter_of_their_own_become_it() -> None:
         {"agent_id": ""},
     ],
 )
-def test_what_is_no_filter_is_refused(nested: dict[str, Any]) -> None:
+def test_invalid_filters_are_rejected(nested: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         filters_from(nested)
 
 
-def test_a_filter_that_multiplies_out_too_far_is_refused() -> None:
+def test_a_filter_that_expands_too_far_is_rejected() -> None:
     pairs = [{"AND": [{f"a{number}": 1}, {f"b{number}": 1}]} for number in range(12)]
     with pytest.raises(LimitExceeded, match="tests in a filter"):
         filters_from({"OR": pairs})

@@ -51,7 +51,7 @@ async def pieces() -> AsyncIterator[bytes]:
     yield b"of a file"
 
 
-async def test_bytes_beside_documents_and_the_times_of_entries_go_along() -> None:
+async def test_blobs_and_entry_times_are_copied_too() -> None:
     source, target = MemoryStore(), MemoryStore()
     # A collection that this version does not know, as the server's own space has them.
     await source.commit(batch(FILE, ADDRESS, entries=2))
@@ -67,7 +67,7 @@ async def test_bytes_beside_documents_and_the_times_of_entries_go_along() -> Non
         await copy_store(source, target, ids=SeededIds())
 
 
-async def test_more_than_one_batch_of_documents_and_entries_arrives() -> None:
+async def test_multiple_batches_of_documents_and_entries_arrive() -> None:
     source, target = MemoryStore(), MemoryStore()
     for start in range(3):
         await source.commit(batch(*(DocumentRef("turns", f"{start}{number:04x}") for number in range(700)), entries=10))
@@ -111,7 +111,7 @@ class Looking(MemoryStore):
         return await super().commit(batch)
 
 
-async def test_a_space_goes_over_batch_by_batch(small_batches: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_space_is_copied_in_batches(small_batches: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports_store, "scan_documents", partial(ports_store.scan_documents, page=2))
     source = Counting()
     for number in range(40):
@@ -155,7 +155,7 @@ async def states(store: Store) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("engine", ["memory", "sqlite", "file", "sealed"])
-async def test_a_copy_that_was_broken_off_shows_no_half_and_goes_on(
+async def test_an_interrupted_copy_shows_no_partial_data_and_resumes(
     lived: MemoryStore, engine: str, tmp_path: Path
 ) -> None:
     keys = LocalKeys({"k": bytes(32)}, current="k") if engine == "sealed" else None
@@ -173,7 +173,7 @@ async def test_a_copy_that_was_broken_off_shows_no_half_and_goes_on(
     await target.close()
 
 
-async def test_of_two_copies_at_once_one_gets_through_whole(lived: MemoryStore) -> None:
+async def test_one_of_two_concurrent_copies_completes(lived: MemoryStore) -> None:
     inner = MemoryStore()
     target = Meanwhile(inner)
     target.behind_commit("turns", lambda: copy_store(lived, inner, ids=SeededIds("theirs")))
@@ -182,7 +182,7 @@ async def test_of_two_copies_at_once_one_gets_through_whole(lived: MemoryStore) 
     assert await states(inner) == await states(lived)
 
 
-async def test_a_source_that_grows_meanwhile_shows_no_half_and_is_copied_anew(lived: MemoryStore) -> None:
+async def test_a_source_that_grows_during_a_copy_is_copied_again(lived: MemoryStore) -> None:
     inner = MemoryStore()
     target = Meanwhile(inner)
     ada = await elytron.open(lived, space="ada")
@@ -194,7 +194,7 @@ async def test_a_source_that_grows_meanwhile_shows_no_half_and_is_copied_anew(li
     assert await states(inner) == await states(lived)
 
 
-async def test_what_came_to_the_target_from_elsewhere_is_said(lived: MemoryStore) -> None:
+async def test_foreign_data_in_the_target_is_reported(lived: MemoryStore) -> None:
     target = Meanwhile(MemoryStore())
     stranger = await elytron.open(target, space="eve")
     target.behind_commit("turns", lambda: stranger.add("I was here first"))
@@ -202,7 +202,7 @@ async def test_what_came_to_the_target_from_elsewhere_is_said(lived: MemoryStore
         await copy_store(lived, target, ids=SeededIds())
 
 
-async def test_a_space_that_is_there_in_part_is_not_copied(lived: MemoryStore) -> None:
+async def test_a_partially_existing_space_is_not_copied(lived: MemoryStore) -> None:
     half = Meanwhile(MemoryStore())
     half.behind_commit("turns", broken_off)
     with pytest.raises(OSError, match="broken off"):
@@ -224,7 +224,7 @@ class Watched(MemoryStore):
         return await super().commit(batch)
 
 
-async def test_a_space_that_changes_meanwhile_is_said() -> None:
+async def test_a_space_that_changes_during_the_copy_is_reported() -> None:
     source = MemoryStore()
     await source.commit(batch(FILE))
 

@@ -98,7 +98,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", list(CASES))
-async def test_vectors_are_those_of_model2vec(tmp_path: Path, case: str) -> None:
+async def test_vectors_match_model2vec(tmp_path: Path, case: str) -> None:
     folder = folder_of(tmp_path / "table", **CASES[case])
     theirs = np.asarray(StaticModel.from_pretrained(str(folder)).encode(list(TEXTS)), np.float64)
     ours = np.array(await Model2VecEmbedder(folder).embed_documents(TEXTS))
@@ -129,7 +129,7 @@ def test_the_same_files_are_one_model_and_others_another(tmp_path: Path) -> None
     assert one.info.model in repr(one)
 
 
-def test_a_kept_folder_is_the_same_model_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_folder_is_the_same_model_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "table")
     monkeypatch.setattr("elytron.embedding.model_files.models_folder", lambda: tmp_path / "models")
     add_copy("words", folder, models=tmp_path / "models")
@@ -191,7 +191,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize("case", list(DAMAGE))
-async def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path, case: str) -> None:
+async def test_a_damaged_folder_is_rejected_naming_the_file(tmp_path: Path, case: str) -> None:
     name, damage = DAMAGE[case]
     folder = folder_of(tmp_path / "table")
     damage(folder)
@@ -203,26 +203,26 @@ async def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Pat
     assert list((tmp_path / "models").iterdir()) == []
 
 
-async def test_a_file_that_changed_since_the_opening_is_refused(tmp_path: Path) -> None:
+async def test_a_file_changed_since_opening_is_rejected(tmp_path: Path) -> None:
     embedder = Model2VecEmbedder(folder := folder_of(tmp_path / "table"))
     folder_of(folder, kind="<f2")
     with pytest.raises(UnreadableFile, match=r"model\.safetensors"):
         await embedder.embed_query("the boat")
 
 
-def test_a_folder_of_too_large_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_too_large_a_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "table")
     monkeypatch.setattr("elytron_core.limits.MODEL_PACKAGE_BYTES", 100)
     with pytest.raises(UnreadableFile, match="larger"):
         Model2VecEmbedder(folder)
 
 
-def test_an_encoder_that_waits_to_be_converted_is_no_model2vec_folder(tmp_path: Path) -> None:
+def test_an_unconverted_encoder_is_not_a_model2vec_folder(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="embeddings"):
         embedder_of(str(tiny_model(tmp_path / "published")))
 
 
-def test_packages_that_are_missing_are_named_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_at_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path / "table")
     gone = {"onnxruntime"}
 
@@ -240,7 +240,7 @@ def test_packages_that_are_missing_are_named_when_it_is_opened(tmp_path: Path, m
         Model2VecEmbedder(folder)
 
 
-def test_another_process_compares_what_one_has_embedded(tmp_path: Path) -> None:
+def test_another_process_uses_stored_vectors(tmp_path: Path) -> None:
     folder, store = folder_of(tmp_path / "table"), f"sqlite:{tmp_path / 'm.db'}"
     with elytron.open(store, embedder=str(folder)) as memory:
         memory.add("the boat is blue")

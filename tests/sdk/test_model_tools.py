@@ -28,7 +28,7 @@ def memory() -> SyncMemoryRuntime:
 
 
 @pytest.mark.parametrize("framework", ToolFramework)
-def test_each_framework_gets_every_tool_in_its_form(memory: SyncMemoryRuntime, framework: ToolFramework) -> None:
+def test_each_framework_gets_every_tool_in_its_format(memory: SyncMemoryRuntime, framework: ToolFramework) -> None:
     tools = memory.tools(framework)
     assert [set(tool) for tool in tools] == [FORMS[framework]] * len(tools.names)
     for tool in tools:
@@ -37,7 +37,7 @@ def test_each_framework_gets_every_tool_in_its_form(memory: SyncMemoryRuntime, f
     assert json.loads(json.dumps(list(tools))) == list(tools)
 
 
-def test_a_call_takes_a_mapping_or_json_and_answers_in_text(memory: SyncMemoryRuntime) -> None:
+def test_a_call_accepts_a_mapping_or_json_and_answers_in_text(memory: SyncMemoryRuntime) -> None:
     tools = memory.tools()
     assert "under the oar" in tools.call("memory_search", {"query": "Where is the boat key?"})
     assert "under the oar" in tools.call("memory_search", '{"query": "Where is the boat key?"}')
@@ -72,14 +72,14 @@ async def test_the_tools_of_an_asyncio_memory_are_awaited() -> None:
         ("memory_search", {"query": "x", "limit": 100_000}, "limit"),
     ],
 )
-def test_what_a_tool_does_not_take_is_refused(
+def test_unknown_tool_arguments_are_rejected(
     memory: SyncMemoryRuntime, name: str, arguments: Any, problem: str
 ) -> None:
     with pytest.raises(InvalidInput, match=problem):
         memory.tools().call(name, arguments)
 
 
-def test_an_unknown_framework_is_refused(memory: SyncMemoryRuntime) -> None:
+def test_an_unknown_framework_is_rejected(memory: SyncMemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="framework must be one of openai, anthropic"):
         memory.tools("fortran")
 
@@ -96,7 +96,7 @@ def every_text(memory: SyncMemoryRuntime, ids: Sequence[str]) -> str:
     return "\n".join(tools.call(name, arguments) for name, arguments in calls)
 
 
-def test_tools_of_one_user_reach_nothing_of_another(tmp_path: Any) -> None:
+def test_tools_of_one_user_cannot_reach_another(tmp_path: Any) -> None:
     with elytron.open(tmp_path / "m.db", space="ada") as ada:
         ids = ada.add("The boat key is under the oar.").ids
     with elytron.open(tmp_path / "m.db", space="tomas") as tomas:

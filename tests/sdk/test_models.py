@@ -11,7 +11,7 @@ SCHEMA = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]
 
 
 @pytest.mark.anyio
-async def test_a_scripted_model_says_its_lines_and_then_no_more() -> None:
+async def test_a_scripted_model_returns_its_lines_and_then_fails() -> None:
     model = ScriptedModel(["one", TextCompletion("two", "x"), ModelUnavailable("off")])
     assert (await model.complete(PROMPT, max_tokens=1)).text == "one"
     assert (await model.complete(PROMPT, max_tokens=1)).model == "x"
@@ -38,7 +38,7 @@ async def test_a_recorded_call_gets_the_same_answer_and_another_none() -> None:
 
 
 @pytest.mark.anyio
-async def test_recording_again_asks_only_what_is_new_and_drops_what_is_asked_no_more() -> None:
+async def test_recording_again_records_only_new_calls_and_drops_unused_ones() -> None:
     old = RecordingModel(ScriptedModel(["a", "b"], name="m"))
     await old.complete(PROMPT, max_tokens=1)
     await old.complete(PROMPT[:1], max_tokens=1)

@@ -46,11 +46,11 @@ def with_poems(packages: Path) -> None:
         (packages / path).write_text(text.replace(before, before + line))
 
 
-def test_the_documents_of_each_plane_are_stored_in_a_collection_of_a_space() -> None:
+def test_each_planes_documents_are_in_a_declared_collection() -> None:
     assert HOMES.keys() <= set(COLLECTIONS)
 
 
-def test_a_plane_of_one_declaration_is_stored_recalled_listed_got_exported_and_erased(tmp_path: Path) -> None:
+def test_a_plane_with_one_declaration_supports_every_operation(tmp_path: Path) -> None:
     with_poems(tmp_path)
     places = [str(tmp_path / part.parent) for part in (CORE, SDK)]
     done = subprocess.run(

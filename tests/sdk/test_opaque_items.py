@@ -24,13 +24,13 @@ async def bodies(memory: elytron.MemoryRuntime, audience: str = "raw_owner_only"
     return [item.body for found in page.slice.turns for item in found.items]
 
 
-async def test_order_and_bytes_are_kept(memory: elytron.MemoryRuntime) -> None:
+async def test_order_and_bytes_of_items_are_preserved(memory: elytron.MemoryRuntime) -> None:
     await commit(memory, items=ITEMS)
     assert await bodies(memory) == [BODY, "[1]"]
 
 
 @pytest.mark.parametrize("audience", ["host_ui", "operator_audit", "export", "model_context"])
-async def test_no_other_view_shows_them(memory: elytron.MemoryRuntime, audience: str) -> None:
+async def test_no_other_view_shows_items(memory: elytron.MemoryRuntime, audience: str) -> None:
     await commit(memory, items=ITEMS)
     assert await bodies(memory, audience) == []
 
@@ -42,13 +42,13 @@ async def test_the_same_turn_with_other_items_is_a_conflict(memory: elytron.Memo
         await commit(memory, items=ITEMS[:1])
 
 
-async def test_what_an_item_says_is_not_recalled(memory: elytron.MemoryRuntime) -> None:
+async def test_text_of_items_is_not_recalled(memory: elytron.MemoryRuntime) -> None:
     await commit(memory, text="I like tea", items=({"kind": "x", "issuer": "y", "body": '"a zebra in the attic"'},))
     assert [hit.text for hit in (await memory.recall("zebra attic")).hits if "zebra" in hit.text] == []
     assert "zebra" not in (await memory.project("zebra attic")).system_memory_block
 
 
-async def test_a_credential_in_an_item_is_blacked_out(memory: elytron.MemoryRuntime) -> None:
+async def test_a_credential_in_an_item_is_redacted(memory: elytron.MemoryRuntime) -> None:
     key = "sk-proj-" + "Ab3dEf6hIj9kLm2n" * 3
     await commit(memory, items=({"kind": "call", "issuer": "host", "body": f'{{"key": "{key}"}}'},))
     (body,) = await bodies(memory)
@@ -82,7 +82,7 @@ async def test_an_item_that_its_redaction_makes_too_large_is_refused(
     assert await bodies(memory) == []
 
 
-async def test_masked_deleted_and_erased_turns_show_none(memory: elytron.MemoryRuntime) -> None:
+async def test_masked_deleted_and_erased_turns_show_no_items(memory: elytron.MemoryRuntime) -> None:
     done = await commit(memory, items=ITEMS)
     await turn(memory, "mask", str(done.turn_id))
     assert await bodies(memory) == []
@@ -101,7 +101,7 @@ async def test_erasing_a_message_leaves_no_byte_of_the_items(tmp_path: Path) -> 
     assert b"zebra" not in bytes_below(tmp_path)
 
 
-async def test_an_archive_brings_them_along(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_an_archive_includes_opaque_items(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await commit(memory, items=ITEMS)
     await memory.export(tmp_path / "a.zip", include_private=True)
     async with elytron.open("memory:", space="ada", scope=memory.scope) as other:
@@ -118,7 +118,7 @@ async def test_an_archive_brings_them_along(memory: elytron.MemoryRuntime, tmp_p
         ({"kind": "x", "issuer": "y", "body": "1"},) * (limits.OPAQUE_ITEMS + 1),
     ],
 )
-async def test_what_is_no_json_or_too_much_is_refused(
+async def test_invalid_and_oversized_items_are_rejected(
     memory: elytron.MemoryRuntime, items: tuple[dict[str, str], ...]
 ) -> None:
     with pytest.raises((ValidationError, InvalidInput)):

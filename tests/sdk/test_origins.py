@@ -45,7 +45,7 @@ async def listed(memory: elytron.MemoryRuntime) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", list(OriginKind))
-async def test_what_came_through_an_origin_goes_with_what_rests_on_it_alone(
+async def test_erasing_an_origin_erases_its_content_and_exclusive_derivatives(
     memory: elytron.MemoryRuntime, kind: OriginKind
 ) -> None:
     mine = await tell(memory, Message(text="I drink green tea."))
@@ -76,7 +76,7 @@ async def test_what_came_through_an_origin_goes_with_what_rests_on_it_alone(
     assert again.decisions == ()
 
 
-async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.MemoryRuntime) -> None:
+async def test_a_token_covers_only_what_its_dry_run_listed(memory: elytron.MemoryRuntime) -> None:
     origin = OutsideOrigin(kind=OriginKind.PAGE, name=PAGE)
     source = HostOpaqueRef(
         host_kind="app", business_ref_type="page", business_ref_id=PAGE, relation=HostRefRelation.ORIGIN
@@ -91,7 +91,7 @@ async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.Me
     assert await listed(memory) == set()
 
 
-async def test_an_origin_stands_alone_and_an_empty_space_has_none(memory: elytron.MemoryRuntime) -> None:
+async def test_an_origin_cannot_be_combined_and_an_empty_space_has_none(memory: elytron.MemoryRuntime) -> None:
     origin = OutsideOrigin(kind=OriginKind.TOOL, name="browse")
     assert not (await memory.erase(MemoryEraseRequest(origin=origin))).changed
     with pytest.raises(InvalidInput, match="both set"):

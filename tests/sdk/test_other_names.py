@@ -44,7 +44,7 @@ def test_a_question_with_another_name_counts_for_the_speaker() -> None:
         assert share_of(memory, "What has Tom failed?") == {"Tom": 1.0}
 
 
-def test_what_the_host_takes_back_or_hides_counts_no_longer() -> None:
+def test_names_retracted_or_hidden_by_the_host_no_longer_count() -> None:
     with told("memory:") as memory:
         memory.write(subject("Mei", "小梅"))
         memory.write(subject("Mei", "小梅", visibility=SubjectVisibility.HIDDEN))
@@ -55,7 +55,7 @@ def test_what_the_host_takes_back_or_hides_counts_no_longer() -> None:
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_other_names_are_known_in_another_runtime_and_after_an_erasure(tmp_path: Path, *, is_stored: bool) -> None:
+def test_other_names_work_in_another_runtime_and_after_an_erasure(tmp_path: Path, *, is_stored: bool) -> None:
     store = f"sqlite:{tmp_path / 'm.db'}"
     with told(store) as memory:
         memory.write(subject("Mei", "小梅"))
@@ -68,7 +68,7 @@ def test_other_names_are_known_in_another_runtime_and_after_an_erasure(tmp_path:
         assert share_of(memory, "What has 小梅 failed?") == {"Mei": 1.0}
 
 
-def test_a_query_without_room_for_more_names_is_searched_as_it_is() -> None:
+def test_a_query_without_room_for_more_names_is_searched_unchanged() -> None:
     with told("memory:") as memory:
         memory.write(subject("Mei", "小梅"))
         query = ("小梅" + " failed" * 1_200)[:8_000]

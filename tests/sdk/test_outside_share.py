@@ -42,7 +42,7 @@ def lines(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [8, 12, 60])
-async def test_lines_of_a_tool_that_repeat_the_question_leave_the_users_words_in_place(
+async def test_tool_lines_that_repeat_the_question_do_not_displace_the_users_words(
     memory: elytron.MemoryRuntime, count: int
 ) -> None:
     await told_by_tool(memory, *lines(count))
@@ -61,12 +61,12 @@ async def test_text_from_outside_that_repeats_counts_once(memory: elytron.Memory
     assert SAID in texts[:3]
 
 
-async def test_what_the_user_repeats_is_left_as_it_is(memory: elytron.MemoryRuntime) -> None:
+async def test_repetitions_by_the_user_are_unaffected(memory: elytron.MemoryRuntime) -> None:
     await memory.add(SAID, speaker="Ada")
     assert [hit.text for hit in (await memory.recall(QUESTION, limit=2)).hits] == [SAID, SAID]
 
 
-async def test_pages_behind_one_another_agree(memory: elytron.MemoryRuntime) -> None:
+async def test_consecutive_pages_agree_with_one_list(memory: elytron.MemoryRuntime) -> None:
     await told_by_tool(memory, *lines(30))
     whole = (await memory.recall(QUESTION, limit=32)).hits
     page = await memory.recall(QUESTION, limit=5)
@@ -78,7 +78,7 @@ async def test_pages_behind_one_another_agree(memory: elytron.MemoryRuntime) -> 
     assert len({hit.id for hit in paged}) == len(paged)
 
 
-async def test_a_gateways_top_eight_holds_what_its_user_said() -> None:
+async def test_a_gateways_top_eight_includes_the_users_statements() -> None:
     async with elytron.open("memory:", space=None, clock=FrozenClock(Instant(AT)), ids=SeededIds()) as runtime:
         gateway = MemoryGateway(runtime)
         me = (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
@@ -95,7 +95,7 @@ def hit_of(number: int, trust: TrustLevel) -> RecallHit:
 
 
 @given(st.lists(st.sampled_from(TrustLevel), max_size=40), st.integers(0, 12))
-def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[TrustLevel], others: int) -> None:
+def test_nothing_is_lost_and_every_prefix_respects_the_share(trusts: list[TrustLevel], others: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
     own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE] + [
         hit_of(50 + number, TrustLevel.VOUCHED) for number in range(others)
@@ -110,7 +110,7 @@ def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[TrustL
 
 
 @given(st.lists(st.sampled_from(TrustLevel), max_size=40), st.integers(0, 40))
-def test_a_longer_list_begins_as_a_shorter_one(trusts: list[TrustLevel], cut: int) -> None:
+def test_a_longer_list_starts_like_a_shorter_one(trusts: list[TrustLevel], cut: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
     own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE]
     whole = [hit.id for hit in outside_share.share_hits(hits, own)]

@@ -29,7 +29,7 @@ def document(number: int, text: str = "tea") -> Document:
     return Document(DocumentRef(transcript.TURNS, f"aa.{number:012x}"), 1, turn.to_bytes())
 
 
-def test_the_same_bytes_are_read_once_and_others_anew() -> None:
+def test_equal_bytes_are_parsed_once() -> None:
     readings = ParseCache()
     first = readings.turn(ADA, document(1))
     assert readings.turn(ADA, document(1)) is first
@@ -37,13 +37,13 @@ def test_the_same_bytes_are_read_once_and_others_anew() -> None:
     assert readings.turn(BOB, document(1)) is not first
 
 
-def test_large_documents_are_not_remembered() -> None:
+def test_large_documents_are_not_cached() -> None:
     readings = ParseCache()
     readings.turn(ADA, document(1, "x" * READING_BYTES))
     assert len(readings) == 0
 
 
-def test_the_oldest_make_room_other_spaces_first() -> None:
+def test_the_oldest_entries_are_evicted_other_spaces_first() -> None:
     readings = ParseCache(3)
     for space, number in ((BOB, 1), (BOB, 2), (ADA, 1), (ADA, 2)):
         readings.turn(space, document(number))
@@ -59,7 +59,7 @@ def test_the_oldest_make_room_other_spaces_first() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_list_is_made_again_only_of_another_state_and_goes_with_its_space() -> None:
+async def test_a_list_is_rebuilt_only_for_a_new_state_and_dropped_with_its_space() -> None:
     readings = ParseCache(4)
     made: list[str] = []
 
@@ -83,7 +83,7 @@ async def test_a_list_is_made_again_only_of_another_state_and_goes_with_its_spac
 
 
 @pytest.mark.anyio
-async def test_a_list_that_was_read_before_its_space_was_forgotten_is_not_remembered() -> None:
+async def test_a_list_read_before_its_space_was_dropped_is_not_cached() -> None:
     readings = ParseCache()
 
     async def make() -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def folds_of(memory: elytron.MemoryRuntime) -> SpaceIndexes:
 
 
 @pytest.mark.anyio
-async def test_an_erasure_by_any_process_leaves_nothing_of_it_remembered(tmp_path: Path) -> None:
+async def test_an_erasure_by_any_process_clears_the_cache(tmp_path: Path) -> None:
     async with elytron.open(tmp_path / "m.db") as mine, elytron.open(tmp_path / "m.db") as others:
         ids = (await mine.add(["The canary sings at noon.", "The cat sleeps at noon."])).ids
         await believe(mine, "canary", "The canary is yellow.")
@@ -119,7 +119,7 @@ async def test_an_erasure_by_any_process_leaves_nothing_of_it_remembered(tmp_pat
 
 
 @pytest.mark.anyio
-async def test_an_erasure_leaves_no_list_with_its_words() -> None:
+async def test_an_erasure_leaves_no_cached_list_with_its_content() -> None:
     async with elytron.open("memory:") as memory:
         (wish,) = (await memory.add(["Never suggest pork.", "The cat sleeps at noon."])).ids[:1]
         assert "Never suggest pork." in (await memory.project("What shall I cook?")).system_memory_block
@@ -131,7 +131,7 @@ async def test_an_erasure_leaves_no_list_with_its_words() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_caller_does_to_a_hit_changes_no_later_one() -> None:
+async def test_modifying_a_hit_does_not_affect_later_ones() -> None:
     async with elytron.open("memory:") as memory:
         await memory.add("I like tea", metadata={"cups": 2})
         (hit,) = (await memory.recall("tea")).hits

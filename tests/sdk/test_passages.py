@@ -38,7 +38,7 @@ async def vectors_of(memory: elytron.MemoryRuntime) -> list[VectorSet]:
     return [VectorSet.from_bytes(document.body) for document in documents]
 
 
-async def test_what_one_passage_says_counts_beside_the_whole() -> None:
+async def test_a_single_passage_counts_in_addition_to_the_whole() -> None:
     async with opened("memory:", Passages()) as memory, opened("memory:", WordEmbedder()) as whole:
         likeness: list[float] = []
         for each in (memory, whole):
@@ -50,7 +50,7 @@ async def test_what_one_passage_says_counts_beside_the_whole() -> None:
         assert likeness[0] > likeness[1] + 0.1
 
 
-async def test_a_page_goes_on_where_the_one_before_it_ended() -> None:
+async def test_a_page_continues_where_the_previous_one_ended() -> None:
     async with opened("memory:", Passages()) as memory:
         for number in range(60):
             await memory.add(f"Boat {number} is blue and old. The weather was number {number % 7}.", speaker="Ada")
@@ -60,7 +60,7 @@ async def test_a_page_goes_on_where_the_one_before_it_ended() -> None:
             assert [hit.id for hit in (await memory.recall("blue boat weather", limit=limit)).hits] == whole[:limit]
 
 
-async def test_passages_go_with_their_text_and_stay_where_another_one_goes(path: str) -> None:
+async def test_passages_are_removed_only_with_their_text(path: str) -> None:
     async with opened(path, Passages()) as memory:
         tea = elytron.Message(role=EvidenceRole.ASSISTANT, text="Tea is hot.")
         messages = (elytron.Message(text=AMONG_MANY), tea)

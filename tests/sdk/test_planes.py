@@ -43,7 +43,7 @@ async def everything(memory: elytron.MemoryRuntime) -> dict[str, str]:
     return {name: report.ids[0] for name, report in written.items()}
 
 
-async def test_the_same_matter_is_written_over_and_the_same_word_confirmed(memory: elytron.MemoryRuntime) -> None:
+async def test_the_same_topic_is_overwritten_and_equal_content_confirmed(memory: elytron.MemoryRuntime) -> None:
     first = await put(memory, "capsules", capsules=[LEASE])
     again = await put(memory, "capsules", capsules=[LEASE])
     signed = await put(memory, "capsules", capsules=[{**LEASE, "topic": "  Lease ", "summary": "It is signed."}])
@@ -64,7 +64,7 @@ async def test_a_capsule_that_replaces_another_hides_it(memory: elytron.MemoryRu
     assert outcomes(refused) == ["rejected", "rejected"]
 
 
-async def test_an_untouched_capsule_grows_stale_and_is_not_selected(
+async def test_an_untouched_capsule_becomes_stale_and_is_not_selected(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await put(memory, "capsules", capsules=[LEASE])
@@ -73,7 +73,7 @@ async def test_an_untouched_capsule_grows_stale_and_is_not_selected(
     assert ([capsule.state for capsule in report.capsules], report.selected) == ([CapsuleState.STALE], ())
 
 
-async def test_of_too_many_capsules_the_least_worth_give_way(memory: elytron.MemoryRuntime) -> None:
+async def test_the_least_valuable_capsules_are_dropped_beyond_the_limit(memory: elytron.MemoryRuntime) -> None:
     many = [{**LEASE, "topic": f"matter {number}"} for number in range(limits.CAPSULES_PER_CONVERSATION)]
     await put(memory, "capsules", capsules=many)
     report = await put(memory, "capsules", capsules=[LEASE])
@@ -82,7 +82,7 @@ async def test_of_too_many_capsules_the_least_worth_give_way(memory: elytron.Mem
     assert report.decisions[1].id not in [hit.id for hit in (await memory.recall("matter", limit=50)).hits]
 
 
-async def test_work_and_summary_are_one_per_conversation_and_a_summary_never_shrinks(
+async def test_there_is_one_state_and_summary_per_conversation_and_summaries_never_shrink(
     memory: elytron.MemoryRuntime,
 ) -> None:
     await put(memory, "execution", state=MOVE)
@@ -110,7 +110,7 @@ async def test_a_summary_is_due_at_forty_messages_and_every_twenty_after(memory:
     assert [await is_due_after(19), await is_due_after(1)] == [False, True]
 
 
-async def test_notes_are_one_per_day_or_month_and_answer_as_evidence(memory: elytron.MemoryRuntime) -> None:
+async def test_there_is_one_note_per_day_or_month_and_it_is_recalled_as_evidence(memory: elytron.MemoryRuntime) -> None:
     days = [
         {"period": "2026-02-30", "text": "no such day"},
         {"period": "2026-02-03", "text": "The kiln broke.", "citations": ["ticket 7"]},
@@ -128,7 +128,7 @@ async def test_notes_are_one_per_day_or_month_and_answer_as_evidence(memory: ely
     assert [note.period for note in (await memory.read_continuity()).notes] == ["2026-02-03", "2026-02"]
 
 
-async def test_a_garden_holds_sixteen_documents_and_shows_them_to_its_audience_alone(
+async def test_a_garden_holds_sixteen_documents_visible_only_to_its_audience(
     memory: elytron.MemoryRuntime,
 ) -> None:
     documents = [{"role": "workspace", "name": f"d{number}", "text": "tulips"} for number in range(15)]
@@ -150,7 +150,7 @@ async def test_a_garden_holds_sixteen_documents_and_shows_them_to_its_audience_a
         await put(memory, "garden", documents=[{"role": "diary", "name": "big", "text": "ä" * 4097}])
 
 
-async def test_a_persona_has_a_whole_soul_of_its_own(memory: elytron.MemoryRuntime) -> None:
+async def test_a_persona_has_its_own_complete_soul(memory: elytron.MemoryRuntime) -> None:
     io = {"name": "agent:io", "subject_kind": "agent_persona", "soul": SOUL}
     mina = {"name": "mina", "subject_kind": "human_user"}
     twin = {**io, "name": "agent:twin"}
@@ -169,7 +169,7 @@ async def test_a_persona_has_a_whole_soul_of_its_own(memory: elytron.MemoryRunti
     assert outcomes(await put(memory, "subjects", subjects=[io])) == ["updated"]
 
 
-async def test_edges_stand_between_subjects_and_hidden_ones_are_for_an_audit(memory: elytron.MemoryRuntime) -> None:
+async def test_edges_connect_subjects_and_hidden_ones_appear_only_in_an_audit(memory: elytron.MemoryRuntime) -> None:
     people = [
         {"name": "mina", "subject_kind": "human_user"},
         {"name": "law", "subject_kind": "system_governor", "visibility": "hidden"},
@@ -229,7 +229,7 @@ async def test_every_plane_is_counted_listed_hidden_and_erased_by_the_same_verbs
             await memory.get(name)
 
 
-async def test_what_tells_of_an_erased_message_is_named(memory: elytron.MemoryRuntime) -> None:
+async def test_memories_derived_from_an_erased_message_are_listed(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await talk(memory, (EvidenceRole.USER, "The code word is plum."))).ids
     capsule = await put(memory, "capsules", capsules=[{**LEASE, "provenance": [said]}])
     summary = await put(memory, "summary", summary={"text": "A code word was told.", "messages": 40})
@@ -238,9 +238,7 @@ async def test_what_tells_of_an_erased_message_is_named(memory: elytron.MemoryRu
     assert set(erased.derived) == {*capsule.ids, *summary.ids, *note.ids}
 
 
-async def test_a_conversation_goes_on_in_another_memory_where_it_was_left(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_conversation_continues_in_another_memory(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await believe(memory, "drink", "green tea", kind=FactKind.PREFERENCE)
     await put(memory, "long_term", facts=[{"topic": "pin", "content": "secret place", "privacy": "private"}])
     await put(memory, "capsules", capsules=[LEASE])
@@ -280,7 +278,7 @@ async def test_a_conversation_goes_on_in_another_memory_where_it_was_left(
     assert kept.state.goal == "sell the shop"
 
 
-async def test_a_bootstrap_takes_sixteen_facts_and_nothing_else(memory: elytron.MemoryRuntime) -> None:
+async def test_a_bootstrap_imports_sixteen_facts_and_nothing_else(memory: elytron.MemoryRuntime) -> None:
     for number in range(20):
         await believe(memory, f"topic {number}", f"value {number}", kind=FactKind.FACT)
     await put(memory, "execution", state=MOVE)
@@ -310,7 +308,7 @@ async def test_a_snapshot_that_was_changed_is_refused(memory: elytron.MemoryRunt
     assert not report.changed
 
 
-async def test_a_rehearsed_write_stores_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_a_dry_run_write_stores_nothing(memory: elytron.MemoryRuntime) -> None:
     request = elytron.MemoryWriteRequest.model_validate(
         {"write": {"kind": "capsules", "capsules": [LEASE]}, "dry_run": True}
     )
@@ -322,7 +320,7 @@ async def test_a_rehearsed_write_stores_nothing(memory: elytron.MemoryRuntime) -
     assert (await memory.write(once)).ids == first.ids
 
 
-async def test_an_edge_ends_by_itself_and_its_subjects_stay(memory: elytron.MemoryRuntime) -> None:
+async def test_an_edge_ends_independently_and_its_subjects_stay(memory: elytron.MemoryRuntime) -> None:
     people = [{"name": name, "subject_kind": "human_user"} for name in ("ada", "bob")]
     edge = {"source": "ada", "edge_kind": "observes", "target": "bob"}
     await put(memory, "subjects", subjects=people, edges=[edge])
@@ -374,7 +372,7 @@ def write_of(scope: elytron.Scope, kind: str, **write: object) -> elytron.Memory
     return elytron.MemoryWriteRequest.model_validate({"scope": scope, "write": {"kind": kind, **write}})
 
 
-async def test_the_history_of_what_each_plane_keeps_says_that_it_was_forgotten(memory: elytron.MemoryRuntime) -> None:
+async def test_the_history_in_each_plane_shows_that_a_memory_was_forgotten(memory: elytron.MemoryRuntime) -> None:
     ids = await everything(memory)
 
     async def events() -> dict[str, list[HistoryEvent]]:

@@ -47,7 +47,7 @@ async def fill(memory: elytron.MemoryRuntime) -> int:
     raise AssertionError("there is always room")
 
 
-async def test_an_embedded_store_takes_no_more_than_it_may(tmp_path: Path) -> None:
+async def test_an_embedded_store_respects_its_limits(tmp_path: Path) -> None:
     async with await opened("embedded:") as memory:
         count = await fill(memory)
         inspected = await memory.inspect()
@@ -64,7 +64,7 @@ async def test_an_embedded_store_takes_no_more_than_it_may(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("texts", [400, 200], ids=["too much", "enough room"])
-async def test_a_bootstrap_into_a_small_store_is_whole_or_absent(tmp_path: Path, texts: int) -> None:
+async def test_a_bootstrap_into_a_small_store_is_complete_or_absent(tmp_path: Path, texts: int) -> None:
     archive = tmp_path / "all.elytron"
     async with await opened("memory:") as memory:
         await memory.add([f"text {number}" for number in range(texts)], conversation="long")
@@ -111,12 +111,12 @@ async def test_a_store_opens_with_the_profile_it_was_made_for(tmp_path: Path) ->
                 await memory.add("x" * 3_000)
 
 
-async def test_a_store_of_ones_own_is_bounded_too() -> None:
+async def test_a_custom_store_is_bounded_too() -> None:
     async with await opened(MemoryStore(), ESP) as memory:
         assert await fill(memory) == 255
 
 
-async def test_a_text_beyond_the_profile_is_refused_whole() -> None:
+async def test_a_text_beyond_the_profile_is_rejected_completely() -> None:
     async with await opened("memory:", ESP) as memory:
         with pytest.raises(LimitExceeded, match="esp-embedded-sdk"):
             await memory.add("x" * 1_025)
@@ -131,7 +131,7 @@ async def test_a_text_beyond_the_profile_is_refused_whole() -> None:
         assert (await memory.add("x" * 1_024)).changed
 
 
-async def test_a_block_is_no_larger_than_the_profile_renders() -> None:
+async def test_a_block_does_not_exceed_the_profiles_size() -> None:
     async with await opened("memory:", ESP) as memory:
         await memory.add("The valve opens at 40 degrees.")
         report = await memory.project("valve", max_chars=100_000)
@@ -141,7 +141,7 @@ async def test_a_block_is_no_larger_than_the_profile_renders() -> None:
         assert (await memory.project("valve", max_chars=500)).limited_by == ()
 
 
-async def test_a_small_place_holds_the_indexes_of_few_spaces_and_finds_in_all() -> None:
+async def test_a_small_runtime_holds_few_indexes_and_still_finds_in_all_spaces() -> None:
     async with elytron.open("memory:", space=None, profile="esp-embedded-sdk") as memory:
         names = [f"house {number}" for number in range(12)]
         for name in names:
@@ -151,7 +151,7 @@ async def test_a_small_place_holds_the_indexes_of_few_spaces_and_finds_in_all() 
         assert memory.context.folds.memory_use[0] == memory.context.profile.budget.runtimes == 8
 
 
-async def test_the_catalog_tells_what_can_be_done_here(memory: elytron.MemoryRuntime) -> None:
+async def test_the_catalog_lists_the_available_operations(memory: elytron.MemoryRuntime) -> None:
     found = await memory.capabilities()
     assert found.profile == elytron.ProfileName.SERVER_DEV_FULL
     assert all(part.visible for part in (found.write, found.recall, found.projection, found.inspection))
@@ -188,7 +188,7 @@ async def test_a_part_is_built_in_only_where_its_extra_is_installed(
     assert (found.adapter.mcp.compiled, found.adapter.a2a.visible, found.adapter.http.compiled) == (False, False, True)
 
 
-async def test_maintenance_shows_a_model_no_more_than_the_profile_lets_it() -> None:
+async def test_maintenance_respects_the_profiles_prompt_limit() -> None:
     model = answering(otherwise='{"items":[]}')
     said = "I live in Lisbon. " * 55
     async with elytron.open("memory:", space="ada", profile=ESP, language_model=model) as memory:
@@ -201,12 +201,12 @@ async def test_maintenance_shows_a_model_no_more_than_the_profile_lets_it() -> N
     assert max(map(len, turns)) <= budget + len("[assistant] ") + len("[user] ") + 1
 
 
-async def test_inspection_says_what_can_be_done() -> None:
+async def test_inspection_reports_the_available_operations() -> None:
     async with await opened("memory:") as memory:
         assert (await memory.inspect()).capabilities == await memory.capabilities()
 
 
-def test_what_a_host_says_of_its_modes_is_a_public_name() -> None:
+def test_host_mode_types_are_public() -> None:
     asked = elytron.MemoryRecoverRequest(mode_input=elytron.ModeInput(safe_mode=True))
     assert asked.mode_input == elytron.ModeInput(safe_mode=True)
     room = elytron.HostRoom(free_bytes=2_000, floor_bytes=1_000)

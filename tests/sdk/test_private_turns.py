@@ -43,7 +43,7 @@ async def say(memory: elytron.MemoryRuntime, metadata: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("metadata", MARKED)
-async def test_no_operation_that_reads_shows_a_private_message_unasked(metadata: dict[str, Any]) -> None:
+async def test_no_reading_operation_shows_a_private_message_by_default(metadata: dict[str, Any]) -> None:
     async with opened() as memory:
         await say(memory, metadata)
         given = {"query": "doctor Zephyrine", "neighbours": 3, "limit": 10, "channel": "default"}
@@ -62,7 +62,7 @@ async def test_no_operation_that_reads_shows_a_private_message_unasked(metadata:
 
 
 @pytest.mark.parametrize("metadata", MARKED)
-async def test_a_private_message_is_read_by_who_asks_for_it(metadata: dict[str, Any]) -> None:
+async def test_a_private_message_is_read_on_request(metadata: dict[str, Any]) -> None:
     async with opened() as memory:
         secret = await say(memory, metadata)
         for read in (memory.get, memory.history):
@@ -82,7 +82,7 @@ async def test_a_private_message_is_read_by_who_asks_for_it(metadata: dict[str, 
         assert not (await memory.recall("Zephyrine", include_private=True)).hits[0].text.startswith("I always")
 
 
-async def test_a_private_record_comes_into_a_block_only_if_private_context_is_allowed() -> None:
+async def test_a_private_record_is_in_a_block_only_if_private_context_is_allowed() -> None:
     async with opened() as memory:
         await memory.put_record(("doctors",), "first", "Zephyrine", text=SECRET, privacy=elytron.FactPrivacy.PRIVATE)
         filters = elytron.RecallFilters(planes=(elytron.RecallPlane.RECORDS,))
@@ -93,14 +93,14 @@ async def test_a_private_record_comes_into_a_block_only_if_private_context_is_al
 
 
 @pytest.mark.parametrize("metadata", OPEN)
-async def test_other_metadata_make_nothing_private(metadata: dict[str, Any]) -> None:
+async def test_other_metadata_does_not_make_a_turn_private(metadata: dict[str, Any]) -> None:
     async with opened() as memory:
         secret = await say(memory, metadata)
         hit = (await memory.recall("Zephyrine")).hits[0]
         assert (hit.id, hit.privacy) == (secret, None)
 
 
-async def test_a_space_of_private_messages_alone_is_recalled_by_who_asks() -> None:
+async def test_a_space_of_only_private_messages_is_recalled_on_request() -> None:
     async with opened() as memory:
         await memory.add(SECRET, metadata={"private": True})
         assert not (await memory.recall("Zephyrine")).hits

@@ -37,7 +37,7 @@ def contents(report: ProfileReport) -> dict[str, list[str]]:
     return {group.kind.value: [line.content for line in group.lines] for group in report.groups}
 
 
-async def test_a_profile_shows_what_stands_of_one_person_by_kind_and_what_it_rests_on(
+async def test_a_profile_shows_current_facts_by_kind_with_their_evidence(
     memory: elytron.MemoryRuntime,
 ) -> None:
     ids = (await memory.add(TALK, conversation="kitchen")).ids
@@ -54,14 +54,14 @@ async def test_a_profile_shows_what_stands_of_one_person_by_kind_and_what_it_res
     assert (await memory.profile("Dora")).groups == ()
 
 
-async def test_the_speaker_without_a_name_is_known_by_the_name_that_was_said(memory: elytron.MemoryRuntime) -> None:
+async def test_an_unnamed_speaker_is_known_by_their_stated_name(memory: elytron.MemoryRuntime) -> None:
     await memory.add("My name is Mia. I live in Graz.", conversation="default")
     await memory.maintain()
     assert "The user lives in Graz" in contents(await memory.profile("Mia"))["profile"]
     assert "The user lives in Graz" in contents(await memory.profile())["profile"]
 
 
-async def test_a_fact_that_only_names_the_person_stands_behind_those_about_the_person(
+async def test_facts_about_the_person_precede_those_that_only_mention_them(
     memory: elytron.MemoryRuntime,
 ) -> None:
     await memory.add_fact("a sister", "Bob's sister Ada sings", kind=FactKind.RELATIONSHIP)
@@ -76,7 +76,7 @@ async def test_a_fact_that_only_names_the_person_stands_behind_those_about_the_p
     assert contents(await memory.profile("王芳")) == {"fact": ["王芳养了一只猫"]}
 
 
-async def test_a_pet_that_is_called_something_is_not_the_person(memory: elytron.MemoryRuntime) -> None:
+async def test_a_pets_name_is_not_the_persons_name(memory: elytron.MemoryRuntime) -> None:
     await memory.add_fact("cat", "Ada's cat is called Tom", kind=FactKind.PROFILE)
     assert (await memory.profile("Tom")).names == ("Tom",)
 
@@ -93,7 +93,7 @@ async def test_a_profile_as_of_a_time_shows_what_held_then(memory: elytron.Memor
         await memory.profile("Ada", as_of="some day")
 
 
-async def test_private_facts_and_those_beyond_the_limit_are_left_out_and_counted(
+async def test_private_facts_and_those_beyond_the_limit_are_omitted_and_counted(
     memory: elytron.MemoryRuntime,
 ) -> None:
     secret = (await memory.add_fact("illness", "Ada has asthma", kind=FactKind.CONSTRAINT)).ids[0]
@@ -108,7 +108,7 @@ async def test_private_facts_and_those_beyond_the_limit_are_left_out_and_counted
     assert (len(first.groups[0].lines), first.left_out) == (1, 1)
 
 
-async def test_the_space_of_its_user_leaves_facts_of_the_world_out(memory: elytron.MemoryRuntime) -> None:
+async def test_a_users_profile_omits_facts_about_the_world(memory: elytron.MemoryRuntime) -> None:
     fact = (await memory.add_fact("ferry", "The ferry leaves at six")).ids[0]
     request = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=elytron.FactReach.WORLD)
     await memory.change_fact(request)
@@ -139,7 +139,7 @@ async def written(*sentences: dict[str, object] | Exception, budget: SpendingBud
         return await memory.profile("Ada", wording=elytron.ProfileWording.MODEL)
 
 
-async def test_a_written_profile_keeps_the_sentences_that_their_facts_bear() -> None:
+async def test_a_written_profile_keeps_only_sentences_supported_by_facts() -> None:
     report = await written(
         sentence("Ada lives in Porto and likes green tea.", (1, "green tea"), (2, "lives in Porto")),
         sentence("Ada lives in Lisbon.", (2, "lives in Porto")),
@@ -157,7 +157,7 @@ async def test_a_written_profile_keeps_the_sentences_that_their_facts_bear() -> 
     assert set(kept.citations) == {line.id for line in lines}
 
 
-async def test_where_the_model_gives_nothing_that_is_borne_the_facts_are_the_text() -> None:
+async def test_without_supported_sentences_the_facts_are_the_text() -> None:
     unborne = await written(sentence("Ada is kind."))
     assert (unborne.wording, unborne.not_written) == ("rules", "nothing_borne_by_facts")
     assert "Ada lives in Porto" in unborne.text

@@ -54,12 +54,12 @@ ENDINGS: dict[FactState, Ending] = {
 }
 
 
-def test_every_state_of_a_fact_that_no_longer_stands_is_tried() -> None:
+def test_every_ended_fact_state_is_tested() -> None:
     assert {*ENDINGS, FactState.ACTIVE, FactState.MERGED} == set(FactState)
 
 
 @pytest.mark.parametrize("state", ENDINGS)
-async def test_what_no_longer_stands_is_in_no_public_archive(state: FactState, tmp_path: Path) -> None:
+async def test_outdated_memories_are_in_no_public_archive(state: FactState, tmp_path: Path) -> None:
     clock = FrozenClock(instant("2026-03-01"), step_ms=1)
     path = tmp_path / "public.elytron"
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
@@ -70,7 +70,7 @@ async def test_what_no_longer_stands_is_in_no_public_archive(state: FactState, t
     assert "stoat" in words(path)
 
 
-async def test_a_fact_that_has_ended_is_in_no_public_archive(tmp_path: Path) -> None:
+async def test_an_ended_fact_is_in_no_public_archive(tmp_path: Path) -> None:
     clock = FrozenClock(instant("2026-03-01"), step_ms=1)
     path = tmp_path / "public.elytron"
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:

@@ -42,7 +42,7 @@ class Directions:
 
 
 @pytest.mark.parametrize("half", ["fit", "held"])
-def test_a_half_of_the_small_spaces_has_sixty_facts_and_sixty_questions_that_nothing_answers(half: Half) -> None:
+def test_a_half_of_the_small_spaces_has_sixty_facts_and_sixty_unanswerable_questions(half: Half) -> None:
     kinds = Counter(question.kind for told in small(half) for question in told.questions)
     assert (kinds[NOTHING], kinds[ELSEWHERE]) == (30, 30)
     assert kinds.total() == 120
@@ -56,7 +56,7 @@ def test_a_half_of_each_ordinary_conversation_has_twenty_answered_questions_of_e
         assert (len(kinds), kinds.total()) == (8, 20)
 
 
-def test_the_halves_of_a_conversation_share_their_turns_and_no_question() -> None:
+def test_the_halves_of_a_conversation_share_turns_but_no_question() -> None:
     for one, other in zip(ordinary("fit"), ordinary("held"), strict=True):
         assert one.turns == other.turns
         assert not set(one.questions) & set(other.questions)
@@ -70,20 +70,20 @@ def test_a_half_of_the_languages_has_at_least_six_languages_and_no_space_of_the_
         assert not {told.name for told in sets(half)} & {told.name for told in sets(other)}
 
 
-async def test_likeness_is_plain_cosine() -> None:
+async def test_similarity_is_the_plain_cosine() -> None:
     system = Sum((1.0, Likeness(Directions())))
     await system.tell(TOLD)
     assert await system.ask(TOLD, "where to?", 3) == [Found("t2", 0.8), Found("t0", 0.6)]
 
 
-async def test_a_neighbour_lends_a_share_of_what_it_has() -> None:
+async def test_a_neighbour_contributes_a_share_of_its_score() -> None:
     system = Sum((1.0, Likeness(Directions())), around=0.5)
     await system.tell(TOLD)
     found = await system.ask(TOLD, "where to?", 3)
     assert [(each.id, round(each.score, 6)) for each in found] == [("t2", 0.8), ("t1", 0.7), ("t0", 0.6)]
 
 
-async def test_text_vectors_find_what_shares_no_word() -> None:
+async def test_text_vectors_find_texts_without_shared_words() -> None:
     system = Sum((1.0, Meaning()))
     await system.tell(TOLD)
     found = await system.ask(TOLD, "When does the journey to Portugal begin?", 3)
@@ -91,14 +91,14 @@ async def test_text_vectors_find_what_shares_no_word() -> None:
     assert 0.0 < found[0].score < 1.0
 
 
-async def test_bm25_alone_tells_apart_by_words_alone() -> None:
+async def test_bm25_distinguishes_only_by_words() -> None:
     system = Plain()
     await system.tell(TOLD)
     found = await system.ask(TOLD, "the kettle and the journey to Portugal", 3)
     assert [each.id for each in found if each.score > 0.0] == ["t0"]
 
 
-async def test_a_share_of_bm25_stays_below_one_and_counts_words_that_nothing_has() -> None:
+async def test_a_bm25_share_stays_below_one_and_counts_missing_words() -> None:
     share = Share()
     await share.tell(TOLD)
     known, half_known = [float((await share.numbers(TOLD, text))[0]) for text in ("kettle", "kettle zebra")]
@@ -110,13 +110,13 @@ async def test_scores_without_a_hit_rank_below_all_others() -> None:
     assert (measured.shown, measured.false, measured.auroc(NOTHING)) == ([1.0], [0.0], 1.0)
 
 
-async def test_a_wrong_first_hit_ranks_below_every_question_that_nothing_answers() -> None:
+async def test_a_wrong_first_hit_ranks_below_every_unanswerable_question() -> None:
     question = Question("fact", "kettle?", frozenset({"t2"}))
     measured = await measure(Plain(), [replace(TOLD, questions=(question, TOLD.questions[1]))])
     assert (measured.shown, measured.auroc(NOTHING)) == ([1.0], 0.0)
 
 
-async def test_others_questions_of_the_same_language_are_asked_where_nothing_answers_them() -> None:
+async def test_unanswerable_questions_are_borrowed_from_others_in_the_same_language() -> None:
     for told, asked in zip(own_language("fit"), with_others(own_language("fit")), strict=True):
         others = asked.questions[len(told.questions) :]
         assert {each.kind for each in others} <= {ELSEWHERE}
@@ -124,12 +124,12 @@ async def test_others_questions_of_the_same_language_are_asked_where_nothing_ans
     assert sum(len(told.questions) for told in with_others(other_language("fit"))) > 40
 
 
-def test_the_chance_of_a_higher_score_counts_equal_ones_by_half() -> None:
+def test_ties_count_half_in_the_chance_of_a_higher_score() -> None:
     measured = Measured({}, answered=[0.5, 0.2], right=[0.5, 0.2], unanswered={NOTHING: [0.5, 0.1]}, took_ms=[])
     assert (measured.auroc(NOTHING), measured.auroc(ELSEWHERE)) == (0.625, None)
 
 
-async def test_the_signs_of_scores_are_those_of_the_hits_of_each_question() -> None:
+async def test_the_score_signals_match_the_hits_of_each_question() -> None:
     kettle, zebra = await asked_of([TOLD], None)
     assert (kettle.is_answered, kettle.evidence.tolist()) == (True, [True, False, False])
     assert (zebra.is_answered, zebra.evidence.any()) == (False, False)
@@ -137,7 +137,7 @@ async def test_the_signs_of_scores_are_those_of_the_hits_of_each_question() -> N
     assert [len(one.signs.behind) for one in (kettle, zebra)] == [len(SAID)] * 2
 
 
-def test_numbers_of_scores_are_those_that_tell_answers_from_others() -> None:
+def test_score_statistics_separate_answers_from_others() -> None:
     signs = [AnswerSigns(place / 10, 1.0, (0.0, 0.1, 0.3)) for place in range(10)]
     asked = [Asked(one, np.array([one.strength > 0.5, False, False]), one.strength > 0.5) for one in signs]
     group = Group.of(asked)

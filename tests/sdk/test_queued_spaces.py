@@ -108,7 +108,7 @@ async def test_a_sweep_reads_no_space_without_unfinished_jobs(monkeypatch: pytes
         assert await swept(memory) == busy == store.looked_at
 
 
-async def test_a_plan_made_before_the_queue_came_anew_is_made_again() -> None:
+async def test_a_plan_from_before_the_queue_was_recreated_is_redone() -> None:
     """The revisions of the queue begin again when it does: without another demand, a plan of before would fit it."""
     inner = MemoryStore()
     store = Meanwhile(inner)
@@ -138,7 +138,7 @@ def old_store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"file:{tmp_path}/store"
 
 
-async def test_a_store_of_an_earlier_build_is_looked_through_once(old_store: str) -> None:
+async def test_a_store_of_an_earlier_build_is_scanned_once(old_store: str) -> None:
     for expected in ({"ada", "bob"}, {"ada"}):
         async with elytron.open(old_store, space="ada", clock=FrozenClock()) as memory:
             assert await listed(memory.context.store) == expected
@@ -163,7 +163,7 @@ async def granted(tmp_path: Path) -> str:
 SERVER_KEYS = LocalKeys({"old": bytes(range(32))}, current="old")
 
 
-async def test_a_sweep_of_another_process_finds_the_job_that_a_grant_lets_it_do(granted: str) -> None:
+async def test_another_processs_sweep_finds_a_job_permitted_by_a_grant(granted: str) -> None:
     async with elytron.open(granted, space="bob", keys=SERVER_KEYS) as memory:
         assert await swept(memory) == {"ada"}
 
@@ -177,9 +177,7 @@ SCRIPTS = st.lists(
 @pytest.mark.parametrize("engine", ["memory", "file", "sqlite", "sealed"])
 @given(script=SCRIPTS)
 @settings(max_examples=12)
-def test_whatever_happens_every_space_with_unfinished_jobs_is_listed(
-    engine: str, script: list[tuple[str, SpaceId]]
-) -> None:
+def test_every_space_with_unfinished_jobs_is_always_listed(engine: str, script: list[tuple[str, SpaceId]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(play(engine, folder, script))
 
@@ -227,7 +225,7 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("engine", "point", "number"), DEATHS)
-async def test_a_process_that_dies_leaves_no_space_with_unfinished_jobs_unlisted(
+async def test_a_dying_process_leaves_every_space_with_unfinished_jobs_listed(
     engine: str, point: str, number: int, tmp_path: Path
 ) -> None:
     url = f"{engine}:{tmp_path}/store"
@@ -240,7 +238,7 @@ async def test_a_process_that_dies_leaves_no_space_with_unfinished_jobs_unlisted
         assert await listed(memory.context.store) == busy, "a mark that was left over is gone"
 
 
-async def test_a_worker_leaves_a_queue_alone_until_its_next_job_is_due(clock: FrozenClock) -> None:
+async def test_a_worker_skips_a_queue_until_its_next_job_is_due(clock: FrozenClock) -> None:
     async with elytron.open(MemoryStore(), space="ada", clock=clock) as memory:
         context = memory.context
         for minute, space in ((0, "ada"), (60, "bob")):
@@ -268,7 +266,7 @@ async def test_a_worker_leaves_a_queue_alone_until_its_next_job_is_due(clock: Fr
         assert done == ["ada", "bob"]
 
 
-async def test_figures_count_the_jobs_of_spaces_that_have_any_and_pass_over_a_locked_one(clock: FrozenClock) -> None:
+async def test_figures_count_jobs_of_listed_spaces_and_skip_locked_ones(clock: FrozenClock) -> None:
     async with elytron.open(MemoryStore(), space="ada", clock=clock) as memory:
         for number in range(300):
             await memory.add("hello", user_id=f"a{number}")
@@ -296,7 +294,7 @@ async def damaged(memory: MemoryRuntime, *lost: str) -> None:
         await store.commit(Batch(SPACES[0], memory.context.clock.now(), entries, deletes=changes))
 
 
-async def test_a_job_is_done_behind_one_that_damage_took() -> None:
+async def test_a_job_after_a_damaged_one_runs() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("hello")
         await queue(memory, "ada", "one")
@@ -308,7 +306,7 @@ async def test_a_job_is_done_behind_one_that_damage_took() -> None:
         assert not (await read_queue(memory.context, SPACES[0])).active
 
 
-async def test_a_repair_lists_the_jobs_whose_queue_was_lost() -> None:
+async def test_a_repair_relists_jobs_whose_queue_was_lost() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("hello")
         await queue(memory, "ada", "one")

@@ -37,7 +37,7 @@ async def block(memory: elytron.MemoryRuntime, scope: elytron.Scope) -> str:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
-async def test_a_chats_fact_counts_in_its_conversation_alone(kind: str, tmp_path: Path) -> None:
+async def test_a_chats_fact_applies_only_in_its_conversation(kind: str, tmp_path: Path) -> None:
     urls = {"memory": "memory:", "sqlite": str(tmp_path / "m.db"), "file": f"file://{tmp_path}/store"}
     async with elytron.open(urls[kind], space="ada") as memory:
         await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")
@@ -48,7 +48,7 @@ async def test_a_chats_fact_counts_in_its_conversation_alone(kind: str, tmp_path
         assert "playful" not in await block(memory, OFFICE)
 
 
-async def test_each_conversation_has_a_slot_of_its_own_beside_the_spaces(memory: elytron.MemoryRuntime) -> None:
+async def test_each_conversation_has_its_own_slot_next_to_the_spaces(memory: elytron.MemoryRuntime) -> None:
     everywhere = await believe(memory, KITCHEN, "a plain tone of answers")
     first = await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")
     other = await believe(memory, OFFICE, "a stern tone of answers", reach="chat")
@@ -76,13 +76,13 @@ async def test_another_subjects_chat_gets_no_fact_of_the_chat(memory: elytron.Me
     assert "playful" not in await block(memory, by_chat.model_copy(update={"agent": "other"}))
 
 
-async def test_the_world_counts_everywhere_and_keeps_its_slot(memory: elytron.MemoryRuntime) -> None:
+async def test_facts_about_the_world_apply_everywhere_and_keep_their_slot(memory: elytron.MemoryRuntime) -> None:
     (world,) = (await believe(memory, KITCHEN, "a polite tone of answers", reach="world")).ids
     assert await facts(memory, OFFICE) == ["a polite tone of answers"]
     assert (await believe(memory, OFFICE, "a plain tone of answers")).decisions[0].supersedes == world
 
 
-async def test_why_it_is_missing_elsewhere_is_said(memory: elytron.MemoryRuntime) -> None:
+async def test_why_not_explains_its_absence_elsewhere(memory: elytron.MemoryRuntime) -> None:
     ids = (await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")).ids
     request = elytron.MemoryRecallRequest(scope=OFFICE, query="tone of answers", why_not=ids)
     assert (await memory.recall(request)).why_not[0].absence is AbsenceReason.HIDDEN
@@ -109,7 +109,7 @@ async def test_a_chats_fact_moves_only_with_its_conversation(memory: elytron.Mem
         assert await facts(other, elytron.Scope(space=ben, conversation="garden")) == []
 
 
-async def test_a_candidate_brings_its_reach_and_is_no_duplicate_of_another_chats_fact(
+async def test_a_candidate_keeps_its_reach_and_does_not_duplicate_another_chats_fact(
     memory: elytron.MemoryRuntime,
 ) -> None:
     await believe(memory, OFFICE, "a playful tone of answers", reach="chat")
@@ -124,7 +124,7 @@ async def test_a_candidate_brings_its_reach_and_is_no_duplicate_of_another_chats
     assert (await memory.merge_facts()).pairs == ()
 
 
-def test_a_fact_that_was_stored_before_reach_is_the_spaces() -> None:
+def test_a_fact_stored_before_reach_existed_belongs_to_the_space() -> None:
     body = b'{"id":"0","kind":"fact","topic":"t","content":"c","observed_at":1,"recorded_at":1,"confirmed_at":1}'
     old = Fact.from_bytes(body)
     assert (old.reach, old.home, b"reach" in old.to_bytes()) == (FactReach.USER, None, False)

@@ -38,7 +38,7 @@ async def test_every_plane_is_read_by_id(memory: elytron.MemoryRuntime) -> None:
 
 
 @pytest.mark.parametrize("url", ["memory:", "store.db", "store/"])
-async def test_a_list_follows_storing_order_whatever_the_store(url: str, tmp_path: Path) -> None:
+async def test_a_list_follows_storage_order_on_every_store(url: str, tmp_path: Path) -> None:
     place = url if url == "memory:" else f"{tmp_path}/{url}"
     clock = FrozenClock(step_ms=1)
     async with elytron.open(place, space="ada", clock=clock) as memory:
@@ -56,7 +56,7 @@ async def test_a_list_follows_storing_order_whatever_the_store(url: str, tmp_pat
     assert [item.title for item in items[12:]] == [f"How to do {name}" for name in SKILLS]
 
 
-async def test_a_list_tells_of_turns_that_damage_took_and_of_no_erased_ones(tmp_path: Path) -> None:
+async def test_a_list_reports_damaged_turns_but_not_erased_ones(tmp_path: Path) -> None:
     place = tmp_path / "store.db"
     async with elytron.open(str(place), space="ada") as memory:
         ids = (await memory.add(["one", "two", "three", "four"])).ids
@@ -91,7 +91,7 @@ async def test_pages_together_are_the_whole_list(memory: elytron.MemoryRuntime, 
     assert paged == list(whole)
 
 
-async def test_a_list_of_what_is_hidden_too_tells_of_every_plane(memory: elytron.MemoryRuntime) -> None:
+async def test_a_list_with_hidden_items_covers_every_plane(memory: elytron.MemoryRuntime) -> None:
     shown = (await memory.add(["one", "two"])).ids
     await believe(memory, "drink", "green tea")
     await believe(memory, "drink", "coffee")
@@ -113,13 +113,13 @@ async def test_a_list_of_what_is_hidden_too_tells_of_every_plane(memory: elytron
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "9.0.ab", "0.x.ab", "0.9999.ab", "0.0.", "²..a"])
-async def test_a_made_up_list_cursor_is_refused(memory: elytron.MemoryRuntime, cursor: str) -> None:
+async def test_a_forged_list_cursor_is_rejected(memory: elytron.MemoryRuntime, cursor: str) -> None:
     await memory.add("I like tea")
     with pytest.raises(InvalidInput, match="cursor"):
         await memory.get_all(cursor=cursor)
 
 
-async def test_a_list_goes_on_behind_what_was_erased_meanwhile(memory: elytron.MemoryRuntime) -> None:
+async def test_a_list_continues_past_concurrently_erased_items(memory: elytron.MemoryRuntime) -> None:
     ids = (await memory.add(["one", "two", "three"])).ids
     page = await memory.get_all(limit=1)
     await memory.delete(ids[0])
@@ -127,7 +127,7 @@ async def test_a_list_goes_on_behind_what_was_erased_meanwhile(memory: elytron.M
     assert [item.text for item in rest.items] == ["two", "three"]
 
 
-async def test_a_ledger_is_its_last_turns_in_order_and_its_cursor_leads_back(memory: elytron.MemoryRuntime) -> None:
+async def test_a_ledger_lists_the_last_turns_in_order_and_its_cursor_leads_back(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"note {number}" for number in range(7)], run_id="c1")
     said: list[str] = []
     cursor = None
@@ -142,7 +142,7 @@ async def test_a_ledger_is_its_last_turns_in_order_and_its_cursor_leads_back(mem
     assert said == [f"note {number}" for number in range(7)]
 
 
-async def test_a_ledger_shows_the_last_32_turns_unasked_also_where_some_are_erased(
+async def test_a_ledger_shows_the_last_32_turns_by_default_even_after_erasures(
     memory: elytron.MemoryRuntime,
 ) -> None:
     ids = (await memory.add([f"note {number}" for number in range(40)], run_id="c1")).ids
@@ -153,7 +153,7 @@ async def test_a_ledger_shows_the_last_32_turns_unasked_also_where_some_are_eras
     assert [turn.id for turn in page.turns] == [*ids[7:20], *ids[21:]]
 
 
-async def test_a_ledger_is_read_from_its_first_turn_on_if_that_is_asked(memory: elytron.MemoryRuntime) -> None:
+async def test_a_ledger_can_be_read_from_its_first_turn(memory: elytron.MemoryRuntime) -> None:
     ids = (await memory.add([f"note {number}" for number in range(7)], run_id="c1")).ids
     page = await memory.replay("c1", limit=4, order=elytron.LedgerOrder.FIRST)
     assert [turn.id for turn in page.turns] == list(ids[:4])
@@ -161,7 +161,7 @@ async def test_a_ledger_is_read_from_its_first_turn_on_if_that_is_asked(memory: 
     assert ([turn.id for turn in rest.turns], rest.has_more) == (list(ids[4:]), False)
 
 
-async def test_a_ledger_of_nothing_is_empty_and_a_foreign_cursor_refused(memory: elytron.MemoryRuntime) -> None:
+async def test_an_empty_ledger_is_empty_and_a_foreign_cursor_rejected(memory: elytron.MemoryRuntime) -> None:
     empty = await memory.replay("nobody")
     assert (empty.turns, empty.total_turns) == ((), 0)
     with pytest.raises(InvalidInput, match="cursor"):
@@ -174,14 +174,14 @@ async def test_a_ledger_of_nothing_is_empty_and_a_foreign_cursor_refused(memory:
     assert (await memory.replay(elytron.MemoryReplayRequest(cursor=turn))).turns == ()
 
 
-async def test_a_ledger_marks_what_is_forgotten(memory: elytron.MemoryRuntime) -> None:
+async def test_a_ledger_marks_forgotten_turns(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (await memory.add("note")).ids
     await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
     ((message,),) = [found.messages for found in (await memory.replay()).turns]
     assert message.forgotten
 
 
-async def test_inspection_says_what_may_be_done_while_the_host_does_something_else(
+async def test_inspection_reports_what_is_allowed_in_the_hosts_mode(
     memory: elytron.MemoryRuntime,
 ) -> None:
     assert (await memory.inspect()).lifecycle == ()
@@ -190,7 +190,7 @@ async def test_inspection_says_what_may_be_done_while_the_host_does_something_el
     assert (found["inspect"], found["maintain"]) == ((True, ""), (False, "safe_mode"))
 
 
-async def test_the_latest_comes_first_whatever_its_plane_and_conversation(memory: elytron.MemoryRuntime) -> None:
+async def test_the_latest_item_comes_first_across_planes_and_conversations(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["one", "two"], conversation="a")
     await believe(memory, "drink", "green tea")
     hidden = (await memory.add("three", conversation="b")).ids

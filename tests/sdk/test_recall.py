@@ -18,7 +18,7 @@ async def found(memory: elytron.MemoryRuntime, query: str, filters: elytron.Reca
     return sorted(hit.text for hit in (await memory.recall(query, filters=filters)).hits)
 
 
-async def test_a_hit_says_where_it_comes_from(memory: elytron.MemoryRuntime) -> None:
+async def test_a_hit_states_its_origin(memory: elytron.MemoryRuntime) -> None:
     (turn,) = (
         await memory.add(
             "We moved to Lisbon in May.", speaker="Ada", at="2025-05-03T10:00:00Z", tags=["home"], conversation="c1"
@@ -39,7 +39,7 @@ async def test_a_hit_says_where_it_comes_from(memory: elytron.MemoryRuntime) -> 
     assert hit.score > 0
 
 
-async def test_nothing_is_found_as_a_typed_outcome(memory: elytron.MemoryRuntime) -> None:
+async def test_an_empty_result_has_a_typed_outcome(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.recall("tea")).reason is elytron.NothingReason.EMPTY_SPACE
     await memory.add("I like tea")
     assert (await memory.recall("")).reason is elytron.NothingReason.EMPTY_QUERY
@@ -53,12 +53,12 @@ async def test_nothing_is_found_as_a_typed_outcome(memory: elytron.MemoryRuntime
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1_001, 10**9])
-async def test_a_limit_out_of_bounds_is_refused(memory: elytron.MemoryRuntime, limit: int) -> None:
+async def test_a_limit_out_of_range_is_rejected(memory: elytron.MemoryRuntime, limit: int) -> None:
     with pytest.raises(InvalidInput, match="limit"):
         await memory.recall("tea", limit=limit)
 
 
-async def test_what_the_limit_cut_is_said(memory: elytron.MemoryRuntime) -> None:
+async def test_hits_cut_by_the_limit_are_reported(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea number {number}" for number in range(40)])
     report = await memory.recall("tea", limit=5)
     assert len(report.hits) == 5
@@ -78,7 +78,7 @@ async def test_hits_stay_within_the_tokens_given(memory: elytron.MemoryRuntime) 
     assert (await memory.recall("tea", max_tokens=1_000)).hits == whole.hits
 
 
-async def test_filters_hold_together_and_each_takes_any_of_its_values(memory: elytron.MemoryRuntime) -> None:
+async def test_filters_are_combined_and_each_matches_any_of_its_values(memory: elytron.MemoryRuntime) -> None:
     await memory.add("tea one", speaker="Ada", at=1_000, tags=["a", "b"], agent_id="x", run_id="r1")
     await memory.add("tea two", speaker="Bob", at=2_000, tags=["b"], agent_id="y", run_id="r2")
     await memory.add({"role": "assistant", "content": "tea three"}, at=3_000, run_id="r3")
@@ -163,7 +163,7 @@ async def test_a_turn_with_several_messages_is_recalled_by_message(memory: elytr
     assert await memory.get(hit.id) == hit.model_copy(update={"score": 0.0, "signals": {}})
 
 
-async def test_what_is_found_only_by_what_stands_beside_it_stays_in_order(memory: elytron.MemoryRuntime) -> None:
+async def test_memories_found_only_through_neighbours_stay_in_order(memory: elytron.MemoryRuntime) -> None:
     said = ["I'm allergic to walnuts.", *(f"Never touch heap {place}." for place in range(40))]
     await memory.add({"role": "assistant", "content": "Which cake would you like?"}, at=1_000)
     for place, text in enumerate(said, 2):
@@ -193,7 +193,7 @@ async def test_a_question_for_evidence_has_evidence_first(memory: elytron.Memory
 
 
 @pytest.mark.parametrize("query", ["fact:tea", "Fact:  ＴＥＡ "])
-async def test_a_kind_and_topic_find_that_slot_alone(memory: elytron.MemoryRuntime, query: str) -> None:
+async def test_a_kind_and_topic_find_only_that_slot(memory: elytron.MemoryRuntime, query: str) -> None:
     await memory.add_fact("tea", "green")
     await memory.add_fact("corner", "buys tea at the corner")
     await memory.add("Tea is served at four", speaker="Ada")

@@ -57,7 +57,7 @@ def memory() -> Iterator[SyncMemoryRuntime]:
         yield opened
 
 
-def test_each_place_that_recalls_for_a_model_asks_for_the_gate() -> None:
+def test_every_recall_for_a_model_uses_the_gate() -> None:
     without = {
         path.relative_to(PACKAGES).as_posix()
         for path, call in calls_of("MemoryRecallRequest")
@@ -67,7 +67,7 @@ def test_each_place_that_recalls_for_a_model_asks_for_the_gate() -> None:
 
 
 @pytest.mark.parametrize("prompt", UNRELATED)
-def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: SyncMemoryRuntime, prompt: str) -> None:
+def test_a_prompt_unrelated_to_memory_gets_no_memories(memory: SyncMemoryRuntime, prompt: str) -> None:
     report = memory.project(prompt)
     assert shown(report) == ()
     assert report.gate is not None
@@ -75,7 +75,7 @@ def test_a_prompt_that_asks_nothing_of_memory_is_shown_none(memory: SyncMemoryRu
     assert memory.recall(prompt).hits
 
 
-def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: SyncMemoryRuntime) -> None:
+def test_a_question_gets_its_answer_and_the_deciding_numbers(memory: SyncMemoryRuntime) -> None:
     report = memory.project("Where does the spare key hang?")
     assert "behind the blue barometer" in report.system_memory_block
     assert report.gate is not None
@@ -85,7 +85,7 @@ def test_a_question_is_shown_its_answer_and_the_numbers_that_decided(memory: Syn
     assert 0 < report.gate.left_out < len(SAID)
 
 
-def test_without_the_gate_a_near_memory_is_shown_as_before(memory: SyncMemoryRuntime) -> None:
+def test_without_the_gate_a_similar_memory_is_shown(memory: SyncMemoryRuntime) -> None:
     prompt = "translate boat house into French"
     assert shown(memory.project(prompt)) == ()
     report = memory.project(prompt, recall_gate=RecallGate.OFF)
@@ -94,7 +94,7 @@ def test_without_the_gate_a_near_memory_is_shown_as_before(memory: SyncMemoryRun
 
 
 @pytest.mark.parametrize("prompt", ["How many euros is a dollar?", "How much is the sister paying for the lawyer?"])
-def test_a_strict_gate_leaves_out_what_may_not_answer(memory: SyncMemoryRuntime, prompt: str) -> None:
+def test_a_strict_gate_omits_doubtful_memories(memory: SyncMemoryRuntime, prompt: str) -> None:
     assert shown(memory.project(prompt))
     report = memory.project(prompt, recall_gate=RecallGate.STRICT)
     assert (shown(report), report.gate is not None and report.gate.is_open) == ((), False)
@@ -102,13 +102,13 @@ def test_a_strict_gate_leaves_out_what_may_not_answer(memory: SyncMemoryRuntime,
     assert (asked.outcome, asked.reason, asked.hits) == (RecallOutcome.NOTHING, NothingReason.HELD_BACK, ())
 
 
-def test_a_strict_gate_shows_an_answer_and_a_detail_of_what_is_known(memory: SyncMemoryRuntime) -> None:
+def test_a_strict_gate_shows_an_answer_and_a_detail_of_a_known_matter(memory: SyncMemoryRuntime) -> None:
     for prompt in ("Where does the spare key hang?", "What colour is the kettle?"):
         strict = memory.project(prompt, recall_gate=RecallGate.STRICT)
         assert shown(strict) == shown(memory.project(prompt)) != ()
 
 
-def test_a_recall_through_the_gate_says_that_it_held_memories_back(memory: SyncMemoryRuntime) -> None:
+def test_a_gated_recall_reports_withheld_memories(memory: SyncMemoryRuntime) -> None:
     prompt = "translate boat house into French"
     (nearest,) = memory.recall(prompt, limit=1).hits
     asked = MemoryRecallRequest(query=prompt, recall_gate=RecallGate.AUTO, why_not=(nearest.id,))
@@ -133,7 +133,7 @@ class Always:
 
 
 @pytest.mark.parametrize(("margin", "is_shown"), [(-50.0, False), (50.0, True)])
-def test_a_host_brings_its_own_classifier_which_no_search_calls(margin: float, *, is_shown: bool) -> None:
+def test_a_hosts_own_classifier_is_not_called_by_searches(margin: float, *, is_shown: bool) -> None:
     asks = Always(margin)
     with elytron.open(asks=asks) as memory:
         memory.add(
@@ -148,7 +148,7 @@ def test_a_host_brings_its_own_classifier_which_no_search_calls(margin: float, *
         assert asks.prompts == [question]
 
 
-def test_a_fact_that_is_named_by_its_slot_is_always_shown() -> None:
+def test_a_fact_named_by_its_slot_is_always_shown() -> None:
     with elytron.open(asks=Always(-50.0)) as memory:
         memory.add_fact("tea", "Ada drinks green tea.", kind=FactKind.PREFERENCE)
         assert "green tea" in memory.project("preference:tea").system_memory_block
@@ -163,7 +163,7 @@ def test_a_slot_that_no_fact_has_opens_nothing() -> None:
         assert not report.gate.is_open
 
 
-def test_no_number_of_the_gate_depends_on_a_fact_that_is_withheld() -> None:
+def test_no_gate_number_depends_on_a_withheld_fact() -> None:
     reports: list[MemoryProjectionReport] = []
     for secret in ((), (FactDraft(topic="safe", content="The safe code is 7351.", privacy=FactPrivacy.PRIVATE),)):
         with elytron.open(clock=FrozenClock(), ids=SeededIds("gate")) as memory:
@@ -186,7 +186,7 @@ class Failing:
         raise RuntimeError(prompt)
 
 
-def test_a_classifier_that_fails_holds_memories_back_and_fails_no_prompt(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_classifier_withholds_memories_and_fails_no_prompt(caplog: pytest.LogCaptureFixture) -> None:
     with elytron.open(asks=Failing()) as memory:
         memory.add([*SAID], speaker="Ada", conversation="past")
         assert shown(memory.project("Which pet does my sister own, again?")) == ()
@@ -194,19 +194,19 @@ def test_a_classifier_that_fails_holds_memories_back_and_fails_no_prompt(caplog:
     assert "my sister" not in caplog.text
 
 
-def test_what_is_no_classifier_is_refused_at_the_opening() -> None:
+def test_invalid_classifiers_are_rejected_at_opening() -> None:
     with pytest.raises(InvalidInput, match="margin"), elytron.open(asks=cast("Failing", object())):
         pass
 
 
-def test_a_question_that_was_put_before_hides_no_answer(memory: SyncMemoryRuntime) -> None:
+def test_a_repeated_question_hides_no_answer(memory: SyncMemoryRuntime) -> None:
     question = "What is my sister's dog called?"
     for day in range(3):
         memory.add(question, speaker="Ada", conversation=f"day {day}")
     assert "Biscuit" in memory.project(question).system_memory_block
 
 
-def test_of_many_near_memories_the_first_are_shown_and_those_near_the_best(memory: SyncMemoryRuntime) -> None:
+def test_the_first_of_many_similar_memories_and_those_near_the_best_are_shown(memory: SyncMemoryRuntime) -> None:
     memory.add(
         [f"The roofer called on day {number} about the gutter." for number in range(30)],
         speaker="Noor",

@@ -51,7 +51,7 @@ def texts(report: elytron.MemoryRecallReport) -> list[str]:
     return [hit.text for hit in report.hits]
 
 
-async def test_as_much_as_is_needed_are_all_that_a_list_holds_each_once(memory: elytron.MemoryRuntime) -> None:
+async def test_the_needed_extent_returns_all_distinct_items_of_a_list(memory: elytron.MemoryRuntime) -> None:
     towns = ("Bremen", "Goslar", "Lisbon", "Porto", "Oslo", "Bergen", "Turku", "Riga", "Vilnius", "Tartu")
     for town in towns:
         await memory.add([f"I visited {town} by train.", f"I visited {town} by train!"], speaker="Ada")
@@ -76,7 +76,7 @@ async def test_an_account_is_in_the_order_of_time(memory: elytron.MemoryRuntime)
     assert [hit.text.split()[-1] for hit in report.hits] == ["roof.", "repaired.", "again."]
 
 
-async def test_pages_join_to_the_whole_order(memory: elytron.MemoryRuntime) -> None:
+async def test_pages_join_to_the_full_order(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea number {number}" for number in range(10)])
     whole = texts(await memory.recall("tea", limit=10))
     paged: list[str] = []
@@ -90,7 +90,7 @@ async def test_pages_join_to_the_whole_order(memory: elytron.MemoryRuntime) -> N
     assert paged == whole
 
 
-async def test_a_page_goes_on_where_a_write_changed_nothing_before_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_page_continues_if_a_write_changed_nothing_before_it(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea number {number}" for number in range(6)])
     first = await memory.recall("tea", limit=3)
     await memory.add("The ferry leaves at six.", conversation="other")
@@ -99,7 +99,7 @@ async def test_a_page_goes_on_where_a_write_changed_nothing_before_it(memory: el
     assert second.sequence > first.sequence
 
 
-async def test_a_cursor_of_a_state_that_has_passed_is_refused(memory: elytron.MemoryRuntime) -> None:
+async def test_a_cursor_of_an_outdated_state_is_rejected(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea number {number}" for number in range(6)])
     first = await memory.recall("tea", limit=3)
     await memory.add("tea tea tea")
@@ -108,20 +108,20 @@ async def test_a_cursor_of_a_state_that_has_passed_is_refused(memory: elytron.Me
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1.2", "1.x.y", "-1.2.3"])
-async def test_what_is_no_cursor_is_refused(memory: elytron.MemoryRuntime, cursor: str) -> None:
+async def test_invalid_cursors_are_rejected(memory: elytron.MemoryRuntime, cursor: str) -> None:
     await memory.add("tea")
     with pytest.raises(InvalidInput, match="cursor"):
         await memory.recall("tea", cursor=cursor)
 
 
-async def test_a_cursor_of_another_query_is_refused(memory: elytron.MemoryRuntime) -> None:
+async def test_a_cursor_of_another_query_is_rejected(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea and cake number {number}" for number in range(6)])
     first = await memory.recall("tea", limit=3)
     with pytest.raises(InvalidInput, match="different query"):
         await memory.recall("cake", limit=3, cursor=first.next_cursor)
 
 
-async def test_a_page_says_where_the_cut_fell(memory: elytron.MemoryRuntime) -> None:
+async def test_a_page_reports_its_cutoff(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["tea", "I like tea in the morning"])
     report = await memory.recall("tea", limit=1)
     assert report.cut is not None
@@ -129,7 +129,7 @@ async def test_a_page_says_where_the_cut_fell(memory: elytron.MemoryRuntime) -> 
     assert (await memory.recall("tea", limit=2)).cut is None
 
 
-async def test_neighbours_come_in_order_and_leave_out_what_is_hidden(memory: elytron.MemoryRuntime) -> None:
+async def test_neighbours_are_in_order_and_exclude_hidden_messages(memory: elytron.MemoryRuntime) -> None:
     told = await memory.add(["one", "two", "The ferry leaves at six.", "four", "five"], conversation="c")
     await memory.forget(elytron.MemoryForgetRequest(ids=(told.ids[3],), reason="asked"))
     (hit,) = (await memory.recall("ferry", limit=1, neighbours=2)).hits
@@ -144,7 +144,7 @@ async def test_facts_have_no_neighbours(memory: elytron.MemoryRuntime) -> None:
     assert (hit.before, hit.after) == ((), ())
 
 
-async def test_why_not_names_what_kept_each_memory_out(memory: elytron.MemoryRuntime) -> None:
+async def test_why_not_explains_each_memorys_absence(memory: elytron.MemoryRuntime) -> None:
     told = await memory.add(
         ["tea", "I like tea a lot", "tea with milk and honey", "Stones are heavy", "tea in a red cup"], tags=["hot"]
     )
@@ -179,7 +179,7 @@ async def test_why_not_knows_earlier_pages_tokens_and_other_planes(memory: elytr
     assert said.why_not[0].absence is AbsenceReason.FILTERED
 
 
-async def test_hits_are_spread_over_conversations_when_asked_for(memory: elytron.MemoryRuntime) -> None:
+async def test_hits_are_spread_over_conversations_on_request(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea, cup {number}" for number in range(6)], conversation="a")
     await memory.add("tea in another cup", conversation="b")
     narrow = await memory.recall("tea cup", limit=3, diversity=HitDiversity.OFF)
@@ -188,7 +188,7 @@ async def test_hits_are_spread_over_conversations_when_asked_for(memory: elytron
     assert {hit.conversation for hit in wide.hits} == {"a", "b"}
 
 
-async def test_conditions_on_metadata_hold_before_anything_is_ranked(memory: elytron.MemoryRuntime) -> None:
+async def test_metadata_conditions_apply_before_ranking(memory: elytron.MemoryRuntime) -> None:
     for number in range(60):
         await memory.add("tea tea tea", metadata={"size": number, "team": "red"})
     await memory.add("a single word on tea among a great many others", metadata={"size": 99, "team": "Blue"})
@@ -219,7 +219,7 @@ async def test_facts_are_filtered_by_kind_authority_and_confidence(memory: elytr
     assert [item.text for item in listed.items] == [shop]
 
 
-async def test_the_last_word_comes_first_where_the_query_asks_what_holds_now(memory: elytron.MemoryRuntime) -> None:
+async def test_the_latest_statement_comes_first_for_queries_about_the_present(memory: elytron.MemoryRuntime) -> None:
     old, _ = (
         await memory.add(
             ["Ring the lab: extension 4417. The extension of the lab is 4417.", "Noted."],
@@ -234,7 +234,7 @@ async def test_the_last_word_comes_first_where_the_query_asks_what_holds_now(mem
     assert [(hit.id, hit.newer) for hit in first] == [(old, None), (new, None)]
 
 
-async def test_the_last_word_comes_first_where_the_query_asks_how_things_are(memory: elytron.MemoryRuntime) -> None:
+async def test_the_latest_statement_comes_first_for_queries_about_the_state(memory: elytron.MemoryRuntime) -> None:
     (old,) = (await memory.add("The lab extension is 4417, the lab extension!", speaker="Mina", at="2025-02-06")).ids
     (new,) = (await memory.add("The lab extension was changed to 4430.", speaker="Mina", at="2025-06-08")).ids
     one = await memory.recall("What is the lab extension?", limit=1)
@@ -253,7 +253,7 @@ async def test_the_last_word_comes_first_where_the_query_asks_how_things_are(mem
     ]
 
 
-async def test_a_time_told_by_what_happened_then_is_looked_up(memory: elytron.MemoryRuntime) -> None:
+async def test_a_time_described_by_an_event_is_looked_up(memory: elytron.MemoryRuntime) -> None:
     early, moved, late = "I swam in the old pool.", "Today we moved to the mill.", "I swam in the mill's pond."
     for at, text in (("2025-03-01", early), ("2025-07-04", moved), ("2025-08-01", late)):
         await memory.add(text, at=at)
@@ -264,7 +264,7 @@ async def test_a_time_told_by_what_happened_then_is_looked_up(memory: elytron.Me
     assert not any(hit.signals.get("date") for hit in unknown.hits)
 
 
-async def test_a_question_that_shares_no_word_with_its_answer_finds_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_question_finds_an_answer_without_shared_words(memory: elytron.MemoryRuntime) -> None:
     told = ("I work as a nurse at the city hospital.", "Ben lives in Porto.", "The cat hates the new stairs.")
     await memory.add(list(told))
     for query, answer in zip(("What is my profession?", "Where is his home?", "How is our pet?"), told, strict=True):
@@ -272,7 +272,7 @@ async def test_a_question_that_shares_no_word_with_its_answer_finds_it(memory: e
         assert (report.hits[0].text, len(report.hits)) == (answer, 3)
 
 
-async def test_scores_say_how_likely_a_memory_answers(memory: elytron.MemoryRuntime) -> None:
+async def test_scores_estimate_how_likely_a_memory_answers(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
     plain = await memory.recall("When does the ferry leave?")
     strange = await memory.recall("Which vaccine did the equine surgeon choose for the yearlings?")
@@ -289,7 +289,7 @@ async def test_a_missing_detail_of_a_known_matter_is_doubtful(memory: elytron.Me
     assert outcomes == [RecallOutcome.DOUBTFUL] * 2
 
 
-async def test_an_answer_in_another_language_than_the_question_is_not_called_nothing(
+async def test_an_answer_in_another_language_is_not_reported_as_nothing(
     memory: elytron.MemoryRuntime,
 ) -> None:
     await memory.add(["Frau Petersen gibt ihren Garten zum Herbst ab.", "Der Schlüssel hängt im Schuppen."])
@@ -298,7 +298,7 @@ async def test_an_answer_in_another_language_than_the_question_is_not_called_not
     assert report.outcome is not RecallOutcome.NOTHING
 
 
-async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRuntime) -> None:
+async def test_a_minimum_score_omits_lower_hits(memory: elytron.MemoryRuntime) -> None:
     ids = (await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])).ids
     request = elytron.MemoryRecallRequest(query="When does the ferry leave?", min_score=0.3, why_not=ids)
     report = await memory.recall(request)
@@ -309,14 +309,14 @@ async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRunt
     assert nothing.outcome is RecallOutcome.NOTHING
 
 
-async def test_a_block_shows_nothing_recalled_that_hardly_answers(memory: elytron.MemoryRuntime) -> None:
+async def test_a_block_omits_recalled_memories_that_hardly_answer(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."], conversation="other")
     block = (await memory.project("Which vaccine did the equine surgeon choose?")).system_memory_block
     assert "ferry" not in block
     assert "Tea" not in block
 
 
-async def test_where_nothing_tells_of_the_matter_what_is_to_hold_is_found_first(memory: elytron.MemoryRuntime) -> None:
+async def test_without_a_direct_match_standing_statements_come_first(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"The ferry number {number} was late again this morning." for number in range(40)])
     said = {"role": "user", "content": "Please never use poison in my garden."}
     await memory.add([said, {"role": "assistant", "content": "Noted."}])
@@ -324,7 +324,7 @@ async def test_where_nothing_tells_of_the_matter_what_is_to_hold_is_found_first(
     assert texts(report)[0] == "Please never use poison in my garden."
 
 
-async def test_a_slip_of_the_keys_and_a_kindred_word_still_find(memory: elytron.MemoryRuntime) -> None:
+async def test_typos_and_related_words_still_match(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["My dog Biscuit limps.", "The tournament begins on Friday."])
     assert texts(await memory.recall("tournamnet"))[0] == "The tournament begins on Friday."
     assert texts(await memory.recall("pet"))[0] == "My dog Biscuit limps."
@@ -337,7 +337,7 @@ async def told_to(reranker: Shortest) -> elytron.MemoryRecallReport:
         return await memory.recall("tea")
 
 
-async def test_a_reranker_has_the_last_word_and_scores_stay_with_the_places() -> None:
+async def test_a_reranker_decides_the_order_and_scores_stay_with_positions() -> None:
     report = await told_to(Shortest())
     assert report.rerank is RerankUse.RANKED
     assert texts(report) == ["tea", "tea at home", "tea with milk and honey and more"]
@@ -347,7 +347,7 @@ async def test_a_reranker_has_the_last_word_and_scores_stay_with_the_places() ->
 
 
 @pytest.mark.parametrize("answers", [ModelUnavailable("away"), [1.0], [1.0, 2.0, float("nan")]], ids=str)
-async def test_recall_goes_on_where_a_reranker_fails(answers: Sequence[float] | Exception) -> None:
+async def test_recall_continues_if_a_reranker_fails(answers: Sequence[float] | Exception) -> None:
     report = await told_to(Shortest(answers))
     assert (report.rerank, len(report.hits)) == (RerankUse.FAILED, 3)
 
@@ -357,7 +357,7 @@ async def test_without_a_reranker_the_report_says_so(memory: elytron.MemoryRunti
     assert (await memory.recall("tea")).rerank is RerankUse.NONE
 
 
-async def test_bounds_of_what_is_asked_beside_hold(memory: elytron.MemoryRuntime) -> None:
+async def test_limits_of_neighbours_and_why_not_apply(memory: elytron.MemoryRuntime) -> None:
     await memory.add("tea")
     with pytest.raises(InvalidInput, match="neighbours"):
         await memory.recall("tea", neighbours=limits.RECALL_NEIGHBOURS + 1)
@@ -365,7 +365,7 @@ async def test_bounds_of_what_is_asked_beside_hold(memory: elytron.MemoryRuntime
         await memory.recall("tea", why_not=["x"] * (WHY_NOT_IDS + 1))
 
 
-async def test_a_query_too_short_to_stand_alone_is_read_with_the_recent_talk(memory: elytron.MemoryRuntime) -> None:
+async def test_a_short_query_is_read_with_the_recent_conversation(memory: elytron.MemoryRuntime) -> None:
     for topic, content in (("Noor", "Noor plays the oboe"), ("Ben", "Ben collects stamps"), ("Ada", "Ada rows")):
         await believe(memory, topic, content)
     await memory.add("What does Noor do in the evening?", conversation="chat")
@@ -385,7 +385,7 @@ async def test_wide_recall_spreads_facts_over_their_kinds(memory: elytron.Memory
     assert {hit.kind for hit in (await memory.recall(request)).hits} == {FactKind.PREFERENCE, FactKind.FACT}
 
 
-async def test_where_scores_are_equal_the_planes_stand_as_the_query_suits_them(memory: elytron.MemoryRuntime) -> None:
+async def test_equal_scores_are_ordered_by_the_planes_fit_to_the_query(memory: elytron.MemoryRuntime) -> None:
     await memory.add("The kiln repair is going on.")
     capsule = {"capsule_kind": "work_session", "topic": "kiln repair", "summary": "The bricks are ordered."}
     write = {"kind": "capsules", "capsules": [capsule]}

@@ -70,5 +70,5 @@ def test_the_order_is_the_same_on_every_store(said: list[tuple[str, str, str, in
 @example(99_999.99995)
 @example(-0.00001)
 @example(math.inf)
-def test_four_places_are_those_of_round(number: float) -> None:
+def test_four_decimal_places_match_round(number: float) -> None:
     assert repr(four_each("ab", (number, 0.0))) == repr({"a": round(number, 4)} if number else {})

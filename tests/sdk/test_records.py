@@ -45,7 +45,7 @@ async def test_a_record_is_put_read_and_replaced(memory: elytron.MemoryRuntime) 
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 1.5, "text", [1, {"a": [None]}], {"a": {"b": 1}}])
-async def test_any_json_comes_back_as_it_was(memory: elytron.MemoryRuntime, value: object) -> None:
+async def test_any_json_round_trips_unchanged(memory: elytron.MemoryRuntime, value: object) -> None:
     await memory.put_record(PREFS, "any", value)  # pyright: ignore[reportArgumentType]
     found = (await memory.get_record(PREFS, "any")).record.value
     assert (found, type(found)) == (value, type(value))
@@ -66,7 +66,7 @@ async def test_a_put_of_another_version_is_refused(memory: elytron.MemoryRuntime
     assert (await memory.get_record(PREFS, "theme")).record.value == "light"
 
 
-async def test_a_deleted_record_is_found_by_no_read_and_its_versions_go_on(memory: elytron.MemoryRuntime) -> None:
+async def test_a_deleted_record_is_invisible_and_its_versions_continue(memory: elytron.MemoryRuntime) -> None:
     await memory.put_record(PREFS, "theme", "dark", text="The screen is dark.")
     gone = await memory.delete_record(PREFS, "theme", reason="asked to")
     assert (gone.changed, gone.version) == (True, 2)
@@ -85,7 +85,7 @@ async def test_a_deleted_record_is_found_by_no_read_and_its_versions_go_on(memor
     ]
 
 
-async def test_a_deletion_is_undone_as_a_version_of_its_own(memory: elytron.MemoryRuntime) -> None:
+async def test_undoing_a_deletion_adds_a_version(memory: elytron.MemoryRuntime) -> None:
     put = await memory.put_record(PREFS, "theme", "dark")
     await memory.delete_record(PREFS, "theme")
     await memory.forget(elytron.MemoryForgetRequest(ids=(put.record.id,), undo=True))
@@ -113,7 +113,7 @@ async def test_a_search_gives_pages(memory: elytron.MemoryRuntime) -> None:
     assert ([item.key for item in last.items], last.has_more) == (["n4"], False)
 
 
-async def test_words_find_the_text_and_not_the_value(memory: elytron.MemoryRuntime) -> None:
+async def test_search_matches_the_text_and_not_the_value(memory: elytron.MemoryRuntime) -> None:
     await memory.put_record(NOTES, "ferry", {"at": 6}, text="The ferry to Cacilhas leaves at six.")
     await memory.put_record(NOTES, "tram", {"words": "The ferry is not here."})
     await memory.put_record(("users", "bo"), "ferry", {"at": 7}, text="The ferry of Bo leaves at seven.")
@@ -138,7 +138,7 @@ async def test_recall_reads_records_only_if_its_filters_name_them(memory: elytro
     assert told.why_not[0].absence.value == "filtered"
 
 
-async def test_namespaces_are_counted_and_cut(memory: elytron.MemoryRuntime) -> None:
+async def test_namespaces_are_counted_and_truncated(memory: elytron.MemoryRuntime) -> None:
     await memory.put_record(PREFS, "theme", 1)
     await memory.put_record(NOTES, "tea", 1)
     await memory.put_record(NOTES, "tram", 1)
@@ -149,9 +149,7 @@ async def test_namespaces_are_counted_and_cut(memory: elytron.MemoryRuntime) -> 
     assert [(one.namespace, one.records) for one in cut.namespaces] == [(("users", "ada"), 3)]
 
 
-async def test_an_expired_record_is_read_by_no_call_and_swept(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_an_expired_record_is_invisible_and_removed(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     put = await memory.put_record(NOTES, "code", 4711, text="The door code of today.", ttl_s=60)
     await memory.put_record(NOTES, "stays", 1)
     assert await names(memory, query="door code") == ["users/ada/notes/code"]
@@ -170,7 +168,7 @@ async def test_an_expired_record_is_read_by_no_call_and_swept(
     assert "records_expired" not in await hygiene(memory)
 
 
-async def test_a_name_whose_record_expired_is_free_and_its_history_is_empty(
+async def test_an_expired_records_name_is_free_and_its_history_empty(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await memory.put_record(NOTES, "code", 1, ttl_s=60)
@@ -180,14 +178,14 @@ async def test_a_name_whose_record_expired_is_free_and_its_history_is_empty(
     assert [one.value for one in (await memory.record_history(NOTES, "code")).versions] == [2]
 
 
-async def test_an_embedded_profile_keeps_no_time_to_live() -> None:
+async def test_an_embedded_profile_supports_no_time_to_live() -> None:
     async with elytron.open("memory:", space="ada", profile=ProfileName.ESP_SDK) as memory:
         with pytest.raises(Unsupported):
             await memory.put_record(NOTES, "code", 1, ttl_s=60)
         assert (await memory.put_record(NOTES, "code", 1)).changed
 
 
-async def test_private_records_are_shown_to_those_who_ask(memory: elytron.MemoryRuntime) -> None:
+async def test_private_records_are_shown_on_request(memory: elytron.MemoryRuntime) -> None:
     put = await memory.put_record(NOTES, "diary", "x", text="Ada loves the sea.", privacy=FactPrivacy.PRIVATE)
     assert await names(memory) == []
     assert await names(memory, query="sea") == []
@@ -202,7 +200,7 @@ async def test_private_records_are_shown_to_those_who_ask(memory: elytron.Memory
     assert (await memory.get_record(NOTES, "diary", include_private=True)).record.value == "x"
 
 
-async def test_credentials_are_blacked_out_of_values_and_texts(memory: elytron.MemoryRuntime) -> None:
+async def test_credentials_are_redacted_in_values_and_texts(memory: elytron.MemoryRuntime) -> None:
     secret = "sk-" + "a1B2" * 12
     value = {"deep": [{"key": secret}], "plain": "tea"}
     put = await memory.put_record(NOTES, "login", value, text=f"The key is {secret}.")  # pyright: ignore[reportArgumentType]
@@ -224,14 +222,14 @@ async def test_an_erased_record_leaves_no_byte_and_no_vector(tmp_path: Path, pat
     assert (b"zanzibar" in left, b"kilimanjaro" in left) == (False, False)
 
 
-async def test_of_two_puts_that_expect_no_record_one_is_stored(memory: elytron.MemoryRuntime) -> None:
+async def test_one_of_two_puts_that_expect_no_record_succeeds(memory: elytron.MemoryRuntime) -> None:
     puts = (memory.put_record(NOTES, "word", number, expected_version=0) for number in range(4))
     done = await asyncio.gather(*puts, return_exceptions=True)
     assert [type(one) for one in done].count(PreconditionFailed) == 3
     assert (await memory.get_record(NOTES, "word")).record.version == 1
 
 
-async def test_archives_carry_records(tmp_path: Path, memory: elytron.MemoryRuntime) -> None:
+async def test_archives_include_records(tmp_path: Path, memory: elytron.MemoryRuntime) -> None:
     await memory.put_record(NOTES, "word", 1)
     await memory.put_record(NOTES, "word", 2)
     await memory.put_record(PREFS, "open", "to all", privacy=FactPrivacy.PUBLIC)
@@ -258,7 +256,7 @@ async def test_a_dry_run_stores_nothing(memory: elytron.MemoryRuntime) -> None:
     assert await names(memory) == []
 
 
-async def test_values_have_bounds(memory: elytron.MemoryRuntime) -> None:
+async def test_values_are_bounded(memory: elytron.MemoryRuntime) -> None:
     deep: object = 1
     for _ in range(40):
         deep = [deep]
@@ -267,14 +265,14 @@ async def test_values_have_bounds(memory: elytron.MemoryRuntime) -> None:
             elytron.RecordPutRequest(namespace=NOTES, key="big", value=value)  # pyright: ignore[reportArgumentType]
 
 
-async def test_the_oldest_versions_go_first(memory: elytron.MemoryRuntime) -> None:
+async def test_the_oldest_versions_are_dropped_first(memory: elytron.MemoryRuntime) -> None:
     for number in range(40):
         await memory.put_record(NOTES, "count", number)
     versions = (await memory.record_history(NOTES, "count")).versions
     assert (len(versions), versions[0].version, versions[-1].version) == (33, 8, 40)
 
 
-async def test_every_call_takes_its_typed_request_too() -> None:
+async def test_every_call_accepts_its_typed_request_too() -> None:
     name = {"namespace": ("work",), "key": "one"}
     async with elytron.open("memory:", space="ada") as memory:
         await memory.put_record(records.RecordPutRequest.model_validate({**name, "value": 1}))
@@ -285,7 +283,7 @@ async def test_every_call_takes_its_typed_request_too() -> None:
         assert (await memory.delete_record(records.RecordDeleteRequest.model_validate(name))).changed
 
 
-async def test_facts_and_learning_take_typed_requests_too() -> None:
+async def test_facts_and_learning_accept_typed_requests_too() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         fact = (await memory.add_fact("home", "Ada lives in Lisbon")).ids[0]
         assert (await memory.get_fact(facts.FactDetailRequest(id=fact))).space == "ada"

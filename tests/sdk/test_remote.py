@@ -50,7 +50,7 @@ def url(live: Live, request: pytest.FixtureRequest) -> str:
     return live.url if request.param == "http" else live.ws_url
 
 
-async def test_the_everyday_calls_are_those_of_a_runtime(url: str, live: Live) -> None:
+async def test_the_everyday_calls_match_those_of_a_runtime(url: str, live: Live) -> None:
     space = f"everyday over {url}"
     async with elytron.connect(url, space=space) as memory:
         assert memory.scope == elytron.Scope.model_validate({"space": space})
@@ -64,7 +64,7 @@ async def test_the_everyday_calls_are_those_of_a_runtime(url: str, live: Live) -
             await memory.get(written.ids[0])
 
 
-def test_the_blocking_calls_are_too(url: str) -> None:
+def test_the_blocking_calls_match_those_of_a_runtime(url: str) -> None:
     with elytron.connect(url, space=f"blocking over {url}") as memory:
         memory.add(["one", "two"])
         assert len(memory.recall("one two").hits) == 2
@@ -93,7 +93,7 @@ async def test_a_key_makes_any_change_repeatable(url: str) -> None:
             await memory.add("something else", idempotency_key="k")
 
 
-async def test_the_servers_refusals_are_the_runtimes_errors(url: str) -> None:
+async def test_the_servers_refusals_are_raised_as_runtime_errors(url: str) -> None:
     async with elytron.connect(url, space=f"refusals over {url}") as memory:
         with pytest.raises(InvalidInput) as refused:
             await memory.inspect(MemoryInspectionRequest(repair=True))
@@ -102,7 +102,7 @@ async def test_the_servers_refusals_are_the_runtimes_errors(url: str) -> None:
             await memory.delete_all()
 
 
-async def test_closing_lets_go_of_the_connection_alone(url: str, live: Live) -> None:
+async def test_closing_only_releases_the_connection(url: str, live: Live) -> None:
     memory = await elytron.connect(url)
     await memory.recall("x")
     assert (await memory.close()).phase == "closed"
@@ -115,7 +115,7 @@ async def test_closing_lets_go_of_the_connection_alone(url: str, live: Live) -> 
 
 
 class TestStreams:
-    async def test_events_go_on_from_any_place(self, url: str) -> None:
+    async def test_events_resume_from_any_position(self, url: str) -> None:
         async with elytron.connect(url, space=f"events over {url}") as memory:
             await memory.add(["one", "two"])
             seen = [event async for event in first(memory.events(after=0), 3)]
@@ -136,12 +136,12 @@ class TestStreams:
             assert isinstance(event, JournalEvent)
             assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
-    async def test_a_space_of_others_is_refused_at_once(self, url: str) -> None:
+    async def test_a_foreign_space_is_refused_immediately(self, url: str) -> None:
         async with elytron.connect(url) as memory:
             with pytest.raises(errors.PermissionRefused):
                 await anext(memory.events(scope=elytron.Scope.model_validate({"space": "elytron:system"})))
 
-    async def test_reports_come_anew_over_a_websocket(self, live: Live) -> None:
+    async def test_reports_are_updated_over_a_websocket(self, live: Live) -> None:
         async with elytron.connect(live.ws_url, space="watched") as memory:
             projection = MemoryProjectionRequest(query="tea")
             blocks = memory.watch(projection)
@@ -154,7 +154,7 @@ class TestStreams:
             assert len(replayed.turns) == 1
 
     @pytest.mark.parametrize("scheme", ["http", "ws"])
-    async def test_what_is_committed_while_the_line_is_cut_comes_also_where_nothing_came_before(
+    async def test_commits_during_a_disconnect_arrive_even_before_the_first_event(
         self, live: Live, scheme: str
     ) -> None:
         space = f"cut over {scheme}"
@@ -174,7 +174,7 @@ class TestStreams:
             assert event.sequence == 3
             await items.aclose()
 
-    async def test_a_watch_goes_on_behind_a_cut(self, live: Live) -> None:
+    async def test_a_watch_resumes_after_a_disconnect(self, live: Live) -> None:
         async with (
             line_to(live.port) as line,
             elytron.connect(f"ws://127.0.0.1:{line.port}", space="watched behind a cut") as memory,
@@ -194,7 +194,7 @@ class TestStreams:
             with pytest.raises(StoreClosed):
                 await anext(blocks)
 
-    async def test_what_is_not_streamed_says_so(self, url: str) -> None:
+    async def test_reports_that_cannot_be_streamed_say_so(self, url: str) -> None:
         async with elytron.connect(url) as memory:
             with pytest.raises(Unsupported):
                 await anext(memory.watch(MemoryRecallRequest(query="tea")))
@@ -221,13 +221,13 @@ class TestAddresses:
             "http://[s3cret",
         ],
     )
-    def test_what_names_no_server_is_refused_without_repeating_it(self, wrong: str) -> None:
+    def test_invalid_server_addresses_are_rejected_without_echo(self, wrong: str) -> None:
         with pytest.raises(InvalidInput) as refused:
             elytron.connect(wrong)
         assert "s3cret" not in str(refused.value)
 
     @pytest.mark.parametrize("key", ["", "s3cret key", "s3cret\r\nX-Evil: 1", "s3cret\u00e9"])
-    def test_what_is_no_key_is_refused_without_repeating_it(self, key: str) -> None:
+    def test_invalid_keys_are_rejected_without_echo(self, key: str) -> None:
         with pytest.raises(InvalidInput) as refused:
             elytron.connect("http://localhost", api_key=key)
         assert "s3cret" not in str(refused.value)
@@ -238,7 +238,7 @@ class TestAddresses:
         assert address.url == "https://memory.example/base"
 
     @pytest.mark.parametrize(("url", "module"), [("http://x", "httpx"), ("ws://x", "websockets.asyncio.client")])
-    async def test_without_the_extra_one_line_names_it(
+    async def test_without_the_extra_one_line_of_output_names_it(
         self, url: str, module: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, module, None)
@@ -292,7 +292,7 @@ async def patient(port: int, *, scheme: str = "http") -> AsyncGenerator[tuple[Re
 
 
 class TestNetworks:
-    async def test_a_read_is_sent_again_and_a_write_without_a_key_is_not(self) -> None:
+    async def test_reads_are_retried_and_writes_without_a_key_are_not(self) -> None:
         async with scripted([b"", http("503 Busy", b"<html>"), http("200 OK", REPORT), b"", b""]) as (port, asked):
             async with patient(port) as (memory, slept):
                 assert (await memory.recall("x")).reason == "empty_space"
@@ -303,14 +303,14 @@ class TestNetworks:
             assert b"POST /v1/recall" in asked[0]
             assert f"Bearer {KEY}".encode() in asked[0]
 
-    async def test_a_server_that_asks_for_patience_is_given_it(self) -> None:
+    async def test_a_servers_retry_delay_is_respected(self) -> None:
         limited = http("429 Slow", problem("rate_limited", "slow down"), "Retry-After: 3")
         async with scripted([limited, http("200 OK", REPORT)]) as (port, _), patient(port) as (memory, slept):
             await memory.recall("x")
             assert slept == [3.0]
 
     @pytest.mark.parametrize("scheme", ["http", "ws"])
-    async def test_nobody_there_is_unreachable_after_so_many_tries(self, scheme: str) -> None:
+    async def test_a_missing_server_is_unreachable_after_several_attempts(self, scheme: str) -> None:
         async with scripted([]) as (port, _):
             pass
         async with patient(port, scheme=scheme) as (memory, slept):
@@ -334,20 +334,20 @@ class TestNetworks:
             (http("500 No", problem("of_a_newer_version", "new")), ElytronError, "new"),
         ],
     )
-    async def test_an_answer_that_is_none_is_told_as_what_it_is(
+    async def test_an_invalid_answer_is_reported_as_such(
         self, answer: bytes, kind: type[ElytronError], words: str
     ) -> None:
         async with scripted([answer]) as (port, _), patient(port) as (memory, _):
             with pytest.raises(kind, match=words):
                 await memory.recall("x")
 
-    async def test_an_answer_beyond_the_bound_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_an_oversized_answer_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "REMOTE_REPORT_BYTES", 10)
         async with scripted([http("200 OK", REPORT)]) as (port, _), patient(port) as (memory, _):
             with pytest.raises(errors.LimitExceeded, match="at most 10"):
                 await memory.recall("x")
 
-    async def test_a_broken_socket_is_made_again(self) -> None:
+    async def test_a_broken_socket_is_reconnected(self) -> None:
         live = Live()
         with live:
             async with elytron.connect(live.ws_url) as memory:
@@ -359,7 +359,7 @@ class TestNetworks:
                 with pytest.raises(Unreachable):
                     await memory.add("once")
 
-    async def test_a_server_without_sockets_is_told(self) -> None:
+    async def test_a_server_without_sockets_is_reported(self) -> None:
         answers = [http("404 Not Found", b"<html>"), http("401 No", problem("unauthorized", "no key"))]
         async with scripted(answers) as (port, _), patient(port, scheme="ws") as (memory, _):
             with pytest.raises(Unreachable, match="status 404"):

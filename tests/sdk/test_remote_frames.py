@@ -32,7 +32,7 @@ QUEUED = '{"type": "event.report", "id": "1", "operation": "x", "outcome": "queu
 
 
 class TestFrames:
-    async def test_a_report_is_read_wherever_it_stands(self) -> None:
+    async def test_a_report_is_read_from_any_frame(self) -> None:
         spaced = f'{{"id": "1", "report": {REPORT.decode()}, "operation": "recall", "type": "event.report"}}'
         opened = '{"type": "event.lifecycle", "phase": "opened"}'
         async with socketed(opened, spaced) as port, patient(port, scheme="ws") as (memory, _):
@@ -49,20 +49,20 @@ class TestFrames:
             ('{"type": "event.error", "id": "1", "error": {"code": "not_found", "detail": "x"}}', 1000, NotFound),
         ],
     )
-    async def test_what_comes_instead_is_told_as_what_it_is(
+    async def test_unexpected_frames_raise_fitting_errors(
         self, frame: str, code: int, kind: type[ElytronError]
     ) -> None:
         async with socketed(frame, code=code) as port, patient(port, scheme="ws") as (memory, _):
             with pytest.raises(kind):
                 await memory.add("once")
 
-    async def test_a_refused_subscription_is_its_streams_error(self) -> None:
+    async def test_a_refused_subscription_raises_in_its_stream(self) -> None:
         refused = '{"type": "event.error", "id": "events", "error": {"code": "permission_refused", "detail": "no"}}'
         async with socketed(refused) as port, patient(port, scheme="ws") as (memory, _):
             with pytest.raises(errors.PermissionRefused):
                 await anext(memory.events())
 
-    async def test_no_answer_in_time_is_unreachable(self) -> None:
+    async def test_a_missing_answer_is_unreachable(self) -> None:
         async def silent(socket: ServerConnection) -> None:
             await socket.wait_closed()
 

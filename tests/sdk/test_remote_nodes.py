@@ -56,7 +56,7 @@ async def who(memory: elytron.RemoteMemory) -> object:
     return record["number"] if isinstance(record, dict) else None
 
 
-async def test_a_space_is_asked_of_its_own_node(nodes: Sequence[str]) -> None:
+async def test_a_space_is_requested_from_its_own_node(nodes: Sequence[str]) -> None:
     for urls in (nodes, nodes[::-1]):
         async with elytron.connect(",".join(urls), space="ada") as memory:
             assert {await who(memory) for _ in range(3)} == {nodes.index(own_of(nodes))}
@@ -77,7 +77,7 @@ async def absent_node(others: Sequence[str], *, is_silent: bool) -> AsyncGenerat
         yield url
 
 
-async def test_a_call_goes_past_a_node_that_takes_no_connection(nodes: Sequence[str]) -> None:
+async def test_a_call_skips_a_node_that_accepts_no_connection(nodes: Sequence[str]) -> None:
     async with (
         absent_node(nodes, is_silent=False) as absent,
         elytron.connect(f"{absent},{nodes[0]}", space="ada") as memory,
@@ -87,7 +87,7 @@ async def test_a_call_goes_past_a_node_that_takes_no_connection(nodes: Sequence[
         assert (await memory.get_record(NAMESPACE, "note")).record.version == 1
 
 
-async def test_a_read_goes_past_a_silent_node_and_later_ones_do_not_wait_for_it(
+async def test_a_read_skips_a_silent_node_and_later_reads_do_not_wait_for_it(
     nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron.remote.memory.REMOTE_PASS_S", 0.02)
@@ -174,7 +174,7 @@ async def listing(leases: ListOfNodes, stack: AsyncExitStack, number: int) -> st
     return url
 
 
-async def test_servers_say_which_there_are_and_one_that_comes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servers_list_their_nodes_and_new_ones_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron.remote.memory.REMOTE_FIND_S", 0.0)
     leases = ListOfNodes([])
     async with AsyncExitStack() as stack:
@@ -190,7 +190,7 @@ async def test_servers_say_which_there_are_and_one_that_comes_is_found(monkeypat
     assert leases.urls == []
 
 
-async def test_a_server_without_a_list_says_what_to_do(nodes: Sequence[str]) -> None:
+async def test_a_server_without_a_node_list_gives_a_hint(nodes: Sequence[str]) -> None:
     async with elytron.connect(nodes[0], nodes="leased") as memory:
         with pytest.raises(Unsupported, match="--node-url"):
             await memory.recall("tea")
@@ -200,7 +200,7 @@ async def test_a_server_without_a_list_says_what_to_do(nodes: Sequence[str]) -> 
     ("url", "source"),
     [("http://a:1", "found"), ("ws://a:1", "leased"), ("https://a:1", "dns"), ("http://a:1,http://b:1", "dns")],
 )
-def test_nodes_that_cannot_be_found_so_are_refused(url: str, source: Any) -> None:
+def test_invalid_ways_of_finding_nodes_are_rejected(url: str, source: Any) -> None:
     with pytest.raises(InvalidInput):
         elytron.connect(url, nodes=source)
 
@@ -208,18 +208,18 @@ def test_nodes_that_cannot_be_found_so_are_refused(url: str, source: Any) -> Non
 @pytest.mark.parametrize(
     "url", ["a:8010", "ftp://a", "http://", "http://a:0", "http://a/path", "http://ada@a", "http://a?b", "http://[a"]
 )
-def test_an_address_that_no_client_could_call_is_refused(url: str) -> None:
+def test_an_unusable_node_address_is_rejected(url: str) -> None:
     with pytest.raises(InvalidInput):
         node_host(url)
 
 
-def test_the_host_of_an_address_is_one_that_callers_name() -> None:
+def test_node_hosts_are_parsed_from_addresses() -> None:
     assert [node_host(url) for url in ("http://node1:8010", "https://[::1]:8010/")] == ["node1", "[::1]"]
     with pytest.raises(Unsupported):
         leases_of(MemoryStore())
 
 
 @pytest.mark.parametrize("urls", ["http://a:1,", "ws://a:1,ws://b:1", "http://a:1,b:1"])
-def test_a_wrong_list_of_nodes_is_refused(urls: str) -> None:
+def test_an_invalid_node_list_is_rejected(urls: str) -> None:
     with pytest.raises(InvalidInput):
         elytron.connect(urls)

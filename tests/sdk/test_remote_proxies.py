@@ -10,7 +10,7 @@ from elytron_core.errors import InvalidInput, Unreachable
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("scheme", ["http", "ws"])
-async def test_only_a_proxy_that_is_named_is_gone_by(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_a_named_proxy_is_used(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,7 +34,7 @@ async def test_only_a_proxy_that_is_named_is_gone_by(scheme: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("proxy", ["10.0.0.1:s3cret", "socks5://s3cret:1", "http://:s3cret@host", "http://[s3cret:1"])
-def test_what_is_no_proxy_is_refused_and_not_repeated(proxy: str) -> None:
+def test_invalid_proxies_are_rejected_and_not_echoed(proxy: str) -> None:
     with pytest.raises(InvalidInput, match="is not an HTTP proxy") as refused:
         elytron.connect("http://memory.invalid", proxy=proxy)
     assert "s3cret" not in str(refused.value)

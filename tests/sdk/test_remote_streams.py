@@ -12,7 +12,7 @@ from elytron_core.errors import Unsupported
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_stream_that_breaks_goes_on_behind_the_last_entry() -> None:
+async def test_a_broken_stream_resumes_after_the_last_entry() -> None:
     entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
     gap = {"type": "gap", "space": "ada", "reason": "retention", "first": 3, "last": 8}
 
@@ -36,7 +36,7 @@ async def test_a_stream_that_breaks_goes_on_behind_the_last_entry() -> None:
         assert [place.partition(b": ")[2] for place in places] == [b"1-5", b"8", b"0"]
 
 
-async def test_a_stream_that_had_begun_outlives_a_server_that_is_away_for_long() -> None:
+async def test_an_established_stream_survives_a_long_server_outage() -> None:
     begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nid: 1-5\n\n"
     entry = {"type": "entry", "space": "ada", "at": 5, "action": "write", "collection": "turns", "key": "0"}
     line = json.dumps(entry | {"id": "2-6", "sequence": 2}).encode()

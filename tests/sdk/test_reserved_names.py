@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:anything", "ELYTRON:x"])
-async def test_no_memory_has_a_name_of_the_systems(name: str) -> None:
+async def test_no_memory_can_have_a_system_name(name: str) -> None:
     async with elytron.open("memory:", space=None) as memory:
         with pytest.raises(PermissionRefused, match="system"):
             await memory.add("Ada likes tea.", user_id=name)

@@ -38,7 +38,7 @@ STORES = ["memory.db", "folder/"]
 
 
 @pytest.mark.parametrize("name", STORES)
-async def test_a_store_opened_again_knows_everything(tmp_path: Path, name: str) -> None:
+async def test_a_reopened_store_has_all_content(tmp_path: Path, name: str) -> None:
     store = f"{tmp_path}/{name}"
     async with elytron.open(store) as memory:
         await memory.add("We moved to Lisbon in May.")
@@ -52,7 +52,7 @@ async def test_a_store_opened_again_knows_everything(tmp_path: Path, name: str) 
         assert after.documents == {"conversations": 1, "facts": 1, "slots": 1, "space": 1, "turns": 1}
 
 
-async def test_the_index_comes_back_from_its_checkpoint_and_takes_what_came_after(path: str) -> None:
+async def test_the_index_is_restored_from_its_checkpoint_and_updated(path: str) -> None:
     async with elytron.open(path) as memory:
         await memory.add("I like tea")
         await memory.recall("tea")
@@ -64,7 +64,7 @@ async def test_the_index_comes_back_from_its_checkpoint_and_takes_what_came_afte
         assert sorted(await texts(memory, "tea")) == ["I like tea", "and green tea"]
 
 
-async def test_a_damaged_or_foreign_checkpoint_is_made_anew() -> None:
+async def test_a_damaged_or_foreign_checkpoint_is_rebuilt() -> None:
     store = MemoryStore()
     async with elytron.open(store, space="ada") as memory:
         await memory.add("I like tea")
@@ -88,7 +88,7 @@ async def test_recover_checks_the_store_and_rebuilds_the_index(memory: elytron.M
     assert report.store_check.ok
 
 
-async def test_who_recovered_a_space_and_why_stands_in_its_history(memory: elytron.MemoryRuntime) -> None:
+async def test_a_spaces_history_shows_who_recovered_it_and_why(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.history("space")).items == ()
     await memory.add("I like tea")
     await memory.recover(elytron.MemoryRecoverRequest(trigger="key AKIAIOSFODNN7EXAMPLE leaked"))
@@ -99,7 +99,7 @@ async def test_who_recovered_a_space_and_why_stands_in_its_history(memory: elytr
     assert (await memory.history("space")).items == ()
 
 
-async def test_a_store_that_takes_no_write_is_recovered_all_the_same(path: str) -> None:
+async def test_a_read_only_store_is_recovered_all_the_same(path: str) -> None:
     async with elytron.open(path) as memory:
         await memory.add("I like tea")
     store = ReadOnly(await open_store(f"sqlite:///{path}", clock=FrozenClock()))
@@ -117,7 +117,7 @@ async def test_a_closed_runtime_refuses(path: str) -> None:
         await memory.add("Hello")
 
 
-async def test_inspection_says_what_is_there(memory: elytron.MemoryRuntime) -> None:
+async def test_inspection_describes_the_content(memory: elytron.MemoryRuntime) -> None:
     nothing = await memory.inspect(fingerprints=True)
     assert (nothing.exists, nothing.sequence, nothing.documents) == (False, 0, {})
     await memory.add("one", speaker="Ada", at=2_000, conversation="b")
@@ -160,7 +160,7 @@ async def test_only_an_operator_sees_which_other_space_is_damaged(path: str) -> 
     assert not any("bob" in what for what in whats)
 
 
-async def test_a_loss_that_another_process_recorded_a_moment_ago_is_told_of_an_empty_space(path: str) -> None:
+async def test_a_loss_just_recorded_by_another_process_is_reported_for_an_empty_space(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
         await memory.add("I like tea", user_id="bob")
         assert (await memory.recall("tea")).reason is NothingReason.EMPTY_SPACE
@@ -183,7 +183,7 @@ async def test_the_same_calls_give_the_same_state_on_every_store(tmp_path: Path)
     assert len(prints) == 1
 
 
-async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> None:
+async def test_invalid_stores_are_rejected_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(StoreUrlInvalid, match=r"sqlite:///path\.db"):
         await elytron.open("redis://somewhere")
     with pytest.raises(InvalidInput, match="space"):
@@ -197,13 +197,13 @@ async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> Non
     assert foreign.read_text().startswith("this is a letter")
 
 
-async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
+async def test_a_store_can_be_configured_with_weaker_durability(path: str) -> None:
     async with elytron.open(path, durability=WriteDurability.NORMAL) as memory:
         await memory.add("I like tea")
         assert await texts(memory, "tea") == ["I like tea"]
 
 
-async def test_closing_leaves_checkpoints_out_when_its_time_is_over_and_loses_nothing(
+async def test_closing_skips_checkpoints_after_its_time_limit_and_loses_nothing(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "CLOSE_WAIT_S", 0)

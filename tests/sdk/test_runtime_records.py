@@ -29,7 +29,7 @@ async def stored(records: RuntimeRecords) -> dict[str, object]:
     return {each.key: each.value async for each in records.below()}
 
 
-async def test_a_commit_stores_all_of_its_values_or_none() -> None:
+async def test_a_commit_is_atomic() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         run = RecordDraft(("elytron:run:one",), "0000", {"text": "Hello"}, expected_version=0)
@@ -43,7 +43,7 @@ async def test_a_commit_stores_all_of_its_values_or_none() -> None:
         assert found.earlier == ()
 
 
-async def test_no_operation_on_records_reaches_them_and_none_writes_beside_them() -> None:
+async def test_no_record_operation_reaches_runtime_records() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         await records.put(OWN, "main", {"open": "one"}, text="a boat")
@@ -66,7 +66,7 @@ async def test_no_operation_on_records_reaches_them_and_none_writes_beside_them(
         assert await stored(records) == {"main": {"open": "one"}}
 
 
-async def test_they_go_with_the_turn_that_they_repeat_and_with_the_space() -> None:
+async def test_runtime_records_are_erased_with_their_turn_and_space() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         draft = elytron.TurnDraft(messages=(elytron.Message(text="The boat is blue."),), host_id="one")
@@ -81,7 +81,7 @@ async def test_they_go_with_the_turn_that_they_repeat_and_with_the_space() -> No
         assert await stored(records) == {}
 
 
-async def test_their_time_to_live_ends_and_credentials_are_blacked_out() -> None:
+async def test_runtime_records_expire_and_credentials_are_redacted() -> None:
     clock = FrozenClock(Instant(1_000))
     async with elytron.open("memory:", space="ada", clock=clock) as memory:
         records = records_of(memory)
@@ -94,7 +94,7 @@ async def test_their_time_to_live_ends_and_credentials_are_blacked_out() -> None
         assert (await memory.inspect()).documents.get("runtime_records", 0) == 0
 
 
-async def test_they_are_kept_in_this_process_under_reserved_names_alone() -> None:
+async def test_runtime_records_are_written_only_in_process_under_reserved_names() -> None:
     async with elytron.open("memory:", space="ada") as memory, elytron.open("memory:", space=None) as spaceless:
         with pytest.raises(InvalidInput, match="runtime's own"):
             await records_of(memory).put(("notes",), "x", 1)
@@ -104,7 +104,7 @@ async def test_they_are_kept_in_this_process_under_reserved_names_alone() -> Non
         records_of(await elytron.connect("http://127.0.0.1:1"))
 
 
-async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: Path) -> None:
+async def test_an_archive_restores_them_only_into_their_owners_own_store(tmp_path: Path) -> None:
     path = tmp_path / "ada.elytron"
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The boat is blue.")
@@ -127,7 +127,7 @@ async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: 
         elytron.MemoryImportRequest(path=str(path), mode=elytron.ImportMode.BOOTSTRAP, with_agents=True)
 
 
-async def test_an_opaque_value_is_stored_as_it_is_and_others_are_redacted() -> None:
+async def test_an_opaque_value_is_stored_unchanged_and_others_are_redacted() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         secret = "AKIAIOSFODNN7EXAMPLE"
@@ -138,7 +138,7 @@ async def test_an_opaque_value_is_stored_as_it_is_and_others_are_redacted() -> N
         assert secret not in str(values["plain"])
 
 
-async def test_the_records_of_exact_namespaces_leave_out_those_below_and_beside() -> None:
+async def test_exact_namespaces_exclude_nested_and_sibling_records() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         places = [("elytron:a",), ("elytron:a", "one"), ("elytron:a", "one", "below"), ("elytron:b",)]
@@ -147,7 +147,7 @@ async def test_the_records_of_exact_namespaces_leave_out_those_below_and_beside(
         assert within == [places[1], places[3]]
 
 
-async def test_a_turn_is_committed_with_records_or_not_at_all() -> None:
+async def test_a_turn_and_its_records_are_committed_atomically() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         said = elytron.Message(text="Our cat is called Bento.")

@@ -54,7 +54,7 @@ async def plant(store: Store, space: SpaceId, document: Document, body: bytes) -
     await store.commit(Batch(space=space, at=0, entries=(entry,), puts=(put,), sealed=True))  # type: ignore[arg-type]
 
 
-async def test_altered_and_swapped_bytes_are_refused() -> None:
+async def test_altered_and_swapped_bytes_are_rejected() -> None:
     store = MemoryStore()
     async with elytron.open(store, space="ada") as memory:
         await sealed(memory)
@@ -70,7 +70,7 @@ async def test_altered_and_swapped_bytes_are_refused() -> None:
                 await memory.list()
 
 
-async def test_a_seat_of_another_space_opens_nothing() -> None:
+async def test_a_slot_of_another_space_opens_nothing() -> None:
     store = MemoryStore()
     async with elytron.open(store, space="ada") as memory:
         await sealed(memory)
@@ -86,7 +86,7 @@ async def test_a_seat_of_another_space_opens_nothing() -> None:
             await memory.list()
 
 
-async def test_a_seat_that_names_a_users_space_takes_nothing_of_it_along() -> None:
+async def test_a_forged_slot_naming_a_users_space_destroys_nothing_of_it() -> None:
     store = MemoryStore()
     async with elytron.open(store, space="ada") as memory:
         await memory.add("the heronsnest key is under the oar", user_id="bea")
@@ -117,7 +117,7 @@ class UnsweptStore(PassingStore):
 
 
 @pytest.mark.parametrize("call", ["list", "status"])
-async def test_a_call_sweeps_what_a_sealing_that_was_cut_off_left_plain(call: str) -> None:
+async def test_a_call_removes_plain_remains_of_an_interrupted_sealing(call: str) -> None:
     """Who has no secret meets the space first: it is refused, and nothing plain is left."""
     store = MemoryStore()
     cut = UnsweptStore(store)
@@ -136,7 +136,7 @@ async def test_a_call_sweeps_what_a_sealing_that_was_cut_off_left_plain(call: st
         assert (await memory.search("heronsnest")).hits
 
 
-async def test_what_would_read_a_locked_space_is_refused(tmp_path: Path) -> None:
+async def test_operations_that_would_read_a_locked_space_are_refused(tmp_path: Path) -> None:
     store = MemoryStore()
     async with elytron.open(store, space="ada") as memory:
         await sealed(memory)
@@ -163,14 +163,14 @@ def deaths_in(act: str, folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_an_erasure_of_a_whole_space_that_was_cut_short_is_finished_by_a_repeat(tmp_path: Path) -> None:
+def test_an_interrupted_erasure_of_a_space_is_completed_by_a_repeat(tmp_path: Path) -> None:
     ends = deaths_in("erase", tmp_path)
     assert len(ends) > 3
     assert all(erased_whole(end["erased"]) for end in ends)
 
 
 @pytest.mark.parametrize("act", ["seal", "change", "rotate"])
-def test_a_process_that_dies_loses_nothing_and_leaves_no_word(act: str, tmp_path: Path) -> None:
+def test_a_dying_process_loses_nothing_and_leaves_no_plain_text(act: str, tmp_path: Path) -> None:
     """Killed before each change of the store in turn, the space is plain or sealed, whole, and opens."""
     ends = deaths_in(act, tmp_path)
     assert len(ends) > 3

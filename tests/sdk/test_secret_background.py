@@ -119,7 +119,7 @@ async def state(memory: MemoryRuntime, name: str) -> tuple[JobState, int]:
     return known.job.state, known.job.attempts
 
 
-async def test_a_job_goes_on_over_a_new_data_key(memory: MemoryRuntime) -> None:
+async def test_a_job_continues_after_a_new_data_key(memory: MemoryRuntime) -> None:
     reminders = Reminders(memory)
     await schedule(memory, "one")
     reminders.meanwhile = partial(memory.secrets.rotate, "ada", words=WORDS)
@@ -128,9 +128,7 @@ async def test_a_job_goes_on_over_a_new_data_key(memory: MemoryRuntime) -> None:
     assert await state(memory, "one") == (JobState.SUCCEEDED, 1)
 
 
-async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begun(
-    memory: MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_job_interrupted_by_a_sealing_restarts_from_scratch(memory: MemoryRuntime, clock: FrozenClock) -> None:
     reminders = Reminders(memory)
     await schedule(memory, "one")
 
@@ -153,7 +151,7 @@ async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begu
     assert await state(memory, "one") == (JobState.SUCCEEDED, 1)
 
 
-async def test_jobs_of_a_locked_space_wait_and_go_on_after_an_unlock(memory: MemoryRuntime) -> None:
+async def test_jobs_of_a_locked_space_wait_and_continue_after_an_unlock(memory: MemoryRuntime) -> None:
     reminders = Reminders(memory)
     await schedule(memory, "one")
     await memory.secrets.lock("ada")
@@ -168,7 +166,7 @@ async def test_jobs_of_a_locked_space_wait_and_go_on_after_an_unlock(memory: Mem
     assert (await state(memory, "one"))[0] is JobState.SUCCEEDED
 
 
-async def test_a_job_that_a_lock_broke_off_counts_no_attempt(memory: MemoryRuntime) -> None:
+async def test_a_job_interrupted_by_a_lock_counts_no_attempt(memory: MemoryRuntime) -> None:
     reminders = Reminders(memory)
     reminders.meanwhile = partial(memory.secrets.lock, "ada")
     await schedule(memory, "one")
@@ -180,7 +178,7 @@ async def test_a_job_that_a_lock_broke_off_counts_no_attempt(memory: MemoryRunti
     assert await state(memory, "one") == (JobState.SUCCEEDED, 1)
 
 
-async def test_a_worker_does_other_spaces_meanwhile(memory: MemoryRuntime) -> None:
+async def test_a_worker_processes_other_spaces_meanwhile(memory: MemoryRuntime) -> None:
     reminders = Reminders(memory)
     await memory.add("bea's boat key hangs by the door", user_id="bea")
     await schedule(memory, "ada's")
@@ -198,7 +196,7 @@ async def test_a_worker_does_other_spaces_meanwhile(memory: MemoryRuntime) -> No
     assert reminders.said[1] == "ada's: the boat key is under the oar"
 
 
-async def test_a_grant_opens_a_space_for_a_job_and_for_nothing_else(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_grant_opens_a_space_only_for_a_job(memory: MemoryRuntime, clock: FrozenClock) -> None:
     reminders = Reminders(memory)
     await schedule(memory, "one")
     granted = await memory.secrets.grant("ada", minutes=120)
@@ -213,7 +211,7 @@ async def test_a_grant_opens_a_space_for_a_job_and_for_nothing_else(memory: Memo
     assert memory.context.folds.memory_use[0] == 0
 
 
-async def test_a_grant_ends_at_its_time_and_leaves_no_bytes(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_grant_expires_and_leaves_no_bytes(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await schedule(memory, "one")
     await memory.secrets.grant("ada", minutes=60)
     clock.advance(HOUR_MS)
@@ -223,7 +221,9 @@ async def test_a_grant_ends_at_its_time_and_leaves_no_bytes(memory: MemoryRuntim
     assert await memory.store.get(ADA, (GRANT,)) == [None]
 
 
-async def test_a_grant_is_of_one_space_one_time_and_one_unlock(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_grant_is_bound_to_one_space_one_expiry_and_one_unlock(
+    memory: MemoryRuntime, clock: FrozenClock
+) -> None:
     Reminders(memory)
     await schedule(memory, "one")
     await memory.secrets.seal("bea", words=WORDS)
@@ -242,7 +242,7 @@ async def test_a_grant_is_of_one_space_one_time_and_one_unlock(memory: MemoryRun
         await memory.secrets.revoke("ada")
 
 
-async def test_only_who_has_the_space_open_may_grant(memory: MemoryRuntime) -> None:
+async def test_only_a_caller_with_the_space_unlocked_may_grant(memory: MemoryRuntime) -> None:
     await memory.secrets.lock("ada")
     with pytest.raises(SpaceLocked):
         await memory.secrets.grant("ada")

@@ -44,7 +44,7 @@ async def found(memory: MemoryRuntime) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
-async def test_all_is_sealed_again_and_nothing_is_left_under_the_older_key(engine: str, tmp_path: Path) -> None:
+async def test_everything_is_resealed_and_nothing_remains_under_the_older_key(engine: str, tmp_path: Path) -> None:
     place = tmp_path / "store" / ("kept.db" if engine == "sqlite" else "kept")
     place.parent.mkdir()
     async with elytron.open(f"{engine}:{place}", space="ada") as memory:
@@ -71,7 +71,7 @@ async def test_all_is_sealed_again_and_nothing_is_left_under_the_older_key(engin
         assert (await memory.context.store.check()).ok
 
 
-async def test_links_of_tags_are_made_again_under_a_key_of_their_own() -> None:
+async def test_tag_links_are_recreated_under_a_new_key() -> None:
     async with elytron.open(MemoryStore(), space="ada") as memory:
         await sealed(memory)
 
@@ -100,7 +100,7 @@ async def test_an_empty_space_gets_a_new_key_too() -> None:
         assert await found(memory) == ["heronsnest"]
 
 
-async def test_it_needs_the_secret() -> None:
+async def test_a_new_data_key_needs_the_secret() -> None:
     async with elytron.open(MemoryStore(), space="ada") as memory:
         with pytest.raises(NotFound):
             await memory.secrets.rotate("ada", words=WORDS)
@@ -201,7 +201,7 @@ async def test_a_lock_ends_a_renewal_and_loses_nothing() -> None:
         assert len(await found(first)) == 4
 
 
-async def test_a_session_outlives_a_look_while_its_space_is_renewed() -> None:
+async def test_a_session_survives_a_check_during_a_key_renewal() -> None:
     store = MemoryStore()
     ours, clock = MeanwhileStore(store), FrozenClock()
     async with elytron.open(ours, space="ada", clock=clock) as first:

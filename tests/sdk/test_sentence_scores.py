@@ -33,7 +33,7 @@ def set_aside(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(weights, name, replace(getattr(weights, name), sentence=0.0))
 
 
-async def test_the_sentence_that_answers_is_found_among_words_that_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_answering_sentence_is_found_despite_scattered_words(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as memory:
         await told(memory, APART, ANSWER, "Thanks.")
         scores = {hit.text: hit.score for hit in (await memory.recall(QUERY)).hits}
@@ -44,7 +44,7 @@ async def test_the_sentence_that_answers_is_found_among_words_that_stand_apart(m
         assert signals[ANSWER].get("sentence", 0.0) > signals[APART]["sentence"]
 
 
-async def test_pages_go_on_where_the_one_before_them_ended() -> None:
+async def test_pages_continue_where_the_previous_one_ended() -> None:
     async with opened() as memory:
         await told(memory, *(f"{number}. {ANSWER if number % 3 else APART}" for number in range(30)))
         whole = [hit.id for hit in (await memory.recall(QUERY, limit=50)).hits]
@@ -52,7 +52,7 @@ async def test_pages_go_on_where_the_one_before_them_ended() -> None:
             assert [hit.id for hit in (await memory.recall(QUERY, limit=limit)).hits] == whole[:limit]
 
 
-async def test_short_messages_and_those_of_others_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_messages_and_those_of_others_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as memory:
         await told(memory, "Nineteen riders joined the union.", ANSWER)
         closer = {hit.text: hit.signals for hit in (await memory.recall(QUERY)).hits}

@@ -67,7 +67,7 @@ async def workers(tmp_path: Path) -> AsyncIterator[Workers]:
         yield Workers(first, second, stranger, clock)
 
 
-async def test_a_seal_and_a_lock_hold_at_every_process(workers: Workers) -> None:
+async def test_sealing_and_locking_apply_to_every_process(workers: Workers) -> None:
     everywhere = (workers.first, workers.second, workers.stranger)
     assert [await can_read(memory) for memory in everywhere] == [False, False, False]
     await workers.unlock()
@@ -77,7 +77,7 @@ async def test_a_seal_and_a_lock_hold_at_every_process(workers: Workers) -> None
     assert [await can_read(memory) for memory in everywhere] == [False, False, False]
 
 
-async def test_an_unlock_holds_at_every_process_of_the_server_for_its_caller_and_time(workers: Workers) -> None:
+async def test_an_unlock_applies_to_every_server_process_for_its_caller_and_time(workers: Workers) -> None:
     await workers.unlock()
     assert [await can_read(memory) for memory in (workers.first, workers.second)] == [True, True]
     assert [await can_read(memory, BOB) for memory in (workers.first, workers.second)] == [False, False]
@@ -97,7 +97,7 @@ async def test_a_process_that_never_read_the_space_opens_it_too_and_may_write(wo
     assert "The tide table hangs in the kitchen." in [hit.text for hit in hits]
 
 
-async def test_a_changed_secret_and_a_new_data_key_keep_the_callers_session_alone(workers: Workers) -> None:
+async def test_a_changed_secret_or_data_key_keeps_only_the_callers_session(workers: Workers) -> None:
     await workers.unlock()
     with calling_as(BOB):
         await workers.second.secrets.unlock("ada", words=WORDS)
@@ -110,7 +110,7 @@ async def test_a_changed_secret_and_a_new_data_key_keep_the_callers_session_alon
             await workers.first.secrets.rotate("ada", words=OTHER_WORDS)
 
 
-async def test_a_session_of_before_a_lock_that_is_stored_again_opens_nothing(workers: Workers) -> None:
+async def test_a_replayed_session_from_before_a_lock_opens_nothing(workers: Workers) -> None:
     await workers.unlock()
     inner = workers.first.secrets.store.inner
     (stored,) = [
@@ -124,7 +124,7 @@ async def test_a_session_of_before_a_lock_that_is_stored_again_opens_nothing(wor
     assert not await can_read(workers.second)
 
 
-async def test_a_damaged_session_is_none_and_the_next_unlock_stores_it_again(workers: Workers, tmp_path: Path) -> None:
+async def test_a_damaged_session_is_ignored_and_replaced_by_the_next_unlock(workers: Workers, tmp_path: Path) -> None:
     await workers.unlock()
     with closing(sqlite3.connect(tmp_path / "kept.db")) as raw, raw:
         raw.execute(

@@ -8,7 +8,7 @@ from elytron_core.policy.ranking.skills import SkillSignal
 from elytron_index.query import UnitSignals
 
 
-def test_each_signal_of_a_message_fact_and_skill_is_explained_and_nothing_else_is() -> None:
+def test_exactly_the_signals_of_messages_facts_and_skills_are_explained() -> None:
     assert set(SIGNAL_MEANINGS) == {*UnitSignals._fields, *FACT_SIGNALS, *get_args(SkillSignal)}
 
 

@@ -48,7 +48,7 @@ def test_summaries_resource_counts_and_fingerprints_are_read(tmp_path: Path) -> 
     assert str(tmp_path) not in report.model_dump_json()
 
 
-def test_a_fingerprint_changes_with_text_and_with_what_stands_beside_it(tmp_path: Path) -> None:
+def test_a_fingerprint_changes_with_the_text_and_companion_files(tmp_path: Path) -> None:
     folder = put(tmp_path, "pdf", scripts__fill="x")
     prints = [scan_directories((tmp_path,)).skills[0].fingerprint]
     assert scan_directories((tmp_path,)).skills[0].fingerprint == prints[0]
@@ -63,9 +63,7 @@ def test_a_fingerprint_changes_with_text_and_with_what_stands_beside_it(tmp_path
     assert len(set(prints)) == 5
 
 
-def test_a_file_is_read_for_its_fingerprint_once_and_up_to_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_fingerprinted_once_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put(tmp_path, "pdf", scripts__fill="abc")
     seen: dict[tuple[int, int, int, int], str] = {}
     first = scan_directories((tmp_path,), seen).skills[0].fingerprint
@@ -86,7 +84,7 @@ def test_nothing_is_executed_written_or_left_open(tmp_path: Path) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
 
-def test_links_are_never_followed(tmp_path: Path) -> None:
+def test_symlinks_are_never_followed(tmp_path: Path) -> None:
     outside = put(tmp_path / "outside", "secret")
     root = tmp_path / "skills"
     inside = put(root, "pdf")
@@ -104,7 +102,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_omissions_are_reported_with_their_reason(tmp_path: Path) -> None:
     root = tmp_path / "s"
     put(root, "a", "no front matter")
     put(root, "b", "---\ndescription: x\n---\n")
@@ -132,11 +130,11 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
     assert skipped(tmp_path / "nowhere") == {"nowhere": SkipReason.MISSING}
 
 
-def test_what_no_folder_can_be_called_is_missing() -> None:
+def test_an_impossible_folder_name_counts_as_missing() -> None:
     assert skipped(Path("x" * 5_000)) == {"x" * 5_000: SkipReason.MISSING}
 
 
-def test_a_pipe_in_the_place_of_a_file_does_not_hold_anybody_up(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_a_file_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "SKILL.md")
     assert list(skipped(tmp_path).values()) == [SkipReason.NOT_A_FILE]
@@ -187,7 +185,7 @@ async def test_recall_and_projection_point_to_agent_skills(tmp_path: Path) -> No
         assert not (await memory.inspect()).exists, "a directory is no memory"
 
 
-async def test_a_directory_is_read_again_after_a_while_and_by_an_inspection(tmp_path: Path) -> None:
+async def test_a_directory_is_reread_after_a_while_and_by_an_inspection(tmp_path: Path) -> None:
     clock = FrozenClock()
     put(tmp_path, "tea")
     async with elytron.open("memory:", clock=clock, agent_skill_dirs=(str(tmp_path), str(tmp_path))) as memory:

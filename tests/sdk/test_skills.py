@@ -66,7 +66,7 @@ async def test_a_written_procedure_is_recalled_and_listed(memory: elytron.Memory
     assert skill.quality == 20 + 18 + 10 + 14 + 6 + 6, "for its summary, citation, lines, chat and one use"
 
 
-async def test_the_journal_tells_of_a_written_procedure(memory: elytron.MemoryRuntime) -> None:
+async def test_the_journal_records_a_written_procedure(memory: elytron.MemoryRuntime) -> None:
     report = await write(memory)
     entries = await memory.context.store.journal(SpaceId(report.space), after=report.sequence - 1, limit=1)
     assert [(entry.action, entry.ref.collection) for entry in entries] == [("write", "skills")]
@@ -87,7 +87,7 @@ async def test_recall_counts_a_use_once_in_six_hours(memory: elytron.MemoryRunti
     assert await used(memory) == 2, "what stands in every block has not been used"
 
 
-async def test_a_store_that_takes_no_write_is_recalled_from_all_the_same(memory: elytron.MemoryRuntime) -> None:
+async def test_recall_works_on_a_read_only_store(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     full = replace(memory.context, store=FullStore(memory.context.store))
     report = await recall_memories(full, elytron.MemoryRecallRequest(query="brew tea"))
@@ -104,9 +104,7 @@ async def test_the_same_again_is_confirmed_and_its_citations_grow(memory: elytro
     assert not (await write(memory, citations=("t2",))).changed
 
 
-async def test_a_revision_keeps_evidence_lineage_and_what_it_changed(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_revision_keeps_evidence_lineage_and_changes(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await write(memory, citations=("t1",))
     await recalled(memory)
     clock.advance(DAY_MS)
@@ -128,7 +126,7 @@ async def test_a_revision_keeps_evidence_lineage_and_what_it_changed(
     assert "five minutes" in detail.raw_content
 
 
-async def test_a_duplicate_under_another_name_is_merged_and_can_be_had_back(
+async def test_a_duplicate_under_another_name_is_merged_and_can_be_restored(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await write(memory, citations=("t1",))
@@ -152,7 +150,7 @@ async def test_a_duplicate_under_another_name_is_merged_and_can_be_had_back(
     assert await recalled(memory) == [NAME]
 
 
-async def test_a_duplicate_that_was_observed_earlier_confirms_the_later(
+async def test_an_earlier_observed_duplicate_confirms_the_later_one(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await write(memory)
@@ -163,7 +161,7 @@ async def test_a_duplicate_that_was_observed_earlier_confirms_the_later(
     assert (await memory.list_runtime_skills()).total == 1
 
 
-async def test_nobody_learns_round_what_was_switched_off(memory: elytron.MemoryRuntime) -> None:
+async def test_a_disabled_skill_is_not_relearned(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     await memory.set_runtime_skill_enabled(NAME, enabled=False)
     report = await write(memory, "again")
@@ -182,7 +180,7 @@ async def test_duplicates_within_one_write_are_merged_too(memory: elytron.Memory
     ]
 
 
-async def test_a_disabled_skill_is_kept_and_not_recalled(memory: elytron.MemoryRuntime) -> None:
+async def test_a_disabled_skill_is_stored_but_not_recalled(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     before = await memory.get_runtime_skill(NAME)
     assert (await memory.set_runtime_skill_enabled(NAME, enabled=False)).changed
@@ -198,7 +196,7 @@ async def test_a_disabled_skill_is_kept_and_not_recalled(memory: elytron.MemoryR
     assert await recalled(memory) == [NAME]
 
 
-async def test_a_list_is_narrowed_by_words_and_bounded(memory: elytron.MemoryRuntime) -> None:
+async def test_a_list_is_filtered_by_words_and_bounded(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     await learn(memory, "deploy", "1. Run the tests.\n2. Tag the release.")
     found = await memory.list_runtime_skills(RuntimeSkillListRequest(query="RELEAS tag"))
@@ -236,7 +234,7 @@ async def test_an_edit_is_a_revision_with_its_reason(memory: elytron.MemoryRunti
         ({"procedure": "Lovely tea."}, SkillRefusal.WEAK_PROCEDURE),
     ],
 )
-async def test_an_edit_to_no_procedure_is_refused(
+async def test_an_edit_that_is_no_procedure_is_rejected(
     memory: elytron.MemoryRuntime, fields: dict[str, str], refusal: SkillRefusal
 ) -> None:
     await write(memory)
@@ -246,7 +244,7 @@ async def test_an_edit_to_no_procedure_is_refused(
     assert (await memory.get_runtime_skill(NAME)).skill.revision == 1
 
 
-async def test_secrets_are_blacked_out_of_edits_and_notes(memory: elytron.MemoryRuntime) -> None:
+async def test_secrets_are_redacted_in_edits_and_notes(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     key = "sk-" + "ab12" * 12
     edit = RuntimeSkillEditRequest(name=NAME, procedure=f"1. Use {key}.\n2. Go.", edit_reason=f"with {key}")
@@ -257,7 +255,7 @@ async def test_secrets_are_blacked_out_of_edits_and_notes(memory: elytron.Memory
 
 
 @pytest.mark.parametrize("space", ["ada", "nobody"])
-async def test_only_what_is_there_can_be_changed(memory: elytron.MemoryRuntime, space: str) -> None:
+async def test_only_existing_skills_can_be_changed(memory: elytron.MemoryRuntime, space: str) -> None:
     scope = elytron.Scope.model_validate({"space": space})
     await learn(memory, "other", "1. Do it.\n2. Do it again.")
     for request in (
@@ -305,9 +303,7 @@ async def test_an_outcome_for_an_unknown_skill_changes_nothing(memory: elytron.M
     assert not (await memory.inspect()).exists
 
 
-async def test_governance_retires_prunes_and_writes_states_down(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_governance_retires_prunes_and_records_states(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await write(memory, citations=("a", "b"))
     await learn(memory, "kept", "1. Open the box.\n2. Look inside.", topic="boxes")
     await write(memory, "lonely", topic="sea", title="Sail", summary="", content="1. Hoist the sail.\n2. Cast off.")
@@ -338,16 +334,14 @@ async def test_a_space_without_skills_needs_no_governing(memory: elytron.MemoryR
     assert (report.changed, report.looked_at, report.sequence) == (False, 0, 0)
 
 
-async def test_outcomes_told_at_the_same_time_all_count(path: str) -> None:
+async def test_concurrent_outcomes_all_count(path: str) -> None:
     async with elytron.open(path) as one, elytron.open(path) as other:
         await write(one)
         await asyncio.gather(*(memory.record_skill_reuse(NAME) for memory in (one, other) * 4))
         assert (await one.get_runtime_skill(NAME)).skill.validated_count == 8
 
 
-async def test_a_name_is_known_among_however_many(
-    memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_name_is_found_among_any_number(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SKILLS_COMPARED", 1)
     await learn(memory, "one", "1. Open the box.\n2. Look inside.", topic="boxes")
     await learn(memory, "two", "1. Hoist the sail.\n2. Cast off.", topic="boats")
@@ -357,7 +351,7 @@ async def test_a_name_is_known_among_however_many(
     assert (await memory.list_runtime_skills()).clipped
 
 
-async def test_an_erasure_names_the_skills_that_rest_on_what_goes(memory: elytron.MemoryRuntime) -> None:
+async def test_an_erasure_lists_the_skills_derived_from_its_content(memory: elytron.MemoryRuntime) -> None:
     turn = (await memory.add("The kettle wants four minutes.")).ids[0]
     await write(memory, citations=(turn,))
     erased = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
@@ -366,9 +360,7 @@ async def test_an_erasure_names_the_skills_that_rest_on_what_goes(memory: elytro
     assert dict(both.removed) == {"skills": 1}
 
 
-async def test_a_deleted_or_pruned_skill_leaves_no_link_behind(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_deleted_or_pruned_skill_leaves_no_link(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     said = await memory.add("Boil the water, then add the leaves.", conversation="kitchen")
     await write(memory, citations=said.ids)
     other = "1. Heat a pot.\n2. Steep the herbs in it."
@@ -383,7 +375,7 @@ async def test_a_deleted_or_pruned_skill_leaves_no_link_behind(
     assert (found.checked_derived_refs, found.issues, found.fail_closed) == (0, (), False)
 
 
-async def test_switching_and_deleting_a_skill_stands_in_its_history(memory: elytron.MemoryRuntime) -> None:
+async def test_switching_and_deleting_a_skill_is_in_its_history(memory: elytron.MemoryRuntime) -> None:
     await learn(memory, "release", "1. Run the tests.\n2. Tag the release.\n3. Push the tag.")
     name = "runtime_skill__release"
     off = elytron.RuntimeSkillSetEnabledRequest(name=name, enabled=False, reason="too old")

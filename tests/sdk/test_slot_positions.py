@@ -216,7 +216,7 @@ def test_every_operation_that_changes_facts_has_a_table() -> None:
 
 @pytest.mark.parametrize("position", Position)
 @pytest.mark.parametrize("way", VERBS)
-async def test_every_verb_reaches_the_version_that_it_names(
+async def test_every_operation_affects_the_version_that_it_names(
     memory: elytron.MemoryRuntime, clock: FrozenClock, way: str, position: Position
 ) -> None:
     fact, content = await placed(memory, clock, position), CONTENTS[position]
@@ -247,7 +247,7 @@ async def test_every_verb_reaches_the_version_that_it_names(
 
 @pytest.mark.parametrize("position", Position)
 @pytest.mark.parametrize("verb", ["forget", "delete", "erase", None])
-async def test_a_new_value_is_the_only_one_whatever_went_before(
+async def test_a_new_value_is_the_only_current_one(
     memory: elytron.MemoryRuntime, clock: FrozenClock, verb: str | None, position: Position
 ) -> None:
     fact = await placed(memory, clock, position)
@@ -270,7 +270,7 @@ async def test_a_new_value_is_the_only_one_whatever_went_before(
         assert (await times(memory, clock)).now == ("Lagos",)
 
 
-async def test_a_value_that_is_said_again_is_confirmed_and_what_is_to_follow_stays(
+async def test_a_repeated_value_is_confirmed_and_planned_ones_stay(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     fact = await placed(memory, clock, Position.FOLLOWED)
@@ -278,7 +278,7 @@ async def test_a_value_that_is_said_again_is_confirmed_and_what_is_to_follow_sta
     assert await times(memory, clock) == SLOT
 
 
-async def test_a_proposed_deletion_takes_what_holds_and_what_is_to_follow(
+async def test_a_proposed_deletion_removes_current_and_planned_values(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await placed(memory, clock, Position.FOLLOWED)
@@ -286,9 +286,7 @@ async def test_a_proposed_deletion_takes_what_holds_and_what_is_to_follow(
     assert await times(memory, clock) == Times(("Braga",), (), ())
 
 
-async def test_a_value_of_a_clock_that_runs_ahead_is_under_control(
-    memory: elytron.MemoryRuntime, clock: FrozenClock
-) -> None:
+async def test_a_value_from_a_fast_clock_can_be_controlled(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await believe(memory, "home", "Porto")
     await believe(memory, "home", "Faro", observed_at=clock.now() + 5 * 60_000)
     (hit,) = (await memory.recall("home")).hits
@@ -297,7 +295,7 @@ async def test_a_value_of_a_clock_that_runs_ahead_is_under_control(
     assert (await memory.recall("home")).hits == ()
 
 
-async def test_versions_forgotten_together_come_back_one_at_a_time(
+async def test_versions_forgotten_together_are_restored_individually(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     first = await written(memory, "Porto")
@@ -309,13 +307,13 @@ async def test_versions_forgotten_together_come_back_one_at_a_time(
     assert (await times(memory, clock)).now == ("Porto",)
 
 
-async def test_a_value_that_takes_the_place_of_one_with_an_end_ends_it_at_once(memory: elytron.MemoryRuntime) -> None:
+async def test_a_value_replacing_one_with_an_end_ends_it_immediately(memory: elytron.MemoryRuntime) -> None:
     await written(memory, "Porto", tier=FactTier.L2)
     await written(memory, "Lagos", tier=FactTier.L2)
     assert [hit.text for hit in (await memory.recall("home")).hits] == ["Lagos"]
 
 
-async def test_a_new_value_ends_what_holds_behind_many_forgotten_plans(
+async def test_a_new_value_ends_the_current_one_despite_many_forgotten_plans(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await placed(memory, clock, Position.FOLLOWED)
@@ -358,7 +356,7 @@ async def test_facts_are_listed_by_state_at_any_time(memory: elytron.MemoryRunti
     ]
 
 
-async def test_a_query_forgets_every_version_that_recall_gives_for_any_time(
+async def test_a_query_forgets_every_version_recalled_for_any_time(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     await placed(memory, clock, Position.FOLLOWED)
@@ -368,7 +366,7 @@ async def test_a_query_forgets_every_version_that_recall_gives_for_any_time(
     assert await times(memory, clock) == Times((), (), ())
 
 
-async def test_what_a_correction_of_the_past_said_is_known_since_then(
+async def test_a_correction_of_the_past_is_known_since_its_recording(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     fact = await placed(memory, clock, Position.PAST)
@@ -381,6 +379,6 @@ async def test_what_a_correction_of_the_past_said_is_known_since_then(
     assert [hit.text for hit in (await memory.recall("home", filters=filters)).hits] == ["Lagos"]
 
 
-def test_what_is_unchanged_has_its_reason() -> None:
+def test_unchanged_items_have_a_reason() -> None:
     with pytest.raises(ValueError, match="is missing: give the reason"):
         ControlDecision(id="x", outcome=ControlOutcome.UNCHANGED)

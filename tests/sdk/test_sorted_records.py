@@ -40,11 +40,11 @@ def test_a_fingerprint_does_not_depend_on_the_order(bodies: list[bytes], random:
     assert fingerprint(shuffled) == fingerprint(bodies)
 
 
-def test_a_fingerprint_counts_what_is_there_twice() -> None:
+def test_a_fingerprint_counts_duplicates() -> None:
     assert len({fingerprint(bodies) for bodies in ([], [b""], [b"a"], [b"a", b"a"], [b"a", b"b"])}) == 5
 
 
-def test_a_fingerprint_of_many_documents_is_that_of_their_sorted_digests() -> None:
+def test_a_fingerprint_equals_that_of_the_sorted_digests() -> None:
     bodies = [number.to_bytes(3, "big") for number in range(MANY)]
     digests = sorted(hashlib.sha256(b"turns\0000\0" + body).digest() for body in bodies)
     assert fingerprint(bodies) == hashlib.sha256(b"".join(digests)).hexdigest()
@@ -64,7 +64,7 @@ def test_the_memory_of_a_fingerprint_does_not_grow_with_the_documents() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 16_384, MANY])
-def test_records_come_back_in_order_each_time_they_are_read(count: int) -> None:
+def test_records_are_returned_in_order_on_every_read(count: int) -> None:
     made = records(count)
     ordered = SortedRecords(6)
     for record in made:
@@ -74,7 +74,7 @@ def test_records_come_back_in_order_each_time_they_are_read(count: int) -> None:
     assert all(one <= other for one, other in pairwise(ordered))
 
 
-def test_what_waits_in_the_temporary_file_cannot_be_read_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_in_the_temporary_file_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ordered = SortedRecords(6)
     for number in range(MANY):
@@ -88,7 +88,7 @@ def test_what_waits_in_the_temporary_file_cannot_be_read_there(tmp_path: Path, m
     assert list(ordered).count(b"canary") == MANY // 2
 
 
-def test_a_folder_for_temporary_files_that_is_full_is_named_as_such(tmp_path: Path) -> None:
+def test_a_full_temporary_folder_is_reported_as_such(tmp_path: Path) -> None:
     script = f"""
 import resource
 from elytron.journal.sorted_records import SortedRecords

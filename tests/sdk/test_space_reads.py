@@ -76,7 +76,7 @@ async def block_of(memory: MemoryFace) -> str:
     return (await memory.project(ASKED)).system_memory_block
 
 
-async def test_a_block_takes_six_reads_and_an_agents_turn_twelve() -> None:
+async def test_a_block_needs_six_reads_and_an_agents_turn_twelve() -> None:
     store = CountingStore(MemoryStore())
     async with elytron.open(store, space="ada") as memory:
         for number in range(20):
@@ -96,7 +96,7 @@ async def test_a_block_takes_six_reads_and_an_agents_turn_twelve() -> None:
 
 
 @pytest.mark.parametrize("kind", WRITES)
-async def test_what_another_process_writes_and_erases_is_in_the_next_block(tmp_path: Path, kind: str) -> None:
+async def test_changes_by_another_process_apply_to_the_next_block(tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "memory.db")
     async with elytron.open(path, space="ada") as memory, elytron.open(path, space="ada") as other:
         await memory.add("Good morning.")
@@ -109,7 +109,7 @@ async def test_what_another_process_writes_and_erases_is_in_the_next_block(tmp_p
         assert "Heron" not in await block_of(memory)
 
 
-async def test_tools_that_another_process_registers_and_forgets_are_those_of_the_next_recall(tmp_path: Path) -> None:
+async def test_tool_changes_by_another_process_apply_to_the_next_recall(tmp_path: Path) -> None:
     path = str(tmp_path / "memory.db")
 
     async def hints(memory: MemoryRuntime) -> int:

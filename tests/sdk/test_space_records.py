@@ -25,7 +25,7 @@ class Counting(MemoryStore):
         return await super().get(space, refs)
 
 
-async def test_the_record_that_was_read_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_least_recently_read_record_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space_records, "SPACES_KEPT", 2)
     store = Counting()
     async with elytron.open(store) as memory:

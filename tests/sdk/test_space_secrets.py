@@ -114,7 +114,7 @@ async def test_other_spaces_are_untouched(memory: MemoryRuntime) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
-async def test_no_word_is_left_in_the_store(engine: str, tmp_path: Path) -> None:
+async def test_no_plain_text_remains_in_the_store(engine: str, tmp_path: Path) -> None:
     place = tmp_path / "store" / ("kept.db" if engine == "sqlite" else "kept")
     place.parent.mkdir()
     async with elytron.open(f"{engine}:{place}", space="ada") as memory:
@@ -135,7 +135,7 @@ async def test_no_word_is_left_in_the_store(engine: str, tmp_path: Path) -> None
     assert [form for form in (*FORMS, b"oar", PASSPHRASE.encode(), b"Noor") if form in held] == []
 
 
-async def test_no_word_is_left_in_the_tables_of_a_server(postgres: PostgresServer, database: str) -> None:
+async def test_no_plain_text_remains_in_the_tables_of_a_server(postgres: PostgresServer, database: str) -> None:
     word = "gannetcolony"  # no other test's: their rows may be in the files still
     async with elytron.open(await empty_store(database), space="ada") as memory:
         await memory.add(f"the {word} is loud", tags=[word])
@@ -152,7 +152,7 @@ async def test_no_word_is_left_in_the_tables_of_a_server(postgres: PostgresServe
     assert word.encode() not in held
 
 
-async def test_wrong_secrets_have_one_answer_and_a_bound(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_wrong_secrets_get_one_answer_and_a_limit(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await tell(memory)
     await memory.secrets.seal("ada", words=WORDS)
     await memory.secrets.lock("ada")
@@ -174,7 +174,7 @@ async def test_wrong_secrets_have_one_answer_and_a_bound(memory: MemoryRuntime, 
     assert (await memory.secrets.unlock("ada", words=WORDS)).state is SecretState.UNLOCKED
 
 
-async def test_many_wrong_secrets_at_once_are_no_way_round_the_bound(memory: MemoryRuntime) -> None:
+async def test_concurrent_wrong_secrets_do_not_bypass_the_limit(memory: MemoryRuntime) -> None:
     await memory.secrets.seal("ada", words=WORDS)
     await memory.secrets.lock("ada")
     calls = [memory.secrets.unlock("ada", words=OTHER_WORDS) for _ in range(30)]
@@ -183,7 +183,7 @@ async def test_many_wrong_secrets_at_once_are_no_way_round_the_bound(memory: Mem
     assert all(isinstance(end, SecretRefused | RateLimited) for end in ends)
 
 
-async def test_a_session_ends_at_its_time(memory: MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_session_expires(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await memory.secrets.seal("ada", words=WORDS, minutes=5)
     await tell(memory)
     clock.advance(299_000)
@@ -196,7 +196,7 @@ async def test_a_session_ends_at_its_time(memory: MemoryRuntime, clock: FrozenCl
     assert memory.context.folds.memory_use[0] == 0
 
 
-async def test_a_changed_secret_opens_what_was_sealed_before(memory: MemoryRuntime) -> None:
+async def test_a_changed_secret_opens_earlier_sealed_content(memory: MemoryRuntime) -> None:
     await tell(memory)
     before = await found(memory)
     await memory.secrets.seal("ada", words=WORDS)
@@ -211,7 +211,7 @@ async def test_a_changed_secret_opens_what_was_sealed_before(memory: MemoryRunti
     assert await found(memory) == before
 
 
-async def test_a_space_that_is_sealed_again_answers_as_before(memory: MemoryRuntime) -> None:
+async def test_a_resealed_space_answers_as_before(memory: MemoryRuntime) -> None:
     await tell(memory)
     before = await found(memory)
     await memory.secrets.seal("ada", words=WORDS)
@@ -247,7 +247,7 @@ async def test_a_space_has_one_secret(memory: MemoryRuntime) -> None:
             await call
 
 
-async def test_nothing_shows_a_secret(memory: MemoryRuntime) -> None:
+async def test_nothing_reveals_a_secret(memory: MemoryRuntime) -> None:
     # Known words: fresh ones may be words of a message.
     words, fresh = SecretStr(WORDS), memory.secrets.fresh_words()
     assert fresh.get_secret_value() not in repr(fresh) + str(fresh)

@@ -35,7 +35,7 @@ async def wished(path: Path, statements: Naming) -> list[bool]:
     return ["ferries" in section, "buses" in section]
 
 
-async def test_an_index_is_made_again_for_a_classifier_of_another_version(tmp_path: Path) -> None:
+async def test_an_index_is_rebuilt_for_another_classifier_version(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     ferries = Naming("ferries")
     async with elytron.open(path, statements=ferries) as memory:

@@ -15,7 +15,7 @@ RECORD = SpaceRecord(secret="5e" * 32, created_at=Instant(0))
 OTHER = SpaceRecord(secret="5f" * 32, created_at=Instant(0))
 
 
-def test_an_answer_is_read_with_the_same_key_and_request_alone() -> None:
+def test_an_answer_is_read_only_with_the_same_key_and_request() -> None:
     kept = sealed_answer(b"told", RECORD, "key", b"request")
     assert b"told" not in kept
     assert opened_answer(kept, RECORD, "key", b"request") == b"told"
@@ -30,7 +30,7 @@ def test_an_answer_is_read_with_the_same_key_and_request_alone() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["m.db", "folder/"])
-async def test_an_erased_skill_stands_in_no_answer_and_a_repeat_still_acts_once(tmp_path: Path, name: str) -> None:
+async def test_an_erased_skill_is_in_no_stored_answer_and_a_repeat_still_acts_once(tmp_path: Path, name: str) -> None:
     word = "canary7531"
     skill = RuntimeSkillWrite(
         name=word, topic=word, title=word, summary=word, content="1. Fetch the key.\n2. Open the door with it."

@@ -21,7 +21,7 @@ def test_two_calls_are_enough() -> None:
         assert memory.scope == elytron.Scope(space="default")
 
 
-def test_every_operation_has_its_blocking_twin() -> None:
+def test_every_operation_has_a_blocking_counterpart() -> None:
     def calls(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
@@ -34,7 +34,7 @@ def test_every_operation_has_its_blocking_twin() -> None:
         assert blocking.__doc__
 
 
-def test_it_works_beneath_a_running_loop() -> None:
+def test_a_blocking_memory_works_inside_a_running_loop() -> None:
     async def inside() -> str:
         with elytron.open("memory:") as memory:
             memory.add("I like tea")
@@ -43,7 +43,7 @@ def test_it_works_beneath_a_running_loop() -> None:
     assert asyncio.run(inside()) == "I like tea"
 
 
-def test_a_blocking_call_where_the_memory_lives_is_refused_and_does_not_wait_for_itself() -> None:
+def test_a_blocking_call_on_the_memorys_own_loop_is_refused() -> None:
     with elytron.open("memory:") as memory:
 
         async def inside() -> None:
@@ -54,7 +54,7 @@ def test_a_blocking_call_where_the_memory_lives_is_refused_and_does_not_wait_for
         assert memory.add("tea").changed
 
 
-def test_it_says_what_it_is_and_whether_it_is_open() -> None:
+def test_its_repr_shows_what_it_is_and_whether_it_is_open() -> None:
     with elytron.open("memory:", space="ada") as memory:
         assert repr(memory) == "<SyncMemoryRuntime over <MemoryRuntime on memory, space 'ada'>>"
     assert repr(memory).endswith("space 'ada', closed>>")
@@ -62,19 +62,19 @@ def test_it_says_what_it_is_and_whether_it_is_open() -> None:
         assert repr(memory.runtime) == "<MemoryRuntime on memory, no space of its own>"
 
 
-def test_it_is_not_carried_to_another_process() -> None:
+def test_a_memory_cannot_be_pickled_to_another_process() -> None:
     with elytron.open("memory:") as memory:
         for one in (memory, memory.runtime):
             with pytest.raises(TypeError, match="open it in the process that uses it"):
                 pickle.dumps(one)
 
 
-def test_awaiting_one_outside_of_asyncio_names_the_way_out() -> None:
+def test_awaiting_a_memory_outside_asyncio_gives_a_hint() -> None:
     with pytest.raises(Unsupported, match="asyncio event loop"):
         elytron.open("memory:").__aenter__().send(None)
 
 
-def test_a_closed_one_refuses_and_closes_again() -> None:
+def test_a_closed_memory_refuses_calls_and_can_be_closed_again() -> None:
     memory = elytron.open("memory:").sync()
     memory.close()
     memory.close()
@@ -98,7 +98,7 @@ for store in ("memory:", "m.db", "folder/"):
         assert [item.text for item in memory.get_all().items] == ["kept"]
 
 
-def test_in_a_forked_process_it_is_closed_and_opens_anew(tmp_path: Path) -> None:
+def test_in_a_forked_process_a_memory_is_closed_and_can_be_reopened(tmp_path: Path) -> None:
     program = """
 import os, elytron
 from elytron_core.errors import StoreClosed
@@ -120,7 +120,7 @@ memory.add("after")
 
 
 @pytest.mark.parametrize("url", ["m.db", "folder/"])
-def test_an_asyncio_runtime_writes_in_its_own_event_loop_alone(tmp_path: Path, url: str) -> None:
+def test_an_asyncio_runtime_writes_only_in_its_own_event_loop(tmp_path: Path, url: str) -> None:
     async def opened() -> elytron.MemoryRuntime:
         memory = await elytron.open(f"{tmp_path}/{url}")
         await memory.add("kept")

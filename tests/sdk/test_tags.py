@@ -80,7 +80,7 @@ def taken(kind: type[Value], name: str, given: tuple[str, ...]) -> Any:
     return TypeAdapter[Any](form).validate_python(given)
 
 
-async def test_every_field_that_takes_a_tag_takes_it_in_any_form() -> None:
+async def test_every_tag_field_accepts_any_form() -> None:
     fields = [(kind, name) for kind, name in tag_fields() if (kind.__name__, name) not in OTHER]
     assert {(kind.__name__, name) for kind, name in fields} >= {("TurnDraft", "tags"), ("RecallFilters", "tags_any")}
     for kind, name in fields:
@@ -90,7 +90,7 @@ async def test_every_field_that_takes_a_tag_takes_it_in_any_form() -> None:
         assert taken(kind, name, ("  FINANCE ",)) == expected, (kind, name)
 
 
-async def test_no_other_field_is_listed_that_is_gone() -> None:
+async def test_every_listed_tag_field_exists() -> None:
     assert {(kind.__name__, name) for kind, name in tag_fields()} >= OTHER.keys()
 
 
@@ -134,14 +134,14 @@ async def test_a_tag_is_stored_in_its_normal_form_once(memory: elytron.MemoryRun
 
 
 @pytest.mark.parametrize("asked", [*GIVEN, "FINANCE", "Work Trip"])
-async def test_a_filter_finds_a_tag_in_any_form(memory: elytron.MemoryRuntime, asked: str) -> None:
+async def test_a_filter_matches_a_tag_in_any_form(memory: elytron.MemoryRuntime, asked: str) -> None:
     await add(memory)
     for filters in ({"tags_any": (asked,)}, {"tags_all": (asked, "finance")}, {"tags": [asked]}):
         assert [hit.text for hit in (await memory.recall("ferry", filters=filters)).hits] == ["The ferry is paid"]
         assert [hit.text for hit in (await memory.list(filters=filters)).items] == ["The ferry is paid"]
 
 
-async def test_a_tag_of_an_earlier_build_is_found_in_any_form(memory: elytron.MemoryRuntime) -> None:
+async def test_a_tag_of_an_earlier_build_is_matched_in_any_form(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await memory.add("The ferry is paid", tags=["x"])).ids
     ref, store = DocumentRef(TURNS, TurnId(said.partition("#")[0])), memory.context.store
     (document,) = await store.get(ADA, (ref,))
@@ -153,12 +153,12 @@ async def test_a_tag_of_an_earlier_build_is_found_in_any_form(memory: elytron.Me
     assert (await memory.list(filters={"tags_all": ("Finance",)})).items
 
 
-async def test_a_credential_is_known_in_a_tag_before_its_capitals_go(memory: elytron.MemoryRuntime) -> None:
+async def test_a_credential_in_a_tag_is_recognised_before_lowercasing(memory: elytron.MemoryRuntime) -> None:
     await ArchivalMemory(memory).insert("The ferry is paid", tags=["AKIAIOSFODNN7EXAMPLE"])
     assert await tags_of(memory) == ("[redacted:aws_key]",)
 
 
-async def test_a_tag_without_a_sign_is_not_stored_and_no_filter(memory: elytron.MemoryRuntime) -> None:
+async def test_a_tag_without_visible_characters_is_neither_stored_nor_a_filter(memory: elytron.MemoryRuntime) -> None:
     await memory.add("The ferry is paid", tags=["\u3164", "paid"])
     assert await tags_of(memory) == ("paid",)
     with pytest.raises(InvalidInput, match="tags_any"):

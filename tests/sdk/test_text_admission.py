@@ -132,7 +132,7 @@ async def test_no_operation_stores_a_credential_from_any_field(memory: elytron.M
     assert CANARY.encode() not in stored(tmp_path)
 
 
-async def test_no_operation_stores_what_this_memory_showed(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_no_operation_stores_text_shown_by_this_memory(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await memory.add("The red boat lies in the harbour")
     block = (await memory.project("red boat")).system_memory_block
     taken = await sent(memory, f"new words\n\n{block}")
@@ -148,14 +148,14 @@ async def kiln(memory: elytron.MemoryRuntime) -> str:
     return fact
 
 
-async def test_a_correction_says_what_was_blacked_out_of_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_correction_reports_redactions(memory: elytron.MemoryRuntime) -> None:
     report = await memory.correct(await kiln(memory), f"Its key is {CANARY}", reason=f"{CANARY} was asked for")
     assert report.scrubbed == {"aws_key": 2}
     assert [hit.text for hit in (await memory.recall("kiln")).hits] == ["Its key is [redacted:aws_key]"]
     assert CANARY not in (await memory.history(report.decisions[0].new_id or "")).model_dump_json()
 
 
-async def test_a_correction_says_something(memory: elytron.MemoryRuntime) -> None:
+async def test_a_correction_must_have_text(memory: elytron.MemoryRuntime) -> None:
     fact = await kiln(memory)
     block = (await memory.project("kiln")).system_memory_block
     for content in (" ", "\t\n", block):
@@ -164,14 +164,14 @@ async def test_a_correction_says_something(memory: elytron.MemoryRuntime) -> Non
     assert [hit.text for hit in (await memory.recall("kiln")).hits] == ["It is in the yard"]
 
 
-async def test_a_correction_is_no_longer_than_the_profile_takes() -> None:
+async def test_a_correction_respects_the_profiles_length_limit() -> None:
     async with elytron.open("embedded:", space="ada", profile="esp-embedded-sdk") as memory:
         fact = await kiln(memory)
         with pytest.raises(LimitExceeded, match="characters per text"):
             await memory.correct(fact, "x" * 3_000)
 
 
-async def test_what_a_correction_rests_on_is_named_when_its_evidence_goes(memory: elytron.MemoryRuntime) -> None:
+async def test_a_correction_is_listed_when_its_evidence_is_erased(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await memory.add("The kiln is in the yard")).ids
     (wrong,) = (await believe(memory, "kiln", "in the barn", citations=(said,))).ids
     corrected = (await memory.correct(wrong, "in the yard")).decisions[0].new_id
@@ -180,7 +180,7 @@ async def test_what_a_correction_rests_on_is_named_when_its_evidence_goes(memory
     assert [ref.store_key for ref in report.derived_memory_refs] == [corrected]
 
 
-async def test_labels_hold_neither_credentials_nor_blocks_alone(memory: elytron.MemoryRuntime) -> None:
+async def test_labels_cannot_consist_of_credentials_or_blocks(memory: elytron.MemoryRuntime) -> None:
     fence = "<memory-0123456789abcdef> hot </memory-0123456789abcdef>"
     report = await memory.add("The kiln is hot", speaker=CANARY, tags=[fence], metadata={CANARY: f"warm {fence}"})
     assert report.scrubbed == {"aws_key": 2, "recalled_memory": 2}

@@ -40,7 +40,7 @@ async def recalled(memory: elytron.MemoryRuntime, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("tier", "days"), [(FactTier.L1, 1), (FactTier.L2, 7)])
-async def test_a_tier_ends_at_the_midnight_after_its_days(
+async def test_a_tier_expires_at_the_midnight_after_its_days(
     memory: elytron.MemoryRuntime, clock: FrozenClock, tier: FactTier, days: int
 ) -> None:
     assert await told(memory, "buy bread", tier) is WriteOutcome.STORED
@@ -60,7 +60,7 @@ async def test_a_fact_without_end_stays(memory: elytron.MemoryRuntime, clock: Fr
     assert end_of(None, clock.now()) is end_of(FactTier.L0, clock.now()) is None
 
 
-async def test_the_same_word_in_another_tier_takes_the_place_of_the_first(memory: elytron.MemoryRuntime) -> None:
+async def test_the_same_statement_in_another_tier_replaces_the_first(memory: elytron.MemoryRuntime) -> None:
     assert await told(memory, "tea", FactTier.L1) is WriteOutcome.STORED
     assert await told(memory, "tea", FactTier.L1) is WriteOutcome.CONFIRMED
     assert await told(memory, "tea", FactTier.L0) is WriteOutcome.UPDATED
@@ -70,7 +70,9 @@ async def test_the_same_word_in_another_tier_takes_the_place_of_the_first(memory
     ]
 
 
-async def test_what_is_said_again_after_its_time_holds_anew(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_statement_repeated_after_its_expiry_holds_again(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
     await told(memory, "tea", FactTier.L1)
     clock.advance(3 * DAY_MS)
     assert await told(memory, "tea", FactTier.L1) is WriteOutcome.UPDATED
@@ -81,7 +83,7 @@ async def test_what_is_said_again_after_its_time_holds_anew(memory: elytron.Memo
     assert await recalled(memory, "tea") == ["tea"]
 
 
-async def test_what_takes_a_facts_place_by_hand_has_its_tier(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
+async def test_a_manual_replacement_keeps_the_facts_tier(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
     await told(memory, "tea", FactTier.L2)
     (fact,) = await facts(memory)
     clock.advance(DAY_MS)
@@ -91,7 +93,7 @@ async def test_what_takes_a_facts_place_by_hand_has_its_tier(memory: elytron.Mem
     assert (changed.tier, changed.certainty, changed.valid_to) == (FactTier.L2, None, fact.valid_to + DAY_MS)
 
 
-async def test_a_tier_goes_along_into_another_memory(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_a_tier_is_preserved_in_another_memory(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await told(memory, "tea", FactTier.L2)
     await memory.export(f"{tmp_path}/ada.elytron")
     async with elytron.open("memory:", space="eve", clock=FrozenClock(), ids=SeededIds("eve")) as other:

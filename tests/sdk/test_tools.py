@@ -46,7 +46,7 @@ async def ask(memory: elytron.MemoryRuntime, *refs: AgentToolRegistryRef) -> Mem
     return await memory.recall(elytron.MemoryRecallRequest(query="the file", tool_registry_refs=refs))
 
 
-async def test_a_registry_is_kept_replaced_and_deleted(memory: elytron.MemoryRuntime) -> None:
+async def test_a_registry_is_stored_replaced_and_deleted(memory: elytron.MemoryRuntime) -> None:
     report = await memory.upsert_agent_tool_registry(HOST)
     assert (report.accepted, report.changed, report.fingerprint, report.refused) == (True, True, HOST.fingerprint, None)
     assert not (await memory.upsert_agent_tool_registry(HOST)).changed
@@ -64,7 +64,7 @@ async def test_a_registry_is_kept_replaced_and_deleted(memory: elytron.MemoryRun
         await memory.get_agent_tool_registry("host")
 
 
-async def test_a_registry_of_nobody_is_not_found(memory: elytron.MemoryRuntime) -> None:
+async def test_an_unknown_registry_is_not_found(memory: elytron.MemoryRuntime) -> None:
     with pytest.raises(NotFound):
         await memory.get_agent_tool_registry("host")
     assert not (await memory.delete_agent_tool_registry("host")).changed
@@ -83,7 +83,7 @@ async def test_a_registry_of_nobody_is_not_found(memory: elytron.MemoryRuntime) 
         ),
     ],
 )
-async def test_a_snapshot_that_is_not_what_it_says_is_refused(
+async def test_a_snapshot_with_wrong_fingerprints_is_rejected(
     memory: elytron.MemoryRuntime, snapshot: elytron.AgentToolRegistrySnapshot, refusal: RegistryRefusal
 ) -> None:
     await memory.upsert_agent_tool_registry(HOST)
@@ -93,7 +93,7 @@ async def test_a_snapshot_that_is_not_what_it_says_is_refused(
     assert (await memory.get_agent_tool_registry("host")).registry == HOST
 
 
-async def test_a_space_keeps_so_many_registries(memory: elytron.MemoryRuntime) -> None:
+async def test_the_number_of_registries_per_space_is_limited(memory: elytron.MemoryRuntime) -> None:
     for at in range(limits.TOOL_REGISTRIES):
         assert (await memory.upsert_agent_tool_registry(registry(registry_id=f"r{at:02}"))).accepted
     assert (await memory.upsert_agent_tool_registry(HOST)).refused is RegistryRefusal.TOO_MANY
@@ -101,7 +101,7 @@ async def test_a_space_keeps_so_many_registries(memory: elytron.MemoryRuntime) -
 
 
 @pytest.mark.parametrize("profile", [ProfileName.ESP_STANDALONE, ProfileName.ESP_SDK])
-async def test_small_devices_keep_no_registries(memory: elytron.MemoryRuntime, profile: ProfileName) -> None:
+async def test_small_devices_store_no_registries(memory: elytron.MemoryRuntime, profile: ProfileName) -> None:
     context = replace(memory.context, profile=profile_of(profile))
     report = await upsert_agent_tool_registry(context, AgentToolRegistryUpsertRequest(snapshot=HOST))
     assert (report.accepted, report.refused) == (False, RegistryRefusal.FORBIDDEN_BY_PROFILE)
@@ -110,7 +110,7 @@ async def test_small_devices_keep_no_registries(memory: elytron.MemoryRuntime, p
     assert (await inspect_space(context, MemoryInspectionRequest())).agent_tools.forbidden_by_profile
 
 
-async def test_a_cold_start_gives_no_hint_and_says_so(memory: elytron.MemoryRuntime) -> None:
+async def test_a_cold_start_yields_no_hint_and_says_so(memory: elytron.MemoryRuntime) -> None:
     for report in (await ask(memory), await ask(memory, HOST.ref)):
         assert report.agent_tool_hints == ()
         status = report.tool_experience_status
@@ -122,7 +122,7 @@ async def test_a_cold_start_gives_no_hint_and_says_so(memory: elytron.MemoryRunt
     assert (block.agent_tool_hints, block.tool_experience_status.host_fallback_required) == ((), True)
 
 
-async def test_a_success_is_deferred_and_its_repetition_a_hint(memory: elytron.MemoryRuntime) -> None:
+async def test_a_success_is_deferred_and_becomes_a_hint_on_repetition(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     first = await tell(memory, feedback(seen()))
     assert (first.decisions[0].verdict, first.decisions[0].outcome) == (AdmissionVerdict.DEFER, WriteOutcome.DEFERRED)
@@ -138,7 +138,7 @@ async def test_a_success_is_deferred_and_its_repetition_a_hint(memory: elytron.M
     assert (await ask(memory)).agent_tool_hints == report.agent_tool_hints
 
 
-async def test_feedback_that_is_refused_changes_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_rejected_feedback_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     report = await tell(memory, feedback(seen("gone"), seen("gone")))
     [decision] = report.decisions
@@ -162,7 +162,7 @@ async def test_feedback_under_one_key_counts_once(memory: elytron.MemoryRuntime)
     assert hint.success_count == 2
 
 
-async def test_a_mismatch_makes_a_hint_unsure(memory: elytron.MemoryRuntime) -> None:
+async def test_a_mismatch_makes_a_hint_uncertain(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     await tell(memory, feedback(seen(), operator_note="use it for files"))
     assert [(hint.confidence, hint.guidance) for hint in (await ask(memory)).agent_tool_hints] == [
@@ -173,7 +173,7 @@ async def test_a_mismatch_makes_a_hint_unsure(memory: elytron.MemoryRuntime) -> 
     assert [hint.confidence for hint in (await ask(memory)).agent_tool_hints] == ["low"]
 
 
-async def test_drift_silences_hints_and_is_told(memory: elytron.MemoryRuntime) -> None:
+async def test_drift_suppresses_hints_and_is_reported(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     await tell(memory, feedback(seen(), seen()))
 
@@ -197,7 +197,7 @@ async def test_drift_silences_hints_and_is_told(memory: elytron.MemoryRuntime) -
     assert len((await ask(memory, HOST.ref)).agent_tool_hints) == 1, "what was learned had stayed"
 
 
-async def test_no_result_and_no_secret_is_kept(memory: elytron.MemoryRuntime) -> None:
+async def test_no_result_and_no_secret_is_stored(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     key = "sk-" + "ab12" * 12
     payload = '{"rows": [{"name": "Zebedee"}]}'
@@ -274,7 +274,7 @@ async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime) -> 
     assert (await ask(memory)).agent_tool_hints
 
 
-async def test_registries_given_at_opening_are_registered_once(path: str) -> None:
+async def test_registries_passed_at_opening_are_registered_once(path: str) -> None:
     async with elytron.open(path, space="ada", agent_tool_registries=(HOST,)) as memory:
         assert (await memory.list_agent_tool_registries()).registries == (HOST,)
         before = (await memory.inspect()).sequence
@@ -282,7 +282,7 @@ async def test_registries_given_at_opening_are_registered_once(path: str) -> Non
         assert (await memory.inspect()).sequence == before
 
 
-async def test_a_registry_that_is_refused_refuses_the_opening(path: str) -> None:
+async def test_an_invalid_registry_fails_the_opening(path: str) -> None:
     untrue = HOST.model_copy(update={"fingerprint": "0" * 16})
     with pytest.raises(InvalidInput, match="fingerprint does not match"):
         await elytron.open(path, space="ada", agent_tool_registries=(untrue,))

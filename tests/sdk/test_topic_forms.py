@@ -36,16 +36,14 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_topic_is_one_slot_in_every_way_of_writing_it(memory: elytron.MemoryRuntime, way: str) -> None:
+async def test_all_spellings_of_a_topic_share_a_slot(memory: elytron.MemoryRuntime, way: str) -> None:
     await memory.add_fact("Café au lait", "it opens at nine")
     await memory.add_fact(WAYS[way], "it opens at ten")
     assert [entry.content for entry in (await memory.list_facts()).items] == ["it opens at ten"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_was_forgotten_stays_forgotten_in_every_way_of_writing_it(
-    memory: elytron.MemoryRuntime, way: str
-) -> None:
+async def test_forgotten_topics_stay_forgotten_in_every_spelling(memory: elytron.MemoryRuntime, way: str) -> None:
     (fact,) = (await memory.add_fact("drink", "Café au lait")).ids
     await memory.forget(fact)
     assert (await memory.add_fact("breakfast", WAYS[way])).decisions[0].reason == FORGOTTEN_BEFORE
@@ -55,9 +53,7 @@ async def test_what_was_forgotten_stays_forgotten_in_every_way_of_writing_it(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_suppressed_topic_is_not_learned_in_any_way_of_writing_it(
-    memory: elytron.MemoryRuntime, way: str
-) -> None:
+async def test_a_suppressed_topic_is_not_learned_in_any_spelling(memory: elytron.MemoryRuntime, way: str) -> None:
     await memory.set_learning(LearningAction.SUPPRESS, "Café au lait")
     assert (await memory.add_fact(WAYS[way], "it is hot")).decisions[0].reason == SUPPRESSED
     await memory.set_learning(LearningAction.ALLOW, WAYS[way])
@@ -65,7 +61,7 @@ async def test_a_suppressed_topic_is_not_learned_in_any_way_of_writing_it(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_query_forgets_in_every_way_of_writing_it(memory: elytron.MemoryRuntime, way: str) -> None:
+async def test_a_query_forgets_every_spelling(memory: elytron.MemoryRuntime, way: str) -> None:
     await memory.add_fact("drink", "Café au lait")
     found = await memory.forget_facts(WAYS[way])
     assert [entry.content for entry in found.items] == (["Café au lait"] if way != "non-joiner" else [])
@@ -101,7 +97,7 @@ async def earlier_space(clock: FrozenClock, *, is_composed_last: bool = False) -
 
 
 @pytest.mark.parametrize("topic", [COMPOSED, DECOMPOSED, "ＣＡＦÉ"])
-async def test_slots_that_coincide_by_now_have_one_value_after_the_next(clock: FrozenClock, topic: str) -> None:
+async def test_coinciding_slots_have_one_value_after_the_next_write(clock: FrozenClock, topic: str) -> None:
     store, first, second = await earlier_space(clock)
     async with elytron.open(store, space=SPACE, clock=clock, ids=SeededIds("two")) as memory:
         assert len((await memory.recall("opens")).hits) == 2
@@ -114,7 +110,7 @@ async def test_slots_that_coincide_by_now_have_one_value_after_the_next(clock: F
 
 
 @pytest.mark.parametrize("is_composed_last", [True, False])
-async def test_lists_that_were_kept_apart_come_into_the_order_of_their_facts(
+async def test_separate_lists_are_merged_in_the_order_of_their_facts(
     clock: FrozenClock, is_composed_last: bool
 ) -> None:
     store, *facts = await earlier_space(clock, is_composed_last=is_composed_last)
@@ -127,7 +123,7 @@ async def test_lists_that_were_kept_apart_come_into_the_order_of_their_facts(
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("verb", ["forget", "correct", "erase", "delete"])
-async def test_each_value_of_slots_that_coincide_is_under_control(clock: FrozenClock, verb: str, which: int) -> None:
+async def test_every_value_of_coinciding_slots_can_be_controlled(clock: FrozenClock, verb: str, which: int) -> None:
     store, *facts = await earlier_space(clock)
     async with elytron.open(store, space=SPACE, clock=clock, ids=SeededIds("two")) as memory:
         match verb:
@@ -148,6 +144,6 @@ async def test_each_value_of_slots_that_coincide_is_under_control(clock: FrozenC
         assert (left.get("facts", 0), left.get("slots", 0)) == ((1, 1) if verb == "correct" else (0, 0))
 
 
-def test_earlier_keys_are_of_every_way_that_earlier_builds_kept_apart() -> None:
+def test_earlier_keys_cover_every_spelling_that_earlier_builds_distinguished() -> None:
     assert facts.earlier_topic_keys("plain words") == ()
     assert set(facts.earlier_topic_keys(COMPOSED)) == {DECOMPOSED.casefold()}

@@ -31,7 +31,7 @@ async def test_a_commit_and_a_write_store_the_same_turn(memory: elytron.MemoryRu
     assert (await memory.recall("tea")).outcome == "found"
 
 
-async def test_delivery_decides_what_is_evidence(memory: elytron.MemoryRuntime) -> None:
+async def test_delivery_determines_what_is_evidence(memory: elytron.MemoryRuntime) -> None:
     cancelled = await commit(memory, "t1", delivery="cancelled")
     assert (cancelled.committed, len(cancelled.message_ids)) == (True, 1)
     broken = await commit(memory, "t2", delivery="incomplete_stream")
@@ -39,14 +39,14 @@ async def test_delivery_decides_what_is_evidence(memory: elytron.MemoryRuntime) 
     assert broken.skipped_reason == "delivery incomplete_stream creates no evidence"
 
 
-async def test_a_turn_becomes_the_one_that_it_must_or_none(memory: elytron.MemoryRuntime) -> None:
+async def test_a_turn_gets_exactly_its_expected_sequence_or_conflicts(memory: elytron.MemoryRuntime) -> None:
     assert (await commit(memory, "t1", sequence=1)).sequence == 1
     with pytest.raises(Conflict):
         await commit(memory, "t2", sequence=5)
     assert (await commit(memory, "t2", sequence=2)).sequence == 2
 
 
-async def test_under_an_idempotency_key_the_first_answer_comes_again(memory: elytron.MemoryRuntime) -> None:
+async def test_a_repeat_under_an_idempotency_key_gets_the_first_answer(memory: elytron.MemoryRuntime) -> None:
     request = elytron.MemoryTranscriptCommitRequest(scope=SUPPORT, delta=delta(), idempotency_key="k")
     first = await memory.commit_transcript(request)
     again = await memory.commit_transcript(request)
@@ -62,7 +62,7 @@ async def test_a_dry_run_commits_nothing(memory: elytron.MemoryRuntime) -> None:
     assert not (await memory.inspect()).exists
 
 
-async def test_secrets_are_blacked_out_of_everything_beside_the_words(memory: elytron.MemoryRuntime) -> None:
+async def test_secrets_are_redacted_in_everything_next_to_the_text(memory: elytron.MemoryRuntime) -> None:
     card = "4111 1111 1111 1111"
     ref = {"host_kind": "h", "business_ref_type": "t", "business_ref_id": "1", "label": card}
     report = await commit(
@@ -88,14 +88,14 @@ async def test_attributes_belong_to_the_turn(memory: elytron.MemoryRuntime) -> N
         delta(attributes=({"key": "other.a", "value": 1},))
 
 
-def test_a_turn_that_says_nothing_or_answers_in_another_role_is_none() -> None:
+def test_empty_turns_and_answers_in_another_role_are_rejected() -> None:
     with pytest.raises(ValueError, match="neither input messages"):
         delta(input_messages=(), assistant_message=None)
     with pytest.raises(ValueError, match="another role"):
         delta(assistant_message={"text": "x", "role": "user"})
 
 
-async def test_what_stands_on_a_private_word_is_never_recalled_nor_read(memory: elytron.MemoryRuntime) -> None:
+async def test_messages_with_private_authority_are_never_recalled_or_read(memory: elytron.MemoryRuntime) -> None:
     words = (
         {"text": "the garden dreams of tea", "authority": "private_garden_internal"},
         {"text": "the index of tea is slow", "authority": "operator_diagnostic"},
@@ -112,7 +112,7 @@ async def test_what_stands_on_a_private_word_is_never_recalled_nor_read(memory: 
     assert [message.text for message in turn.messages] == ["", "", "Ada asked for tea", "Noted."]
 
 
-async def test_everybodys_part_is_kept_apart(memory: elytron.MemoryRuntime) -> None:
+async def test_each_participants_part_is_stored_separately(memory: elytron.MemoryRuntime) -> None:
     parts = {
         "speaker_id": "ada", "speaker_kind": "human", "subject_id": "s", "actor_subject_id": "a",
         "mounted_subject_id": "m", "agent_id": "g", "triggered_by": "cron",

@@ -37,7 +37,7 @@ async def texts(memory: MemoryRuntime, conversation: str) -> list[str]:
     return [message.text for turn in report.turns for message in turn.messages]
 
 
-async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing() -> None:
+async def test_importing_a_year_of_conversation_twice_changes_nothing() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         first = await import_transcript(memory, HARBOUR)
         assert first == transcript_import.TranscriptImportReport(
@@ -59,7 +59,7 @@ async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing
         assert await memory.inspect() == before
 
 
-async def test_each_conversation_keeps_its_order_however_they_are_mixed(tmp_path: Path) -> None:
+async def test_interleaved_conversations_keep_their_order(tmp_path: Path) -> None:
     file = written(tmp_path / "mixed.jsonl", 90, conversations=7)
     async with elytron.open("memory:", space="ada") as memory:
         await import_transcript(memory, file)
@@ -104,7 +104,7 @@ class Counting:
         return await self._memory.write(request)
 
 
-async def test_an_import_that_was_broken_off_is_finished_by_the_next_one(
+async def test_an_interrupted_import_is_completed_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
@@ -127,7 +127,7 @@ async def test_progress_ends_with_the_whole_file(tmp_path: Path, monkeypatch: py
     assert told[-1] == (file.stat().st_size, file.stat().st_size)
 
 
-async def test_a_record_that_cannot_be_read_is_skipped_and_named_and_strict_refuses_the_file(
+async def test_an_unreadable_record_is_skipped_and_reported_and_strict_rejects_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
@@ -144,7 +144,7 @@ async def test_a_record_that_cannot_be_read_is_skipped_and_named_and_strict_refu
         assert [(note.kind, note.place) for note in report.notes] == [(ImportNoteKind.SKIPPED, "line 101")]
 
 
-async def test_messages_go_to_the_scopes_conversation_else_to_one_of_the_file(tmp_path: Path) -> None:
+async def test_messages_go_to_the_scopes_conversation_or_one_named_after_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my\nchat .jsonl"
     file.write_text('{"role": "user", "content": "hi"}')
     async with elytron.open("memory:", space="ada") as memory:
@@ -158,7 +158,7 @@ async def test_messages_go_to_the_scopes_conversation_else_to_one_of_the_file(tm
         assert [turn.messages[0].text for turn in report.turns] == ["hi"]
 
 
-async def test_titles_of_conversations_are_kept(tmp_path: Path) -> None:
+async def test_titles_of_conversations_are_stored(tmp_path: Path) -> None:
     file = tmp_path / "claude.json"
     said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
     file.write_text(json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}]))
@@ -180,7 +180,7 @@ def test_a_synchronous_runtime_imports_too() -> None:
         assert (report.messages, report.stored, report.dry_run) == (486, 0, True)
 
 
-async def test_system_and_tool_texts_are_left_out_unless_asked_for_and_counted(tmp_path: Path) -> None:
+async def test_system_and_tool_texts_are_omitted_by_default_and_counted(tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     roles = ("system", "user", "assistant", "tool")
     file.write_text(json.dumps([{"role": role, "content": f"by {role}"} for role in roles] + [{"role": "user"}]))
@@ -198,7 +198,7 @@ async def test_system_and_tool_texts_are_left_out_unless_asked_for_and_counted(t
         )
 
 
-async def test_two_files_of_one_name_share_no_conversation(tmp_path: Path) -> None:
+async def test_two_files_with_the_same_name_share_no_conversation(tmp_path: Path) -> None:
     files = [tmp_path / place / "chat.jsonl" for place in ("lisbon", "oslo")]
     async with elytron.open("memory:", space="ada") as memory:
         for file in files:
@@ -210,7 +210,7 @@ async def test_two_files_of_one_name_share_no_conversation(tmp_path: Path) -> No
         assert [(place.title, place.turns) for place in found] == [("chat", 1), ("chat", 1)]
 
 
-async def test_a_folder_and_its_zip_file_come_in_alike(tmp_path: Path) -> None:
+async def test_a_folder_and_its_zip_file_are_imported_identically(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "notes").mkdir(parents=True)
     (folder / "chat.jsonl").write_text(json.dumps({"role": "user", "content": "hi", "conversation": "c"}))
@@ -229,7 +229,7 @@ async def test_a_folder_and_its_zip_file_come_in_alike(tmp_path: Path) -> None:
             assert (await import_transcript(memory, place)).stored == 0
 
 
-async def test_an_unpacked_export_comes_in_as_its_zip_file_does(tmp_path: Path) -> None:
+async def test_an_unpacked_export_is_imported_like_its_zip_file(tmp_path: Path) -> None:
     said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
     exported = json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}])
     folder = tmp_path / "export"

@@ -26,7 +26,7 @@ async def recalled(memory: elytron.MemoryRuntime, query: str = "tea") -> list[st
 
 
 @pytest.mark.parametrize("transition", ["archive", "mask"])
-async def test_text_that_is_put_away_leaves_recall_and_projection_and_comes_back(
+async def test_archived_text_leaves_recall_and_projection_and_can_be_restored(
     memory: elytron.MemoryRuntime, transition: str
 ) -> None:
     report = await commit(memory)
@@ -62,7 +62,7 @@ async def test_a_review_changes_nothing(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.inspect(fingerprints=True)).state_fingerprint == before
 
 
-async def test_no_matching_turn_is_done_and_nothing_changed(memory: elytron.MemoryRuntime) -> None:
+async def test_without_a_matching_turn_nothing_changes(memory: elytron.MemoryRuntime) -> None:
     assert (await turn(memory, "mask")).affected_turns == 0
     report = await commit(memory)
     other = await commit(memory, scope=SUPPORT.model_copy(update={"conversation": "other"}))
@@ -72,7 +72,7 @@ async def test_no_matching_turn_is_done_and_nothing_changed(memory: elytron.Memo
         assert (changed.affected_turns, changed.changed) == (0, False)
 
 
-async def test_deleting_raw_text_keeps_what_was_accepted_and_names_it(memory: elytron.MemoryRuntime) -> None:
+async def test_deleting_raw_text_keeps_and_lists_accepted_memories(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory, text="no peanuts for me")
     other = await commit(memory, "t2", "nothing else")
     (fact,) = (await believe(memory, "peanuts", "Ada has no peanuts", citations=(report.message_ids[0],))).ids
@@ -160,7 +160,7 @@ async def test_deleted_text_is_in_no_byte_of_the_store(tmp_path: Path, url: str)
     assert CANARY.encode() not in bytes_below(folder)
 
 
-async def test_a_deletion_that_was_broken_off_is_finished_by_asking_again(
+async def test_an_interrupted_deletion_is_completed_by_a_repeat(
     memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await commit(memory, attributes=({"key": "host.a", "value": CANARY},))
@@ -178,7 +178,7 @@ async def test_a_deletion_that_was_broken_off_is_finished_by_asking_again(
     assert "turn_attributes" not in (await memory.inspect()).documents
 
 
-async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_race_is_retried(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_lines, "RACES", 4)
     await commit(memory)
     store_commit, lost = MemoryStore.commit, [True, True]
@@ -195,7 +195,7 @@ async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypat
         await turn(memory, "restore")
 
 
-async def test_references_are_named_as_their_view_may_see_them(memory: elytron.MemoryRuntime) -> None:
+async def test_references_are_shown_as_their_view_permits(memory: elytron.MemoryRuntime) -> None:
     refs = [
         {"host_kind": "h", "business_ref_type": "t", "business_ref_id": shown, "visibility": shown, "label": "words"}
         for shown in ("host_ui", "internal")
@@ -207,7 +207,7 @@ async def test_references_are_named_as_their_view_may_see_them(memory: elytron.M
     assert [item.reason for item in report.host_ref_redactions] == ["host_ref_visibility"]
 
 
-async def test_a_profiles_budget_clips_the_lists_and_says_so(clock: FrozenClock) -> None:
+async def test_a_profiles_budget_truncates_the_lists_and_says_so(clock: FrozenClock) -> None:
     opening = elytron.open("memory:", scope=SUPPORT, clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
     async with opening as memory:
         report = await commit(memory)
@@ -218,7 +218,7 @@ async def test_a_profiles_budget_clips_the_lists_and_says_so(clock: FrozenClock)
         assert [(clip.what, clip.dropped) for clip in found.clipped] == [("derived_refs", 1)]
 
 
-async def test_links_go_with_what_they_link(memory: elytron.MemoryRuntime) -> None:
+async def test_links_are_removed_with_their_targets(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1}, {"key": "host.b", "value": 1}))
     (fact,) = (
         await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
@@ -234,7 +234,7 @@ async def test_links_go_with_what_they_link(memory: elytron.MemoryRuntime) -> No
     assert {"turns", "turn_attributes", "derived_refs"}.isdisjoint((await memory.inspect()).documents)
 
 
-async def test_history_says_who_changed_the_life_of_a_turn_and_why(memory: elytron.MemoryRuntime) -> None:
+async def test_history_shows_who_changed_a_turns_lifecycle_and_why(memory: elytron.MemoryRuntime) -> None:
     said = str((await commit(memory)).turn_id)
     for transition, reason in (("archive", "an old matter"), ("restore", ""), ("mask", "a name in it")):
         request = elytron.MemoryTranscriptLifecycleRequest.model_validate(

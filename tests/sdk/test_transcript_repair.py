@@ -65,7 +65,7 @@ def derived(turn: str, plane: str = "soul_candidate_handoff", **more: object) ->
     return DerivedMemoryRef(plane=DerivedMemoryPlane(plane), store_key="k", source=source, created_at=AT)
 
 
-async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
+async def test_links_are_sound_in_a_space_restored_under_another_name(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
@@ -87,7 +87,7 @@ async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
         assert "ada" not in told
 
 
-async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> None:
+async def test_sound_links_are_reported_as_sound(memory: elytron.MemoryRuntime) -> None:
     assert not (await repair(memory)).fail_closed
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
     await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
@@ -102,7 +102,7 @@ async def cited_turns(memory: elytron.MemoryRuntime, fact: str) -> set[str]:
     return {str(ref.source.turn_id) for ref in refs if ref.store_key == fact}
 
 
-async def test_a_fact_rests_on_its_six_newest_citations(memory: elytron.MemoryRuntime) -> None:
+async def test_a_fact_keeps_its_six_newest_citations(memory: elytron.MemoryRuntime) -> None:
     turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(9)]
     (fact,) = (await believe(memory, "a", "one", citations=tuple(turns[:7]))).ids
     assert await cited_turns(memory, fact) == set(turns[1:7])
@@ -115,7 +115,7 @@ async def test_a_fact_rests_on_its_six_newest_citations(memory: elytron.MemoryRu
     assert (await repair(memory)).checked_derived_refs == 0
 
 
-async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memory: elytron.MemoryRuntime) -> None:
+async def test_hygiene_trims_excess_evidence_of_facts(memory: elytron.MemoryRuntime) -> None:
     turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(8)]
     (fact,) = (await believe(memory, "a", "one", citations=tuple(turns[2:]))).ids
     (document,) = await memory.context.store.get(SUPPORT.space, (DocumentRef(FACTS, fact),))
@@ -134,7 +134,7 @@ async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memo
     assert not (await repair(memory)).fail_closed
 
 
-async def test_damage_of_a_link_names_the_evidence_as_people_read_it(memory: elytron.MemoryRuntime) -> None:
+async def test_link_damage_names_the_evidence_readably(memory: elytron.MemoryRuntime) -> None:
     place = str((await commit(memory)).turn_id)
     gone = TurnId(place[:-1] + "8")
     await put(memory, DERIVED_REFS, f"{gone}.{KEY}", derived(gone).to_bytes())
@@ -215,9 +215,7 @@ async def test_damaged_turns_are_found(memory: elytron.MemoryRuntime) -> None:
         b'{"key":"host.a"}',
     ],
 )
-async def test_an_attribute_that_cannot_be_read_is_told_by_what_is_wrong(
-    memory: elytron.MemoryRuntime, body: bytes
-) -> None:
+async def test_an_unreadable_attribute_is_reported_with_its_problem(memory: elytron.MemoryRuntime, body: bytes) -> None:
     place = str((await commit(memory)).turn_id)
     await put(memory, TURN_ATTRIBUTES, f"{place}.{KEY}", body)
     kinds = {
@@ -229,7 +227,7 @@ async def test_an_attribute_that_cannot_be_read_is_told_by_what_is_wrong(
     assert [issue.kind for issue in (await repair(memory)).issues] == [kinds[body]]
 
 
-async def test_issues_are_clipped_by_the_profile_and_still_close(clock: FrozenClock) -> None:
+async def test_issues_are_truncated_by_the_profile_and_still_close(clock: FrozenClock) -> None:
     opening = elytron.open("memory:", scope=SUPPORT, clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
     async with opening as memory:
         place = str((await commit(memory)).turn_id)
@@ -243,7 +241,7 @@ def erasure(ref: DocumentRef) -> ErasureTarget:
     return ErasureTarget(space=SUPPORT.space, at=AT, refs=(ref,))
 
 
-async def test_records_that_the_store_does_not_serve_are_reported(path: str) -> None:
+async def test_records_the_store_cannot_serve_are_reported(path: str) -> None:
     async with elytron.open(path, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
         turns = [
             str((await commit(memory, f"t{number}", attributes=({"key": "host.a", "value": 1},))).turn_id)

@@ -16,7 +16,7 @@ BY_CHAT = elytron.Scope(space=SpaceId("ada"), channel="web", chat="c-1", agent="
 TIED = BY_CHAT.model_copy(update={"conversation": "support"})
 
 
-async def test_pages_follow_each_other(memory: elytron.MemoryRuntime) -> None:
+async def test_pages_are_consecutive(memory: elytron.MemoryRuntime) -> None:
     for number in range(5):
         await commit(memory, f"t{number}", attributes=({"key": "host.n", "value": number, "visibility": "host_ui"},))
     seen: list[tuple[int, object]] = []
@@ -32,7 +32,7 @@ async def test_pages_follow_each_other(memory: elytron.MemoryRuntime) -> None:
     assert seen == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
 
 
-async def test_a_page_that_the_profile_cuts_counts_the_turns_that_there_are(clock: FrozenClock) -> None:
+async def test_a_page_truncated_by_the_profile_counts_all_turns(clock: FrozenClock) -> None:
     opening = elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
     async with opening as memory:
         size = memory.context.profile.budget.transcript.page_turns
@@ -46,7 +46,7 @@ async def test_a_page_that_the_profile_cuts_counts_the_turns_that_there_are(cloc
         assert (await view(memory, limit=1_000, cursor=page.next_cursor)).clipped == ()
 
 
-async def test_a_cursor_that_no_report_gave_is_an_error(memory: elytron.MemoryRuntime) -> None:
+async def test_a_forged_cursor_is_an_error(memory: elytron.MemoryRuntime) -> None:
     with pytest.raises(InvalidInput):
         await view(memory, cursor="1:x")
     found = await commit(memory)
@@ -56,7 +56,7 @@ async def test_a_cursor_that_no_report_gave_is_an_error(memory: elytron.MemoryRu
     assert (await view(memory, cursor=f"1:{found.turn_id}")).slice.turns == ()
 
 
-async def test_the_export_view_is_all_that_an_export_shows(memory: elytron.MemoryRuntime) -> None:
+async def test_an_export_shows_exactly_the_export_view(memory: elytron.MemoryRuntime) -> None:
     refs = [
         {"host_kind": "h", "business_ref_type": "t", "business_ref_id": shown, "visibility": shown, "label": "words"}
         for shown in ("export", "host_ui", "internal", "model_context", "operator_audit")
@@ -69,7 +69,7 @@ async def test_the_export_view_is_all_that_an_export_shows(memory: elytron.Memor
     assert (await memory.replay_transcript()).slice.turns == ()
 
 
-async def test_a_profile_gives_smaller_pages_and_says_so(clock: FrozenClock) -> None:
+async def test_a_profile_returns_smaller_pages_and_says_so(clock: FrozenClock) -> None:
     opening = elytron.open("memory:", scope=SUPPORT, clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
     async with opening as memory:
         for number in range(17):
@@ -119,7 +119,7 @@ async def nothing_is_said(memory: elytron.MemoryRuntime, scope: elytron.Scope, a
     assert (checked.alias, checked.fail_closed) == (alias, True)
 
 
-async def test_another_subjects_chat_stands_for_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_another_subjects_chat_resolves_to_nothing(memory: elytron.MemoryRuntime) -> None:
     await commit(memory, "t1", "the parcel is blue", scope=TIED)
     stranger = BY_CHAT.model_copy(update={"agent": "stranger"})
     await nothing_is_said(memory, stranger, "unknown_subject")
@@ -129,7 +129,7 @@ async def test_another_subjects_chat_stands_for_nothing(memory: elytron.MemoryRu
         await view(memory, scope=stranger, cursor="1:x")
 
 
-async def test_a_chat_whose_conversation_is_gone_stands_for_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_a_chat_whose_conversation_is_gone_resolves_to_nothing(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory, "t1", "the parcel is blue", scope=TIED)
     await memory.erase(elytron.MemoryEraseRequest(ids=report.message_ids))
     await nothing_is_said(memory, BY_CHAT, "conversation_gone")
@@ -137,9 +137,7 @@ async def test_a_chat_whose_conversation_is_gone_stands_for_nothing(memory: elyt
 
 
 @pytest.mark.parametrize("body", [b'{"channel":"web","chat":"c-2"}', b'{"channel":"web"}', b"rubbish"])
-async def test_an_alias_that_speaks_of_something_else_stands_for_nothing(
-    memory: elytron.MemoryRuntime, body: bytes
-) -> None:
+async def test_a_mismatched_alias_resolves_to_nothing(memory: elytron.MemoryRuntime, body: bytes) -> None:
     await commit(memory, "t1", "the parcel is blue", scope=TIED)
     record = await memory.context.spaces.find(TIED.space)
     assert isinstance(record, SpaceRecord)
@@ -147,7 +145,7 @@ async def test_an_alias_that_speaks_of_something_else_stands_for_nothing(
     await nothing_is_said(memory, BY_CHAT, "mismatched")
 
 
-async def test_a_chat_that_nobody_tied_is_the_conversation_of_that_name(memory: elytron.MemoryRuntime) -> None:
+async def test_an_unlinked_chat_is_the_conversation_of_that_name(memory: elytron.MemoryRuntime) -> None:
     assert (await view(memory, scope=BY_CHAT)).slice.turns == ()
     await commit(memory, "t1", scope=BY_CHAT)
     assert (await view(memory, scope=BY_CHAT)).slice.conversation == "c-1"

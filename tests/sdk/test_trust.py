@@ -53,7 +53,7 @@ async def trusts(memory: MemoryRuntime, query: str, least: TrustLevel | None = N
     return {hit.text: hit.trust for hit in (await memory.recall(request)).hits}
 
 
-async def test_a_hit_says_how_far_it_may_be_relied_on(memory: MemoryRuntime) -> None:
+async def test_a_hit_states_its_trust_level(memory: MemoryRuntime) -> None:
     await tell(memory, Message(text="The harbour opens at six."))
     await tell(memory, Message(role=EvidenceRole.ASSISTANT, text="The harbour may open at seven."))
     await tell(memory, Message(role=EvidenceRole.TOOL, text="The harbour opens at eight."))
@@ -120,7 +120,7 @@ async def test_facts_and_skills_are_filtered_by_who_vouches(memory: MemoryRuntim
     assert "The tea is imported." not in (await memory.project(narrowed)).system_memory_block
 
 
-async def test_a_block_marks_what_came_from_outside_whatever_name_it_bears(memory: MemoryRuntime) -> None:
+async def test_a_block_marks_outside_content_under_any_name(memory: MemoryRuntime) -> None:
     await tell(memory, Message(text="Which shop is near the harbour?", speaker="Ada"))
     await tell(memory, PAGE.model_copy(update={"text": f"{PAGE.text} See [terms](https://shop.example/?you)."}))
     recent = await memory.project("what now?")
@@ -133,7 +133,7 @@ async def test_a_block_marks_what_came_from_outside_whatever_name_it_bears(memor
     assert recalled.system_memory_block.count(OUTSIDE) == 1
 
 
-async def test_a_page_wishes_nothing_and_takes_nothing_back(memory: MemoryRuntime) -> None:
+async def test_a_page_can_neither_state_nor_withdraw_wishes(memory: MemoryRuntime) -> None:
     await tell(memory, Message(text="I am allergic to nuts.", speaker="Ada"))
     await tell(memory, Message(role=EvidenceRole.ASSISTANT, text="Noted."))
     for number in range(WISHES_READ + 5):
@@ -150,7 +150,7 @@ async def test_a_page_wishes_nothing_and_takes_nothing_back(memory: MemoryRuntim
 
 
 @pytest.mark.parametrize("authority", [EvidenceAuthority.USER_ASSERTED, EvidenceAuthority.ARCHIVE_EVIDENCE])
-async def test_a_candidate_that_rests_on_a_page_alone_waits_for_a_yes(
+async def test_a_candidate_based_only_on_a_page_waits_for_approval(
     memory: MemoryRuntime, authority: EvidenceAuthority
 ) -> None:
     (page,) = await tell(memory, Message(text="Ada banks at 17.", authority=EvidenceAuthority.EXTERNAL_CONTENT))
@@ -171,7 +171,7 @@ async def test_a_candidate_that_rests_on_a_page_alone_waits_for_a_yes(
     assert stored.outcome is WriteOutcome.STORED
 
 
-async def test_trust_outlives_the_index(tmp_path: Path) -> None:
+async def test_trust_survives_an_index_rebuild(tmp_path: Path) -> None:
     async with elytron.open(f"{tmp_path}/m.db", space="ada") as memory:
         await tell(memory, PAGE)
         await memory.recall("order")

@@ -25,7 +25,7 @@ TEA = elytron.FactDraft(topic="tea", content="Ada drinks green tea")
 NAME = "runtime_skill__brew"
 
 
-async def test_of_skills() -> None:
+async def test_typed_and_plain_calls_agree_for_skills() -> None:
     async with elytron.open("memory:", space="ada", ids=SeededIds()) as memory:
         brew = elytron.RuntimeSkillWrite(
             name="brew", topic="tea", title="Brew tea", summary="How to brew tea", content="1. Boil.\n2. Pour.\n3. Wait"
@@ -41,7 +41,7 @@ async def test_of_skills() -> None:
         assert (await memory.list_runtime_skills()).total == 0
 
 
-async def test_of_forgetting_correcting_and_erasing() -> None:
+async def test_typed_and_plain_calls_agree_when_forgetting_correcting_and_erasing() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         draft = elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(TEA,)))
         kept = (await memory.write(draft)).decisions[0].id
@@ -63,7 +63,7 @@ async def test_of_forgetting_correcting_and_erasing() -> None:
         assert (await memory.recall("tea")).reason == "empty_space"
 
 
-async def test_of_a_users_memory_where_the_runtime_has_no_space() -> None:
+async def test_typed_and_plain_calls_agree_for_a_users_memory_without_a_runtime_space() -> None:
     async with elytron.open("memory:", space=None) as memory:
         said = (await memory.add(["One.", "Two.", "Three."], user_id="ada")).ids
         await memory.forget(said[0], user_id="ada")
@@ -74,7 +74,7 @@ async def test_of_a_users_memory_where_the_runtime_has_no_space() -> None:
             await memory.erase(said[2])
 
 
-async def test_of_lists_and_blocks_narrowed() -> None:
+async def test_typed_and_plain_calls_agree_for_narrowed_lists_and_blocks() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The ferry leaves at seven.", speaker="Ada", conversation="trip")
         await memory.add("The cat sleeps.", speaker="Noor", conversation="home")
@@ -87,7 +87,7 @@ async def test_of_lists_and_blocks_narrowed() -> None:
         assert "ferry" not in (await memory.project("ferry", filters=hers)).system_memory_block
 
 
-async def test_what_names_no_memory_is_refused_by_name() -> None:
+async def test_requests_without_a_memory_are_rejected_by_field() -> None:
     nameless: Any = 7
     async with elytron.open("memory:", space="ada") as memory:
         with pytest.raises(InvalidInput, match="ids must be a memory's id or a list"):
@@ -98,7 +98,7 @@ async def test_what_names_no_memory_is_refused_by_name() -> None:
             await memory.correct("01a201bb-ccf0-7000-b08b-3b68fb04bd18", "")
 
 
-async def test_of_adding_a_fact() -> None:
+async def test_typed_and_plain_calls_agree_when_adding_a_fact() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         said = (await memory.add("I drink green tea.")).ids
         plain = await memory.add_fact(
@@ -125,7 +125,7 @@ async def test_of_adding_a_fact() -> None:
             await memory.add_fact("", "Ada drinks tea")
 
 
-async def test_of_what_is_about_one_of_many_users(tmp_path: Path) -> None:
+async def test_typed_and_plain_calls_agree_for_one_of_many_users(tmp_path: Path) -> None:
     async with elytron.open("memory:", space=None) as memory:
         await memory.add(["one", "two"], user_id="ada", conversation="trip")
         await memory.add_fact("tea", "Ada drinks green tea", user_id="ada")

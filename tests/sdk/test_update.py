@@ -25,7 +25,7 @@ async def texts(memory: elytron.MemoryRuntime) -> list[str]:
     return [item.text for item in await memory.list()]
 
 
-async def test_an_edit_stands_in_the_place_of_its_message(memory: elytron.MemoryRuntime) -> None:
+async def test_an_edit_takes_the_place_of_its_message(memory: elytron.MemoryRuntime) -> None:
     said = {"role": "assistant", "content": "The key is under the oar.", "name": "Bo"}
     (key,) = (
         await memory.add([said], conversation="boat", at="2026-01-02", tags=["boat"], metadata={"place": "quay"})
@@ -61,7 +61,7 @@ async def test_a_fact_is_corrected(memory: elytron.MemoryRuntime) -> None:
     assert [item.event.value for item in (await memory.history(fact)).items] == ["added", "corrected", "added"]
 
 
-async def test_what_cannot_be_updated_is_refused_and_nothing_changes(memory: elytron.MemoryRuntime) -> None:
+async def test_impossible_updates_are_refused_and_change_nothing(memory: elytron.MemoryRuntime) -> None:
     (key,) = (await memory.add("tea")).ids
     with pytest.raises(NotFound):
         await memory.update("nothing", "coffee")
@@ -73,14 +73,14 @@ async def test_what_cannot_be_updated_is_refused_and_nothing_changes(memory: ely
     assert await texts(memory) == ["tea"]
 
 
-async def test_an_edit_is_admitted_as_every_text_is(memory: elytron.MemoryRuntime) -> None:
+async def test_an_edit_passes_admission_like_every_text(memory: elytron.MemoryRuntime) -> None:
     (key,) = (await memory.add("tea")).ids
     await memory.update(key, "the key is AKIAIOSFODNN7EXAMPLE")
     (shown,) = await texts(memory)
     assert "AKIAIOSFODNN7EXAMPLE" not in shown
 
 
-async def test_correct_edits_a_message_in_one_commit_and_says_which_facts_rest_on_it(
+async def test_correct_edits_a_message_in_one_commit_and_lists_derived_facts(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (key,) = (await memory.add("I live in Lisbon.")).ids
@@ -139,7 +139,7 @@ async def test_erasing_any_version_of_a_message_erases_all_of_them(url: str, pla
     assert not any(code in stored for code in (b"vq4417x", b"vq5528x", b"vq6639x"))
 
 
-async def test_a_message_with_more_versions_than_a_batch_holds_is_erased(memory: elytron.MemoryRuntime) -> None:
+async def test_a_message_with_more_versions_than_a_batch_is_erased(memory: elytron.MemoryRuntime) -> None:
     (key,) = (await memory.add("tea")).ids
     await memory.update(key, "coffee")
     versions = [TurnDraft(messages=(Message(text="cocoa"),), metadata={"edit_of": key})] * limits.BATCH_CHANGES
@@ -183,7 +183,7 @@ async def test_a_turn_that_claims_to_replace_a_shown_message_is_no_version_of_it
     assert await texts(memory) == ["tea"]
 
 
-async def test_an_edit_does_not_take_over_the_word_of_a_program(memory: elytron.MemoryRuntime) -> None:
+async def test_an_edit_does_not_inherit_a_programs_authority(memory: elytron.MemoryRuntime) -> None:
     message = Message(text="The boiler is off.", authority=EvidenceAuthority.RUNTIME_OBSERVATION)
     write = MemoryWriteRequest(write=TranscriptWrite(turns=(TurnDraft(messages=(message,)),)))
     (stored,) = (await memory.write(write)).ids
@@ -202,7 +202,7 @@ async def test_a_message_that_was_forgotten_is_not_edited(memory: elytron.Memory
     assert await texts(memory) == []
 
 
-async def test_the_text_of_a_fact_has_its_own_bound(memory: elytron.MemoryRuntime) -> None:
+async def test_the_text_of_a_fact_has_its_own_limit(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await memory.add_fact("drink", "tea")).ids
     (message,) = (await memory.add("tea")).ids
     long = "tea " * limits.FACT_CHARS

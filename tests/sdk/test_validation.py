@@ -22,18 +22,18 @@ from elytron_store import WriteDurability
         ({"index_bytes": -1}, "index_bytes is negative"),
     ],
 )
-def test_what_open_cannot_use_is_refused_by_its_name(given: dict[str, Any], problem: str) -> None:
+def test_invalid_arguments_of_open_are_rejected_by_name(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         elytron.open("memory:", **given)
 
 
 @pytest.mark.parametrize("store", [None, 7, b"m.db"])
-def test_what_is_no_store_is_refused(store: Any) -> None:
+def test_invalid_stores_are_rejected(store: Any) -> None:
     with pytest.raises(StoreUrlInvalid, match="or a Store"):
         elytron.open(store)
 
 
-def test_a_word_means_what_its_member_means(tmp_path: Path) -> None:
+def test_a_string_is_accepted_for_its_enum_member(tmp_path: Path) -> None:
     words: dict[str, Any] = {"durability": "normal", "when_missing": "refuse", "capability_policy": "strict"}
     with elytron.open(tmp_path / "m.db") as memory:
         memory.add("tea")
@@ -44,7 +44,7 @@ def test_a_word_means_what_its_member_means(tmp_path: Path) -> None:
     assert elytron.open("memory:", durability=full)._options.durability is WriteDurability.FULL  # pyright: ignore[reportPrivateUsage]
 
 
-def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
+def test_a_single_skill_directory_may_be_a_string(tmp_path: Path) -> None:
     with elytron.open("memory:", agent_skill_dirs=str(tmp_path)) as memory:
         assert memory.runtime.context.skill_dirs.has_any
         assert memory.inspect().agent_skills.directories == 1
@@ -64,7 +64,7 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
         ({"at": -5}, "at is negative: pass a time before 1970"),
     ],
 )
-def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:
+def test_ambiguous_arguments_of_add_are_rejected(given: dict[str, Any], problem: str) -> None:
     with elytron.open("memory:") as memory:
         with pytest.raises(InvalidInput, match=problem):
             memory.add("tea", **given)
@@ -88,14 +88,14 @@ def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem
         ("forget", ("an id",), {"undo": "no"}, "undo"),
     ],
 )
-def test_a_number_or_flag_is_not_guessed(
+def test_numbers_and_flags_are_not_coerced(
     name: str, arguments: tuple[str, ...], given: dict[str, Any], field: str
 ) -> None:
     with elytron.open("memory:") as memory, pytest.raises(InvalidInput, match=f"^{field} is not valid"):
         getattr(memory, name)(*arguments, **given)
 
 
-def test_what_nobody_sees_is_no_word() -> None:
+def test_invisible_text_is_rejected() -> None:
     with elytron.open("memory:") as memory:
         memory.add("tea")
         for nothing in ("\u200b", " \u200b\ufeff\n"):
@@ -107,13 +107,13 @@ def test_what_nobody_sees_is_no_word() -> None:
             assert memory.recall(nothing).reason is elytron.NothingReason.EMPTY_QUERY
 
 
-def test_a_memory_that_nobody_opened_says_how_to() -> None:
+def test_an_unopened_memory_explains_how_to_open_it() -> None:
     unopened: Any = elytron.open("memory:")
     with pytest.raises(AttributeError, match=r"'add' requires an open memory: use `with"):
         unopened.add("tea")
 
 
-def test_whose_memory_it_is_must_be_said_in_a_text() -> None:
+def test_the_owner_of_a_memory_must_be_a_string() -> None:
     whose: Any = ["ada"]
     with elytron.open("memory:") as memory, pytest.raises(InvalidInput, match="space is not valid"):
         memory.add("tea", user_id=whose)

@@ -50,7 +50,7 @@ async def standing(memory: MemoryRuntime, head: str) -> HeadStanding | None:
 
 
 @pytest.mark.parametrize("name", STORES)
-async def test_an_older_state_put_back_is_found_out_by_a_head_kept_elsewhere(tmp_path: Path, name: str) -> None:
+async def test_a_head_stored_elsewhere_detects_a_rollback(tmp_path: Path, name: str) -> None:
     live, older = tmp_path / "live", tmp_path / "older"
     live.mkdir()
     async with opened(live, name) as memory:
@@ -74,7 +74,7 @@ async def test_an_older_state_put_back_is_found_out_by_a_head_kept_elsewhere(tmp
 
 
 @pytest.mark.parametrize("name", STORES)
-async def test_an_erasure_leaves_the_history_that_a_head_stands_for(tmp_path: Path, name: str) -> None:
+async def test_an_erasure_preserves_the_history_of_a_head(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path, name) as memory:
         gone = (await memory.add("The safe opens with 7341.")).ids
         await memory.add("I like tea.")
@@ -90,7 +90,7 @@ async def test_an_erasure_leaves_the_history_that_a_head_stands_for(tmp_path: Pa
         assert await standing(memory, head) in {HeadStanding.BEHIND, HeadStanding.FORKED}
 
 
-async def test_a_head_means_the_same_in_whatever_store_the_space_was_taken_to(tmp_path: Path) -> None:
+async def test_a_head_is_valid_in_every_store_the_space_is_copied_to(tmp_path: Path) -> None:
     async with opened(tmp_path, "memory.db") as memory:
         await memory.add("I like tea.")
         head = (await memory.inspect(fingerprints=True)).head
@@ -103,7 +103,7 @@ async def test_a_head_means_the_same_in_whatever_store_the_space_was_taken_to(tm
         assert await standing(other, head) in {HeadStanding.CURRENT, HeadStanding.CONTAINED}
 
 
-async def test_heads_of_two_spaces_with_the_same_story_are_unlike(memory: MemoryRuntime) -> None:
+async def test_heads_of_two_spaces_with_the_same_history_differ(memory: MemoryRuntime) -> None:
     heads: list[str] = []
     for space in ("ada", "bob"):
         scope = elytron.Scope(space=SpaceId(space))
@@ -114,7 +114,7 @@ async def test_heads_of_two_spaces_with_the_same_story_are_unlike(memory: Memory
 
 
 @pytest.mark.parametrize("text", ["", "1", "x.0.0", "1." + "0" * 32, f"-1.{'0' * 32}.{'0' * 32}"])
-def test_what_is_no_head_is_refused(text: str) -> None:
+def test_invalid_heads_are_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
         JournalHead.parse(text)
 
@@ -139,7 +139,7 @@ async def _with_older_facts(path: Path, change: Callable[[], Awaitable[object]])
 
 
 @pytest.mark.parametrize("name", ["memory.db", "sealed.db"])
-async def test_one_older_document_put_back_is_found_without_any_head(tmp_path: Path, name: str) -> None:
+async def test_a_rolled_back_document_is_detected_without_a_head(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path, name) as memory:
         await believe(memory, "account", "17")
         assert (await memory.inspect(MemoryInspectionRequest(check=True))).journal_account == JournalAccount(told=2)
@@ -157,7 +157,7 @@ async def test_one_older_document_put_back_is_found_without_any_head(tmp_path: P
         assert (report.journal_account.altered, report.journal_account.ok) == (1, False)
 
 
-async def test_a_document_taken_away_is_missed(tmp_path: Path) -> None:
+async def test_a_removed_document_is_detected(tmp_path: Path) -> None:
     async with opened(tmp_path, "memory.db") as memory:
         await memory.add("I like tea.")
     _rows(tmp_path / "memory.db", "DELETE FROM documents WHERE collection = 'turns'")
@@ -166,7 +166,7 @@ async def test_a_document_taken_away_is_missed(tmp_path: Path) -> None:
         assert report.journal_account == JournalAccount(told=1, missing=1)
 
 
-async def test_what_is_written_while_it_is_looked_at_is_not_called_altered(memory: MemoryRuntime) -> None:
+async def test_concurrent_writes_do_not_count_as_altered(memory: MemoryRuntime) -> None:
     await memory.add("I like tea.")
     (document,) = await memory.context.store.get(SpaceId("ada"), (REF,))
     record = SpaceRecord.from_bytes(document.body) if document is not None else None
@@ -180,7 +180,7 @@ async def test_what_is_written_while_it_is_looked_at_is_not_called_altered(memor
     assert account.report(COLLECTIONS).ok
 
 
-async def test_what_a_repair_told_again_without_a_digest_is_not_called_altered(memory: MemoryRuntime) -> None:
+async def test_entries_reconstructed_by_a_repair_do_not_count_as_altered(memory: MemoryRuntime) -> None:
     await memory.add("I like tea.")
     (document,) = await memory.context.store.get(SpaceId("ada"), (REF,))
     record = SpaceRecord.from_bytes(document.body) if document is not None else None
@@ -198,7 +198,7 @@ async def test_what_a_repair_told_again_without_a_digest_is_not_called_altered(m
     assert account.report(COLLECTIONS).altered == 1
 
 
-async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_path: Path) -> None:
+async def test_every_space_of_a_store_is_verified_and_missing_ones_reported(tmp_path: Path) -> None:
     url = f"{tmp_path}/m.db"
     async with elytron.open(url, space="ada") as memory:
         await memory.add("I like tea.")
@@ -218,7 +218,7 @@ async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_p
     assert again == {"ada": HeadStanding.CURRENT, "bob": HeadStanding.CURRENT, "eve": HeadStanding.ABSENT}
 
 
-async def test_a_space_that_was_never_written_to_has_no_head() -> None:
+async def test_an_unused_space_has_no_head() -> None:
     store = MemoryStore()
     space = SpaceId("eve")
     await store.erase(ErasureTarget(space=space, at=SystemClock().now()))
@@ -240,7 +240,7 @@ async def test_a_space_that_was_never_written_to_has_no_head() -> None:
         (None, None, HeadStanding.ABSENT),
     ],
 )
-def test_how_a_space_stands_to_a_head(
+def test_a_spaces_standing_to_a_head_is_determined(
     now: JournalHead | None, then: JournalHead | None, standing: HeadStanding
 ) -> None:
     assert standing_of(JournalHead(3, "a", "b"), now, then) is standing

@@ -84,7 +84,7 @@ def imported(
         ("file:{}/files", "fsync", 2),
     ],
 )
-async def test_an_import_that_is_killed_is_whole_or_absent(
+async def test_a_killed_import_is_complete_or_absent(
     url: str, point: str, number: int, archive: Path, tmp_path: Path
 ) -> None:
     place = url.format(str(tmp_path).replace("/", "%2F"))
@@ -104,7 +104,7 @@ async def test_an_import_that_is_killed_is_whole_or_absent(
         assert (await memory.inspect()).documents["turns"] == 1 + BROUGHT["turns"]
 
 
-async def test_an_import_that_another_writer_meets_is_made_anew(archive: Path) -> None:
+async def test_an_import_that_conflicts_with_a_writer_is_redone(archive: Path) -> None:
     shared = MemoryStore()
     meanwhile = Meanwhile(shared)
     async with elytron.open(meanwhile, space=ADA) as ours:
@@ -119,7 +119,7 @@ async def test_an_import_that_another_writer_meets_is_made_anew(archive: Path) -
         assert not (await imported(ours, archive)).changed
 
 
-async def test_an_import_gets_through_under_steady_writers(archive: Path) -> None:
+async def test_an_import_succeeds_under_steady_writers(archive: Path) -> None:
     async with elytron.open("memory:", space=ADA) as memory:
         done = asyncio.Event()
 
@@ -160,7 +160,7 @@ async def test_an_archive_is_not_parsed_in_the_event_loop(
     assert threading.get_ident() not in parsed
 
 
-async def test_an_import_that_loses_every_race_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_import_that_always_conflicts_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_lines, "RACES", 1)
     shared = MemoryStore()
     meanwhile = Meanwhile(shared)
@@ -176,7 +176,7 @@ async def test_an_import_that_loses_every_race_leaves_nothing(archive: Path, mon
 
 @pytest.mark.parametrize("bound", ["IMPORT_CHANGES", "IMPORT_BYTES"])
 @pytest.mark.parametrize("dry_run", [False, True])
-async def test_an_import_beyond_the_bound_is_refused_before_anything_is_stored(
+async def test_an_oversized_import_is_rejected_before_anything_is_stored(
     bound: str, dry_run: bool, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, bound, 25)
@@ -187,7 +187,7 @@ async def test_an_import_beyond_the_bound_is_refused_before_anything_is_stored(
         assert (await memory.recall("herring")).reason == "empty_space"
 
 
-async def test_an_import_is_one_commit_and_brings_the_same_as_several_writes(
+async def test_an_import_is_one_commit_equivalent_to_several_writes(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[tuple[str, list[str]]] = []
@@ -205,7 +205,7 @@ async def test_an_import_is_one_commit_and_brings_the_same_as_several_writes(
     assert found[0] == found[1]
 
 
-async def test_what_was_rehearsed_in_vain_is_not_found(archive: Path) -> None:
+async def test_a_dry_run_import_is_not_found_by_recall(archive: Path) -> None:
     async with elytron.open("memory:", space=ADA) as memory:
         dry = await imported(memory, archive, dry_run=True)
         assert (dry.imported, dry.changed, dry.sequence) == (BROUGHT, False, 0)
@@ -267,9 +267,7 @@ async def scans(store: Store) -> list[list[tuple[DocumentRef, bytes]]]:
 
 
 @given(first=STEPS_OF_BATCHES, then=STEPS_OF_BATCHES)
-async def test_a_rehearsal_reads_and_merges_as_a_store_that_takes_each_batch(
-    first: list[Step], then: list[Step]
-) -> None:
+async def test_a_rehearsal_reads_and_merges_like_a_real_store(first: list[Step], then: list[Step]) -> None:
     direct, merged = MemoryStore(), MemoryStore()
     for at, step in enumerate(first, 1):
         for store in (direct, merged):

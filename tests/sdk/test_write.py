@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 NOON = Instant(1_741_003_200_000)
 
 
-async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytron.MemoryRuntime) -> None:
+async def test_messages_are_stored_in_order_and_found_immediately(memory: elytron.MemoryRuntime) -> None:
     report = await memory.add(["We moved to Lisbon in May.", "The flat has a lemon tree."], speaker="Ada")
     assert [decision.outcome for decision in report.decisions] == [WriteOutcome.STORED, WriteOutcome.STORED]
     ledger = await memory.replay()
@@ -33,7 +33,7 @@ async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytro
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), "\ud800", 10**400, "x" * 16_385, ["a"]], ids=lambda value: ascii(value)[:12]
 )
-async def test_metadata_that_cannot_be_kept_as_it_is_is_refused_and_nothing_is_stored(
+async def test_metadata_that_cannot_be_stored_exactly_is_rejected_and_nothing_stored(
     memory: elytron.MemoryRuntime, value: object
 ) -> None:
     with pytest.raises(InvalidInput, match=r"metadata\.line"):
@@ -50,7 +50,7 @@ async def test_a_turn_sent_twice_under_its_host_id_is_one_turn(memory: elytron.M
     assert (await memory.replay()).total_turns == 1
 
 
-async def test_a_host_id_with_other_content_is_refused_and_nothing_is_stored(memory: elytron.MemoryRuntime) -> None:
+async def test_a_host_id_with_other_content_is_a_conflict_and_nothing_is_stored(memory: elytron.MemoryRuntime) -> None:
     await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1")
     with pytest.raises(TurnConflict):
         await talk(memory, (EvidenceRole.USER, "Good bye"), host_id="t1")
@@ -64,9 +64,7 @@ async def test_the_same_host_id_twice_in_one_write_is_one_turn(memory: elytron.M
 
 
 @pytest.mark.parametrize("delivery", [TurnDelivery.INCOMPLETE_STREAM, TurnDelivery.REJECTED_BY_POLICY])
-async def test_a_turn_that_never_ended_well_leaves_no_evidence(
-    memory: elytron.MemoryRuntime, delivery: TurnDelivery
-) -> None:
+async def test_an_unsuccessful_turn_leaves_no_evidence(memory: elytron.MemoryRuntime, delivery: TurnDelivery) -> None:
     report = await talk(memory, (EvidenceRole.USER, "Hello"), (EvidenceRole.ASSISTANT, "Hi"), delivery=delivery)
     assert report.decisions[0].outcome is WriteOutcome.SKIPPED
     assert report.decisions[0].verdict is AdmissionVerdict.REJECT
@@ -75,7 +73,7 @@ async def test_a_turn_that_never_ended_well_leaves_no_evidence(
 
 
 @pytest.mark.parametrize("delivery", [TurnDelivery.USER_ONLY, TurnDelivery.UPSTREAM_FAILED, TurnDelivery.CANCELLED])
-async def test_an_assistant_text_counts_only_where_it_was_delivered(
+async def test_an_assistant_text_counts_only_if_delivered(
     memory: elytron.MemoryRuntime, delivery: TurnDelivery
 ) -> None:
     await talk(memory, (EvidenceRole.USER, "Hello"), (EvidenceRole.ASSISTANT, "Hi"), delivery=delivery)
@@ -84,7 +82,7 @@ async def test_an_assistant_text_counts_only_where_it_was_delivered(
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\u3000"])
-async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.MemoryRuntime, text: str) -> None:
+async def test_a_turn_without_text_is_skipped_and_says_so(memory: elytron.MemoryRuntime, text: str) -> None:
     drafts = [elytron.TurnDraft(messages=(elytron.Message(text=said),)) for said in (text, "Hi")]
     report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=tuple(drafts))))
     told = [(decision.outcome, decision.reason) for decision in report.decisions]
@@ -94,13 +92,13 @@ async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.Memor
     assert [message.text for message in turn.messages] == ["Hi"]
 
 
-async def test_a_message_without_words_keeps_its_place_beside_others(memory: elytron.MemoryRuntime) -> None:
+async def test_a_message_without_text_keeps_its_position(memory: elytron.MemoryRuntime) -> None:
     await talk(memory, (EvidenceRole.USER, ""), (EvidenceRole.ASSISTANT, "Still there?"))
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["", "Still there?"]
 
 
-async def test_a_turn_without_words_is_evidence_of_what_was_done_in_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_turn_without_text_is_evidence_of_its_actions(memory: elytron.MemoryRuntime) -> None:
     used = ToolObservation(observation_id="o1", tool_name="lights")
     draft = elytron.TurnDraft(messages=(elytron.Message(text=""),), tool_observations=(used,))
     write = elytron.TranscriptWrite(turns=(draft,))
@@ -117,7 +115,7 @@ async def test_an_idempotency_key_answers_a_repeat_with_the_first_report(memory:
     assert (await memory.replay()).total_turns == 2
 
 
-async def test_repeats_at_once_of_the_first_write_of_a_space_are_answered_by_it(memory: elytron.MemoryRuntime) -> None:
+async def test_concurrent_repeats_of_a_spaces_first_write_get_its_answer(memory: elytron.MemoryRuntime) -> None:
     reports = await asyncio.gather(*(memory.add("Hello", idempotency_key="k") for _ in range(3)))
     assert sorted(report.duplicated for report in reports) == [False, True, True]
     assert {report.ids for report in reports} == {reports[0].ids}
@@ -131,7 +129,7 @@ async def test_an_idempotency_key_with_another_body_is_a_conflict(memory: elytro
     assert (await memory.replay()).total_turns == 1
 
 
-async def test_of_two_first_writes_at_once_under_one_key_the_other_body_is_a_conflict(
+async def test_concurrent_first_writes_under_one_key_with_different_bodies_conflict(
     memory: elytron.MemoryRuntime,
 ) -> None:
     answers = await asyncio.gather(
@@ -178,7 +176,7 @@ async def test_a_new_value_supersedes_and_the_old_one_stays_in_history(memory: e
     ]
 
 
-async def test_the_same_fact_again_is_more_evidence_and_no_new_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_a_repeated_fact_adds_evidence_and_no_new_fact(memory: elytron.MemoryRuntime) -> None:
     first = await believe(memory, "home city", "Lisbon", citations=("a",))
     again = await believe(memory, "home city", "lisbon", citations=("b",))
     assert again.decisions[0].outcome is WriteOutcome.CONFIRMED
@@ -198,7 +196,7 @@ async def test_a_deleted_fact_is_not_recalled(memory: elytron.MemoryRuntime) -> 
     assert back.decisions[0].outcome is WriteOutcome.STORED
 
 
-async def test_an_assistants_word_about_itself_is_no_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_an_assistants_statement_about_itself_is_not_a_fact(memory: elytron.MemoryRuntime) -> None:
     report = await believe(memory, "mood", "I am happy", authority=FactAuthority.ASSISTANT_SELF_CLAIM)
     assert report.decisions[0].verdict is AdmissionVerdict.REJECT
     assert report.ids == ()
@@ -229,7 +227,7 @@ async def test_drafts_of_one_write_are_judged_in_order(memory: elytron.MemoryRun
     assert await texts(memory, "home city") == ["Porto"]
 
 
-async def test_a_procedure_is_recalled_updated_and_not_made_twice(memory: elytron.MemoryRuntime) -> None:
+async def test_a_procedure_is_recalled_updated_and_not_duplicated(memory: elytron.MemoryRuntime) -> None:
     steps = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
     first = await learn(memory, "release", steps)
     same = await learn(memory, "release", steps)
@@ -254,7 +252,7 @@ async def test_an_older_or_empty_procedure_changes_nothing(memory: elytron.Memor
     assert not empty.changed
 
 
-async def test_a_call_without_a_scope_is_refused() -> None:
+async def test_a_call_without_a_scope_is_rejected() -> None:
     async with elytron.open("memory:", space=None) as memory:
         with pytest.raises(ScopeMissing):
             await memory.add("Hello")
@@ -275,13 +273,13 @@ async def test_a_call_without_a_scope_is_refused() -> None:
         {"content": "a\ud800"},
     ],
 )
-async def test_what_is_no_message_is_refused(memory: elytron.MemoryRuntime, messages: object) -> None:
+async def test_invalid_messages_are_rejected(memory: elytron.MemoryRuntime, messages: object) -> None:
     with pytest.raises(InvalidInput):
         await memory.add(messages)  # pyright: ignore[reportArgumentType]
     assert (await memory.inspect()).exists is False
 
 
-async def test_message_shapes_that_hosts_use_are_taken(memory: elytron.MemoryRuntime) -> None:
+async def test_message_formats_used_by_hosts_are_accepted(memory: elytron.MemoryRuntime) -> None:
     await memory.add(
         [
             "plain",
@@ -314,7 +312,7 @@ class FromLibrary:
         return iter(vars(self).items())
 
 
-async def test_messages_of_models_libraries_are_taken_as_they_are(memory: elytron.MemoryRuntime) -> None:
+async def test_messages_of_model_libraries_are_accepted_unchanged(memory: elytron.MemoryRuntime) -> None:
     parts = [FromLibrary(None, text="It is noon."), FromLibrary(None, id="call-1")]
     await memory.add(FromLibrary(parts, role="assistant"), speaker="Io")
     await memory.add(
@@ -334,12 +332,14 @@ async def test_messages_of_models_libraries_are_taken_as_they_are(memory: elytro
 
 
 @pytest.mark.parametrize("at", [1_740_909_600, 1_740_909_600.0, 1_740_909_600_000, "2025-03-02T10:00:00Z"])
-async def test_a_number_is_seconds_or_milliseconds_by_its_size(memory: elytron.MemoryRuntime, at: float | str) -> None:
+async def test_a_number_is_read_as_seconds_or_milliseconds_by_size(
+    memory: elytron.MemoryRuntime, at: float | str
+) -> None:
     await memory.add(["said", {"content": "dated", "timestamp": at}], at=at)
     assert [turn.messages[0].at for turn in (await memory.replay()).turns] == [1_740_909_600_000] * 2
 
 
-async def test_a_list_for_a_model_is_taken_as_it_is_and_only_words_are_kept(memory: elytron.MemoryRuntime) -> None:
+async def test_a_model_message_list_is_accepted_and_only_text_stored(memory: elytron.MemoryRuntime) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
     await memory.add(
         [
@@ -358,7 +358,7 @@ async def test_a_list_for_a_model_is_taken_as_it_is_and_only_words_are_kept(memo
     ]
 
 
-async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron.MemoryRuntime) -> None:
+async def test_secrets_are_redacted_before_anything_is_stored(memory: elytron.MemoryRuntime) -> None:
     secret = "ghp_" + "a1B2" * 9
     said = await talk(
         memory, (EvidenceRole.USER, f"my token is {secret}"), (EvidenceRole.ASSISTANT, "noted"), host_id="t"
@@ -375,7 +375,7 @@ async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron
     assert again.decisions[0].outcome is WriteOutcome.DUPLICATE
 
 
-async def test_others_have_their_turn_while_a_long_message_is_looked_through(memory: elytron.MemoryRuntime) -> None:
+async def test_other_tasks_run_while_a_long_message_is_scanned(memory: elytron.MemoryRuntime) -> None:
     secret = "ghp_" + "a1B2" * 9
     adding = asyncio.ensure_future(memory.add("tea and cake " * 12_000 + secret))
     await asyncio.sleep(0)
@@ -385,7 +385,7 @@ async def test_others_have_their_turn_while_a_long_message_is_looked_through(mem
     assert secret not in said
 
 
-async def test_a_rehearsed_write_says_what_it_would_do_and_stores_nothing(memory: elytron.MemoryRuntime) -> None:
+async def test_a_dry_run_write_shows_its_effect_and_stores_nothing(memory: elytron.MemoryRuntime) -> None:
     write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t"),))
     rehearsed = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True, idempotency_key="k"))
     assert (rehearsed.dry_run, rehearsed.changed, rehearsed.ids) == (True, False, ())

@@ -48,7 +48,7 @@ async def test_a_backup_opens_with_documents_and_blobs_of_every_space(engine: st
         await memory.add("The copy lives on.", user_id="ada")
 
 
-async def test_a_store_in_use_is_copied_with_what_was_acknowledged(tmp_path: Path) -> None:
+async def test_a_store_in_use_is_copied_with_all_acknowledged_data(tmp_path: Path) -> None:
     source, target = f"file://{tmp_path.as_posix()}/source", tmp_path / "copy"
     async with elytron.open(source, space="ada") as memory:
         await memory.add("Said before.")
@@ -58,7 +58,7 @@ async def test_a_store_in_use_is_copied_with_what_was_acknowledged(tmp_path: Pat
         assert [item.text for item in (await copy.list()).items] == ["Said before."]
 
 
-async def test_a_folder_without_a_store_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_folder_without_a_store_is_rejected_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreForeign, match="contains no store yet"):
         await back_up(f"file://{tmp_path.as_posix()}/empty", tmp_path / "copy", clock=FrozenClock())
@@ -67,7 +67,7 @@ async def test_a_folder_without_a_store_is_refused_and_leaves_nothing(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]
 
 
-async def test_what_is_at_the_target_stays(tmp_path: Path) -> None:
+async def test_existing_files_at_the_target_are_kept(tmp_path: Path) -> None:
     source = f"file://{tmp_path.as_posix()}/source"
     await (await FileStore.open(tmp_path / "source", clock=FrozenClock())).close()
     (tmp_path / "copy").write_bytes(b"mine")

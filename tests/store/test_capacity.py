@@ -64,7 +64,7 @@ async def one(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> None:
+async def test_an_oversized_batch_is_refused_completely() -> None:
     store = await small()
     await store.commit(batch(PutChange(ref(1), b"x", 0), PutChange(ref(2), b"x", 0)))
     with pytest.raises(StoreBudgetExceeded) as refused:
@@ -75,7 +75,7 @@ async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> 
     assert store.capacity == SMALL
 
 
-async def test_each_bound_is_told_by_its_name() -> None:
+async def test_each_limit_is_reported_by_name() -> None:
     store = await small()
     with pytest.raises(StoreBudgetExceeded, match="100 snapshot bytes"):
         await store.commit(batch(PutChange(ref(1), b"x" * 101, 0)))
@@ -103,7 +103,7 @@ async def test_a_full_store_is_read_and_erased_from() -> None:
     assert store.usage == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
 
 
-async def test_a_full_store_takes_what_takes_back() -> None:
+async def test_a_full_store_accepts_retractions() -> None:
     store = await small()
     for revision in range(6):
         await store.commit(batch(PutChange(ref(1), b"x", revision)))
@@ -114,7 +114,7 @@ async def test_a_full_store_takes_what_takes_back() -> None:
     assert store.usage.events == 7
 
 
-async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -> None:
+async def test_erased_entries_are_not_events_now_or_after_reopening() -> None:
     inner = MemoryStore()
     store = await small(inner)
     for _ in range(20):
@@ -125,7 +125,7 @@ async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -
     )
 
 
-async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
+async def test_a_refused_or_repeated_batch_uses_no_room() -> None:
     store = await small()
     keyed = replace(batch(PutChange(ref(1), b"x", 0)), idempotency=BatchKey("k", "digest", b"answer"))
     await store.commit(keyed)
@@ -135,7 +135,7 @@ async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
     assert store.usage == StoreCapacity(records=1, events=1, blob_bytes=0, snapshot_bytes=1)
 
 
-async def test_a_repeat_is_answered_by_a_full_store_too() -> None:
+async def test_a_full_store_answers_a_repeat_too() -> None:
     store = await small()
     keyed = replace(batch(PutChange(ref(1), b"x", 0)), idempotency=BatchKey("k", "digest", b"answer"))
     await store.commit(keyed)
@@ -150,7 +150,7 @@ async def test_a_repeat_is_answered_by_a_full_store_too() -> None:
         await store.commit(replace(again, idempotency=BatchKey("new", "digest", b"")))
 
 
-async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
+async def test_usage_is_counted_at_opening_and_after_a_repair() -> None:
     inner = MemoryStore()
     first = await small(inner)
     await first.commit(batch(PutChange(ref(1), b"xx", 0)))
@@ -166,7 +166,7 @@ async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
     assert b"".join([chunk async for chunk in again.read_blob(SPACE, "c0")]) == b"xyz"
 
 
-async def test_what_a_repair_sets_aside_gives_its_room_back(tmp_path: Path) -> None:
+async def test_quarantined_data_frees_its_room(tmp_path: Path) -> None:
     inner = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock())
     store = await small(inner)
     await store.commit(batch(PutChange(ref(1), b"whole", 0), PutChange(ref(2), b"damaged", 0)))

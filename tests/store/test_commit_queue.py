@@ -47,7 +47,7 @@ def some(count: int, committer: GroupCommitter) -> list[asyncio.Task[CommitRecei
     return [asyncio.create_task(committer.commit(batch(PutChange(fact(number), b"", 0)))) for number in range(count)]
 
 
-async def test_what_is_committed_in_the_same_turn_of_the_loop_is_one_group() -> None:
+async def test_commits_in_the_same_loop_iteration_are_one_group() -> None:
     engine = Engine()
     committer = engine.committer()
     assert committer.is_idle
@@ -55,7 +55,7 @@ async def test_what_is_committed_in_the_same_turn_of_the_loop_is_one_group() -> 
     assert engine.groups == [64]
 
 
-async def test_callers_that_go_on_together_stay_one_group() -> None:
+async def test_callers_that_continue_together_stay_one_group() -> None:
     engine = Engine()
     committer = engine.committer()
 
@@ -68,7 +68,7 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "order"), [(1, ["given", "told", "given"]), (2, ["given", "given", "told"])])
-async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
+async def test_a_large_enough_group_does_not_wait_for_answered_callers(
     waiting: int, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_store.commit_queue.GROUP_PUTS", 2)
@@ -99,7 +99,7 @@ async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
     assert seen == order
 
 
-async def test_more_than_may_wait_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commits_beyond_the_queue_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_limits, "QUEUE_BATCHES", 3)
     engine = Engine()
     committer = engine.committer()
@@ -108,7 +108,7 @@ async def test_more_than_may_wait_wait_for_room(monkeypatch: pytest.MonkeyPatch)
     assert sum(engine.groups) == 8
 
 
-async def test_a_caller_who_went_before_the_group_was_formed_is_left_out() -> None:
+async def test_a_caller_cancelled_before_the_group_was_formed_is_left_out() -> None:
     engine = Engine()
     committer = engine.committer()
     gone, *stayed = some(3, committer)
@@ -118,7 +118,7 @@ async def test_a_caller_who_went_before_the_group_was_formed_is_left_out() -> No
     assert engine.groups == [2]
 
 
-async def test_closing_finishes_what_was_accepted_and_refuses_the_rest() -> None:
+async def test_closing_finishes_accepted_commits_and_refuses_the_rest() -> None:
     engine = Engine()
     committer = engine.committer()
     accepted = some(3, committer)
@@ -129,7 +129,7 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest() -> None
         await committer.commit(batch(PutChange(fact(1), b"", 0)))
 
 
-async def test_a_thread_that_takes_nothing_more_refuses_every_commit_that_waits() -> None:
+async def test_a_stopped_thread_refuses_every_waiting_commit() -> None:
     engine = Engine()
     committer = engine.committer()
     engine.thread.shutdown()
@@ -138,7 +138,7 @@ async def test_a_thread_that_takes_nothing_more_refuses_every_commit_that_waits(
     await committer.close()
 
 
-async def test_what_is_to_be_done_between_groups_is_done_before_the_next_even_if_it_fails() -> None:
+async def test_work_between_groups_runs_before_the_next_even_if_it_fails() -> None:
     engine = Engine()
     committer = engine.committer()
     done: list[int] = []
@@ -154,7 +154,7 @@ async def test_what_is_to_be_done_between_groups_is_done_before_the_next_even_if
     assert done == [1, 2]
 
 
-async def test_an_unforeseen_failure_answers_every_commit_that_waits() -> None:
+async def test_an_unexpected_failure_answers_every_waiting_commit() -> None:
     engine = Engine()
     engine.failure = ZeroDivisionError()
     committer = engine.committer()
@@ -166,7 +166,7 @@ async def test_an_unforeseen_failure_answers_every_commit_that_waits() -> None:
     assert await committer.commit(batch(PutChange(fact(1), b"", 0))) == CommitReceipt(1, 1)
 
 
-def test_a_loop_that_was_closed_without_the_store_is_told_nothing() -> None:
+def test_a_loop_closed_before_the_store_gets_no_callbacks() -> None:
     engine = Engine()
     given: list[Work] = []
     loop = asyncio.new_event_loop()

@@ -127,7 +127,7 @@ async def test_a_memory_is_erased_without_a_byte_left_on_a_full_device(
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_a_full_device_takes_one_erasure_after_another_although_it_is_filled_up_again(
+async def test_a_full_device_allows_repeated_erasures_while_being_refilled(
     small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
     async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, first_ids):
@@ -139,7 +139,7 @@ async def test_a_full_device_takes_one_erasure_after_another_although_it_is_fill
         assert (await memory.store.check()).ok
 
 
-async def test_an_erasure_that_lacked_room_leaves_a_store_that_is_erased_when_there_is_some(small: Path) -> None:
+async def test_an_erasure_that_lacked_room_succeeds_later(small: Path) -> None:
     path = small / "m.db"
     async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
         ids = await filled(memory)
@@ -159,7 +159,7 @@ async def test_an_erasure_that_lacked_room_leaves_a_store_that_is_erased_when_th
         assert (await memory.erase([ids[5]])).changed
 
 
-async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(
+async def test_a_whole_space_is_erased_with_less_room_than_its_pages(
     small: Path, full_stores: dict[str, FullStore]
 ) -> None:
     path = small / "m.db"
@@ -174,7 +174,7 @@ async def test_a_whole_space_is_erased_with_less_room_than_its_pages_take(
         assert path.stat().st_size < 256 * 1024
 
 
-async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opened(
+async def test_a_log_full_of_rolled_back_data_is_truncated_at_opening(
     small: Path, full_stores: dict[str, FullStore]
 ) -> None:
     path = small / "m.db"
@@ -198,7 +198,7 @@ async def test_a_log_full_of_what_was_rolled_back_is_cut_when_its_store_is_opene
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_a_full_device_still_takes_what_is_forgotten_and_again_a_turn_after_an_erasure(
+async def test_a_full_device_accepts_a_forget_and_after_an_erasure_a_turn(
     small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
     async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, ids):
@@ -211,9 +211,7 @@ async def test_a_full_device_still_takes_what_is_forgotten_and_again_a_turn_afte
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_a_device_without_a_reserve_takes_more_and_erases_nothing_when_it_is_full(
-    small: Path, engine: str
-) -> None:
+async def test_a_device_without_a_reserve_stores_more_but_cannot_erase_when_full(small: Path, engine: str) -> None:
     async with elytron.open(f"{STORES[engine].format(small)}?reserve_bytes=0", space="ada") as memory:
         ids = await filled(memory)
         assert len(ids) >= 700
@@ -222,7 +220,7 @@ async def test_a_device_without_a_reserve_takes_more_and_erases_nothing_when_it_
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_the_reserve_of_a_device_that_grew_is_given_back(
+async def test_the_reserve_of_an_enlarged_device_is_released(
     small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
     async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, _):
@@ -232,7 +230,7 @@ async def test_the_reserve_of_a_device_that_grew_is_given_back(
         assert not [path.name for path in small.rglob("*reserve")]
 
 
-async def test_an_ordinary_write_leaves_the_room_of_an_erasure_to_other_handles_too(
+async def test_ordinary_writes_of_other_handles_respect_the_reserve(
     small: Path, full_stores: dict[str, FullStore]
 ) -> None:
     url = STORES["file"].format(small)
@@ -244,7 +242,7 @@ async def test_an_ordinary_write_leaves_the_room_of_an_erasure_to_other_handles_
         assert (await memory.erase([ids[0]])).changed
 
 
-async def test_a_log_that_a_long_reader_let_grow_is_short_again_when_the_reader_is_gone(small: Path) -> None:
+async def test_a_log_grown_during_a_long_read_shrinks_afterwards(small: Path) -> None:
     path = small / "m.db"
     store = await SqliteStore.open(
         path, clock=CLOCK, library=WITH_WAL, bounds=DeviceBounds(wal_bytes=MIB), busy_wait_s=0.05
@@ -268,7 +266,7 @@ async def test_a_log_that_a_long_reader_let_grow_is_short_again_when_the_reader_
     await store.close()
 
 
-async def test_a_sqlite_file_at_the_limit_of_files_is_full_and_written_again_behind_it(tmp_path: Path) -> None:
+async def test_a_sqlite_file_at_the_file_size_limit_is_full_and_writable_after_raising_it(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     store = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
     with files_up_to(256 * 1024), pytest.raises(StoreFull):
@@ -279,7 +277,7 @@ async def test_a_sqlite_file_at_the_limit_of_files_is_full_and_written_again_beh
     assert not list(tmp_path.glob("*-trial"))
 
 
-async def test_a_sqlite_store_at_the_limit_of_files_is_opened_and_read(tmp_path: Path) -> None:
+async def test_a_sqlite_store_at_the_file_size_limit_is_opened_and_read(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     store = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
     await put_until_full(store, 50)
@@ -292,13 +290,13 @@ async def test_a_sqlite_store_at_the_limit_of_files_is_opened_and_read(tmp_path:
         await store.close()
 
 
-def test_a_roomy_device_holds_a_reserve_without_a_file(tmp_path: Path) -> None:
+def test_a_device_with_ample_room_needs_no_reserve_file(tmp_path: Path) -> None:
     reserve = DeviceReserve(tmp_path / "reserve", most=4_096, engine="file")
     reserve.hold_largest(1_000_000)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_erasure_waits_for_a_reader_of_what_was_replaced_a_moment_ago(small: Path) -> None:
+def test_an_erasure_waits_for_readers_of_just_replaced_files(small: Path) -> None:
     replaced = (small / "replaced").open("wb", buffering=0)
     replaced.write(bytes(2 * MIB))
     (small / "replaced").unlink()
@@ -327,7 +325,7 @@ def test_an_erasure_waits_for_a_reader_of_what_was_replaced_a_moment_ago(small: 
     assert attempts == 3
 
 
-def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
+def test_the_limit_of_a_log_follows_the_free_room_of_its_device() -> None:
     bounds = DeviceBounds()
     assert [bounds.wal_limit(size) // 1_024 for size in (MIB, 4 * MIB, 64 * MIB, 1_024 * MIB)] == [
         64,
@@ -337,7 +335,7 @@ def test_the_bound_of_a_log_follows_the_room_of_its_device() -> None:
     ]
 
 
-def test_the_url_of_a_store_bounds_its_use_of_the_device() -> None:
+def test_a_stores_url_limits_its_use_of_the_device() -> None:
     address = parse_url("sqlite:///m.db?reserve_bytes=0&wal_bytes=65536")
     assert address.bounds == DeviceBounds(wal_bytes=65_536, reserve_bytes=0)
     assert parse_url(address.url_at(Path("/other.db"))).bounds == address.bounds
@@ -347,24 +345,24 @@ def test_the_url_of_a_store_bounds_its_use_of_the_device() -> None:
 @pytest.mark.parametrize(
     "query", ["wal_bytes=1", "reserve_bytes=", "reserve_bytes=1&reserve_bytes=1", "reserve_bytes=-1", "mode=ro"]
 )
-def test_a_bound_that_a_store_does_not_have_or_that_is_no_number_is_rejected(query: str) -> None:
+def test_unknown_and_non_numeric_limits_are_rejected(query: str) -> None:
     with pytest.raises(StoreUrlInvalid):
         parse_url(f"file:///folder?{query}")
 
 
-def test_the_url_of_a_store_needs_a_scheme_for_options_and_room_for_a_log() -> None:
+def test_a_stores_url_needs_a_scheme_for_options_and_room_for_a_log() -> None:
     with pytest.raises(StoreUrlInvalid, match=r"write sqlite: before it, as in sqlite:m\.db\?reserve_bytes=0"):
         parse_url("m.db?reserve_bytes=0")
     with pytest.raises(StoreUrlInvalid, match="at least 65536 bytes"):
         parse_url("sqlite:m.db?wal_bytes=10")
 
 
-def test_the_room_of_a_folder_that_is_not_there_is_unknown(tmp_path: Path) -> None:
+def test_the_free_room_of_a_missing_folder_is_unknown(tmp_path: Path) -> None:
     assert free_bytes(tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("engine", STORES)
-async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_back(
+async def test_on_a_full_device_a_group_is_refused_except_retractions(
     small: Path, full_stores: dict[str, FullStore], engine: str
 ) -> None:
     async with full_stores[engine].opened_on(small, STORES[engine]) as (memory, ids):
@@ -376,7 +374,7 @@ async def test_on_a_full_device_a_group_is_refused_but_for_what_takes_something_
         assert forgotten.changed
 
 
-async def test_what_was_staged_of_a_blob_is_taken_back_from_the_device_that_it_filled(small: Path) -> None:
+async def test_a_staged_blob_is_removed_from_a_device_it_filled(small: Path) -> None:
     store = await SqliteStore.open(small / "m.db", clock=CLOCK, library=WITH_WAL)
     with pytest.raises(StoreFull):
         await write_blob(store, "aa", os.urandom(6 * MIB))

@@ -59,7 +59,7 @@ def test_a_move_syncs_both_folders_once_each(tmp_path: Path, synced: list[tuple[
     assert synced == [identity(target)]
 
 
-def test_a_move_of_what_is_not_there_fails_at_once(tmp_path: Path) -> None:
+def test_moving_a_missing_file_fails_immediately(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         disk.move_durably(tmp_path / "a", tmp_path / "b")
 
@@ -73,7 +73,7 @@ def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
     assert again == free
 
 
-async def test_a_copy_is_synced_and_readable_by_its_owner_alone(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+async def test_a_copy_is_synced_and_readable_only_by_its_owner(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     await store.close()
     synced.clear()
@@ -133,7 +133,7 @@ async def test_a_space_is_recorded_and_synced_before_its_first_commit_is_acknowl
     await store.close()
 
 
-async def test_records_are_removed_and_made_for_good(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+async def test_space_records_are_written_and_removed_durably(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
     paths = StorePaths(tmp_path / "m")
     store = await FileStore.open(tmp_path / "m", clock=CLOCK)
     await put(store, fact(1))

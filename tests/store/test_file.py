@@ -72,7 +72,7 @@ class TestFolder:
         yield store
         await store.close()
 
-    async def test_everything_belongs_to_its_owner_alone(self, store: FileStore, root: Path) -> None:
+    async def test_everything_is_accessible_only_to_its_owner(self, store: FileStore, root: Path) -> None:
         await put(store, fact(1))
         await write_blob(store, "aa", b"blob")
         await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
@@ -80,7 +80,7 @@ class TestFolder:
         folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
         assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
-    async def test_the_manifest_says_what_it_is_and_when_it_was_opened(self, store: FileStore, root: Path) -> None:
+    async def test_the_manifest_identifies_the_store_and_its_last_opening(self, store: FileStore, root: Path) -> None:
         await store.close()
         later = FrozenClock(Instant(AT + 5_000))
         again = await FileStore.open(root, clock=later, profile=DEFAULT_PROFILE)
@@ -102,7 +102,7 @@ class TestFolder:
         ],
         ids=["empty", "cut", "foreign", "engine", "profile", "sealed", "system", "newer"],
     )
-    async def test_a_folder_that_does_not_match_is_refused_and_left_alone(
+    async def test_a_mismatching_folder_is_refused_and_left_unchanged(
         self, tmp_path: Path, kept: bytes, refusal: type[StoreError]
     ) -> None:
         root = tmp_path / "kept"
@@ -113,28 +113,26 @@ class TestFolder:
         assert [path.name for path in root.iterdir()] == ["manifest.json"]
         assert (root / "manifest.json").read_bytes() == kept
 
-    async def test_a_folder_of_other_things_is_refused_and_left_alone(self, tmp_path: Path) -> None:
+    async def test_a_folder_with_other_content_is_refused_and_left_unchanged(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("years of work")
         with pytest.raises(StoreForeign):
             await FileStore.open(tmp_path, clock=FrozenClock())
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
-    async def test_an_empty_folder_and_one_half_made_are_taken(self, tmp_path: Path) -> None:
+    async def test_an_empty_or_half_created_folder_is_accepted(self, tmp_path: Path) -> None:
         (tmp_path / "locks").mkdir()
         (tmp_path / "manifest.json.new").write_bytes(b"{")
         store = await FileStore.open(tmp_path, clock=FrozenClock())
         await store.close()
         assert manifest.read_manifest((tmp_path / "manifest.json").read_bytes()).engine == "file"
 
-    async def test_a_path_that_is_no_folder_is_unavailable(self, tmp_path: Path) -> None:
+    async def test_a_path_that_is_not_a_folder_is_unavailable(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         for root in (tmp_path / "file", tmp_path / "file" / "below"):
             with pytest.raises(StoreUnavailable):
                 await FileStore.open(root, clock=FrozenClock())
 
-    async def test_a_folder_of_others_is_refused_with_the_way_out(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_foreign_folder_is_refused_with_a_hint(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object, **__: object) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -142,7 +140,7 @@ class TestFolder:
         with pytest.raises(PermissionRefused, match="choose another or change its owner"):
             await FileStore.open(root, clock=FrozenClock())
 
-    async def test_a_medium_that_nobody_can_write_is_told_with_the_way_out(
+    async def test_a_read_only_medium_is_reported_with_a_hint(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await (await FileStore.open(root, clock=FrozenClock())).close()
@@ -176,7 +174,7 @@ class TestFolder:
         assert holds(root, b"SECRET") == holds(root, b"Lovelace") == []
         assert list((root / "spaces").iterdir()) == list((root / "trash").iterdir()) == []
 
-    async def test_what_an_interrupted_erasure_left_is_swept_at_the_next_open(
+    async def test_remains_of_an_interrupted_erasure_are_removed_at_the_next_opening(
         self, store: FileStore, root: Path
     ) -> None:
         (root / "trash" / "space").mkdir(parents=True)
@@ -185,7 +183,7 @@ class TestFolder:
         await again.close()
         assert holds(root, b"SECRET") == []
 
-    async def test_bodies_nobody_can_ask_for_are_compacted_away(self, store: FileStore, root: Path) -> None:
+    async def test_unreachable_bodies_are_compacted_away(self, store: FileStore, root: Path) -> None:
         once = BatchKey(key="k", digest="d", answer=b"answer")
         first = batch(PutChange(fact(1), b"stays", 0), idempotency=once)
         await store.commit(first)
@@ -202,7 +200,7 @@ class TestFolder:
         assert (await other.check()).ok
         await other.close()
 
-    async def test_spaces_unused_for_long_are_read_again_when_needed(
+    async def test_long_unused_spaces_are_reloaded_when_needed(
         self, store: FileStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("elytron_store.file.store._SPACES_HELD", 2)
@@ -225,7 +223,9 @@ class TestFailures:
         yield store
         await store.close()
 
-    async def test_without_room_nothing_is_stored_and_later_all_goes_on(self, store: FileStore, tmp_path: Path) -> None:
+    async def test_without_room_nothing_is_stored_and_later_writes_succeed(
+        self, store: FileStore, tmp_path: Path
+    ) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
         try:
@@ -278,7 +278,7 @@ class TestFailures:
         assert await documents(store) == [Document(fact(1), 1, b"before")]
         assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
 
-    async def test_a_blob_whose_removal_is_not_durable_is_not_told_as_erased(
+    async def test_a_blob_without_durable_removal_is_not_reported_as_erased(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await write_blob(store, "aa", b"secret")
@@ -295,7 +295,7 @@ class TestFailures:
             with pytest.raises(StoreFailed):
                 await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
 
-    async def test_a_space_whose_removal_is_not_durable_is_not_told_as_erased(
+    async def test_a_space_without_durable_removal_is_not_reported_as_erased(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spaces = StorePaths(tmp_path / "store").spaces
@@ -311,7 +311,7 @@ class TestFailures:
             with pytest.raises(StoreFailed):
                 await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
 
-    async def test_what_a_dead_writer_left_is_acknowledged_only_once_it_is_durable(
+    async def test_a_dead_writers_data_is_acknowledged_only_once_durable(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = StorePaths(tmp_path / "store").log_of(folder_name(ADA))
@@ -335,7 +335,7 @@ class TestFailures:
         assert [document.ref for document in await documents(third)] == [fact(1), fact(2)]
         await third.close()
 
-    async def test_a_device_that_cannot_be_read_is_unavailable(self, store: FileStore, tmp_path: Path) -> None:
+    async def test_an_unreadable_device_is_unavailable(self, store: FileStore, tmp_path: Path) -> None:
         log = StorePaths(tmp_path / "store").log_of(folder_name(ADA))
         log.unlink()
         log.mkdir()
@@ -351,13 +351,13 @@ class _Arriving(type(Path())):
         yield from Path(self).iterdir()
 
 
-def test_a_store_that_another_process_makes_meanwhile_is_no_foreign_folder(tmp_path: Path) -> None:
+def test_a_store_being_created_by_another_process_is_not_foreign(tmp_path: Path) -> None:
     prepare_folder(StorePaths(_Arriving(tmp_path)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
     assert {path.name for path in tmp_path.iterdir()} >= {"manifest.json", "spaces"}
 
 
 @pytest.mark.anyio
-async def test_a_folder_that_was_taken_away_is_no_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_removed_folder_is_not_an_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = await FileStore.open(Path("store"), clock=FrozenClock())
     monkeypatch.chdir("/")

@@ -89,7 +89,7 @@ def flip_all(path: Path, *needles: bytes) -> None:
     path.write_bytes(data)
 
 
-async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStore, root: Path, log: Path) -> None:
+async def test_a_torn_append_is_cut_off_at_any_byte(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"acknowledged")
     before = log.read_bytes()
     await store.commit(batch(PutChange(fact(1), b"torn", 1), PutChange(fact(2), b"torn too", 0)))
@@ -105,7 +105,7 @@ async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStor
     assert (await store.check()).ok
 
 
-async def test_a_whole_append_that_nobody_was_told_of_is_kept_whole(store: FileStore, root: Path, log: Path) -> None:
+async def test_a_complete_unacknowledged_append_is_kept(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"acknowledged")
     before = log.read_bytes()
     await store.commit(batch(PutChange(fact(1), b"newer", 1), PutChange(fact(2), b"two", 0)))
@@ -125,7 +125,7 @@ async def test_a_writer_settles_a_torn_append_before_its_own(store: FileStore, l
     assert (await store.check()).ok
 
 
-async def test_readers_do_not_see_what_is_not_acknowledged(store: FileStore, root: Path, log: Path) -> None:
+async def test_readers_do_not_see_unacknowledged_data(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"old")
     space = handle(root)
     assert space.get([fact(1)]) == [Document(fact(1), 1, b"old")]
@@ -138,7 +138,7 @@ async def test_readers_do_not_see_what_is_not_acknowledged(store: FileStore, roo
     assert space.get([fact(1)]) == [Document(fact(1), 2, b"new")]
 
 
-async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: FileStore, root: Path, log: Path) -> None:
+async def test_no_flipped_bit_is_served_and_each_is_found_and_repaired(store: FileStore, root: Path, log: Path) -> None:
     await store.commit(
         batch(PutChange(fact(1), b"first body", 0), PutChange(fact(2), b"second body", 0), idempotency=ONCE)
     )
@@ -169,7 +169,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
             assert handle(root).journal(after=0, limit=100) == entries
 
 
-async def test_a_damaged_body_touches_its_own_document_alone(store: FileStore, root: Path, log: Path) -> None:
+async def test_a_damaged_body_affects_only_its_own_document(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"damaged body")
     await put(store, fact(2), b"other body")
     flip_all(log, b"damaged body")
@@ -198,7 +198,7 @@ async def test_a_damaged_document_can_be_replaced(store: FileStore, log: Path) -
     assert (await store.check()).ok
 
 
-async def test_a_damaged_answer_is_not_given(store: FileStore, log: Path) -> None:
+async def test_a_damaged_answer_is_not_returned(store: FileStore, log: Path) -> None:
     once = batch(PutChange(fact(1), b"body", 0), idempotency=ONCE)
     await store.commit(once)
     flip_all(log, ONCE.answer)
@@ -222,7 +222,7 @@ async def lose_the_second(store: FileStore, log: Path) -> None:
     log.write_bytes(data)
 
 
-async def test_behind_a_lost_commit_nothing_uncertain_is_served(store: FileStore, root: Path, log: Path) -> None:
+async def test_nothing_uncertain_is_served_after_a_lost_commit(store: FileStore, root: Path, log: Path) -> None:
     await lose_the_second(store, log)
     space = handle(root)
     assert space.get([fact(3), fact(4)]) == [Document(fact(3), 1, b"three"), Document(fact(4), 1, b"four")]
@@ -241,7 +241,7 @@ async def test_behind_a_lost_commit_nothing_uncertain_is_served(store: FileStore
         space.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(3),)))
 
 
-async def test_repair_sets_a_lost_commit_aside_and_keeps_the_rest(store: FileStore, root: Path, log: Path) -> None:
+async def test_repair_quarantines_a_lost_commit_and_keeps_the_rest(store: FileStore, root: Path, log: Path) -> None:
     await lose_the_second(store, log)
     report = await store.check()
     assert [problem.damage for problem in report.problems] == [DamageKind.ENGINE, DamageKind.JOURNAL_GAP]
@@ -264,7 +264,7 @@ async def test_repair_sets_a_lost_commit_aside_and_keeps_the_rest(store: FileSto
     assert list((root / "quarantine" / NAME).iterdir()) == []
 
 
-async def test_a_log_shorter_than_acknowledged_is_damage_and_not_a_torn_tail(
+async def test_a_log_shorter_than_acknowledged_is_damage_not_a_torn_tail(
     store: FileStore, root: Path, log: Path
 ) -> None:
     await put(store, fact(1), b"one")
@@ -290,7 +290,7 @@ async def test_a_body_cut_off_at_the_end_is_damage_of_its_document(store: FileSt
     assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]
 
 
-async def test_without_its_marks_a_log_counts_as_acknowledged(store: FileStore, root: Path, log: Path) -> None:
+async def test_without_its_marks_a_whole_log_counts_as_acknowledged(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"one")
     flip(log, ACKNOWLEDGED_AT)
     flip(log, ACKNOWLEDGED_AT + 16)
@@ -300,7 +300,9 @@ async def test_without_its_marks_a_log_counts_as_acknowledged(store: FileStore, 
     assert (await store.check()).ok
 
 
-async def test_a_space_with_a_lost_header_is_not_served_and_goes_aside(store: FileStore, root: Path, log: Path) -> None:
+async def test_a_space_with_a_lost_header_is_not_served_and_is_quarantined(
+    store: FileStore, root: Path, log: Path
+) -> None:
     await put(store, fact(1), b"one")
     await put(store, fact(1), b"bob's", space=BOB)
     await write_blob(store, "aa", b"blob")
@@ -344,13 +346,13 @@ async def test_no_flipped_bit_of_a_blob_is_served(store: FileStore, root: Path) 
             await blob(store, "aa")
 
 
-async def test_a_blob_of_many_chunks_is_read_whole(store: FileStore) -> None:
+async def test_a_blob_of_many_chunks_is_read_completely(store: FileStore) -> None:
     body = os.urandom(1_024) * (limits.BLOB_CHUNK_BYTES // 1_024 * (WINDOW_CHUNKS + 1)) + b"end"
     assert await write_blob(store, "aa", body) == len(body)
     assert await blob(store, "aa") == body
 
 
-async def test_a_blob_is_not_served_in_anothers_place(store: FileStore, root: Path) -> None:
+async def test_a_blob_is_not_served_in_place_of_another(store: FileStore, root: Path) -> None:
     await write_blob(store, "aa", b"mine")
     await write_blob(store, "ab", b"other")
     where = StorePaths(root)
@@ -359,7 +361,7 @@ async def test_a_blob_is_not_served_in_anothers_place(store: FileStore, root: Pa
         await blob(store, "ab")
 
 
-async def test_a_damaged_blob_goes_aside(store: FileStore, root: Path) -> None:
+async def test_a_damaged_blob_is_quarantined(store: FileStore, root: Path) -> None:
     await write_blob(store, "aa", b"damaged")
     await write_blob(store, "ab", b"sound")
     flip_all(StorePaths(root).blob_of(NAME, "aa"), b"damaged")
@@ -374,7 +376,7 @@ async def test_a_damaged_blob_goes_aside(store: FileStore, root: Path) -> None:
     assert not (root / "quarantine" / NAME / "blob.aa").exists()
 
 
-async def test_an_erasure_takes_what_was_set_aside_of_the_document(store: FileStore, root: Path, log: Path) -> None:
+async def test_an_erasure_removes_quarantined_parts_of_the_document(store: FileStore, root: Path, log: Path) -> None:
     for number in (1, 2):
         await put(store, fact(number), b"damaged %d" % number)
     flip_all(log, b"damaged 1", b"damaged 2")
@@ -418,7 +420,7 @@ async def test_the_repair_of_a_sound_store_changes_no_byte(store: FileStore, roo
     assert (await store.repair()).spaces == 0
 
 
-async def test_a_reader_that_was_closed_opens_no_blob(store: FileStore, root: Path) -> None:
+async def test_a_closed_reader_opens_no_blob(store: FileStore, root: Path) -> None:
     await write_blob(store, "aa", b"blob")
     reader = BlobReader(StorePaths(root), NAME, "aa")
     assert reader.next() == (b"blob",)
@@ -427,7 +429,7 @@ async def test_a_reader_that_was_closed_opens_no_blob(store: FileStore, root: Pa
         assert begun.next() == ()
 
 
-async def test_the_copy_of_a_frame_is_not_taken_twice(store: FileStore, log: Path) -> None:
+async def test_a_duplicated_frame_is_read_once(store: FileStore, log: Path) -> None:
     for number in range(1, 6):
         await put(store, fact(number), b"body %d" % number)
     whole = log.read_bytes()
@@ -439,7 +441,7 @@ async def test_the_copy_of_a_frame_is_not_taken_twice(store: FileStore, log: Pat
     assert [entry.sequence for entry in await journal(store)] == [1, 2, 3, 4, 5]
 
 
-async def test_frames_that_were_moved_far_are_found_by_the_length_of_the_log(store: FileStore, log: Path) -> None:
+async def test_frames_moved_far_are_found_by_the_length_of_the_log(store: FileStore, log: Path) -> None:
     for number in range(1, 6):
         await put(store, fact(number), b"body %d" % number)
     whole = log.read_bytes()
@@ -452,7 +454,7 @@ async def test_frames_that_were_moved_far_are_found_by_the_length_of_the_log(sto
 
 
 @pytest.mark.parametrize("shift", [64, -64])
-async def test_frames_behind_two_shifts_are_found(store: FileStore, log: Path, shift: int) -> None:
+async def test_frames_after_two_shifts_are_found(store: FileStore, log: Path, shift: int) -> None:
     for number in range(1, 9):
         await put(store, fact(number), b"body %d" % number * 20)
     whole = log.read_bytes()
@@ -481,7 +483,7 @@ async def test_a_reader_leaves_moved_frames_to_the_repair(store: FileStore, root
     assert len(await documents(store)) == 5
 
 
-async def test_a_header_whose_copies_are_both_damaged_is_put_together(store: FileStore, log: Path) -> None:
+async def test_a_header_is_reconstructed_from_two_damaged_copies(store: FileStore, log: Path) -> None:
     await put(store, fact(1), b"one")
     flip(log, 9)  # the salt of the first copy
     flip(log, HEADER_BYTES - 9)  # the room behind the name in the second one
@@ -534,7 +536,7 @@ async def test_documents_whose_journal_is_lost_are_named_again(store: FileStore,
     assert (await store.check()).ok
 
 
-async def test_a_damaged_answer_is_no_loss(store: FileStore, log: Path) -> None:
+async def test_a_damaged_answer_is_not_a_loss(store: FileStore, log: Path) -> None:
     await store.commit(batch(PutChange(fact(1), b"body", 0), idempotency=ONCE))
     flip_all(log, ONCE.answer)
     report = await store.repair()

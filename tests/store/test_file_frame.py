@@ -45,7 +45,7 @@ def frame_of(bodies: list[bytes], entries: list[LoggedEntry], key: str) -> tuple
 
 
 @given(bodies=BODIES, entries=st.lists(ENTRIES, max_size=3), key=NAMES)
-def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: list[LoggedEntry], key: str) -> None:
+def test_a_frame_returns_its_record_and_bodies(bodies: list[bytes], entries: list[LoggedEntry], key: str) -> None:
     record, data = frame_of(bodies, entries, key)
     block = decode_block(data, salt=SALT, at=OFFSET)
     assert block is not None
@@ -65,7 +65,7 @@ def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: 
 
 
 @given(body=st.binary(max_size=40), flip=st.integers(min_value=0))
-def test_a_flipped_bit_is_noticed_wherever_it_is(body: bytes, flip: int) -> None:
+def test_a_flipped_bit_is_detected_anywhere(body: bytes, flip: int) -> None:
     _, data = frame_of([body], [], "key")
     at, bit = divmod(flip % (8 * len(data)), 8)
     damaged = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
@@ -80,7 +80,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(body: bytes, flip: int) -> None
 
 
 @given(cut=st.integers(min_value=0))
-def test_a_cut_block_is_no_block(cut: int) -> None:
+def test_a_truncated_block_is_invalid(cut: int) -> None:
     _, data = frame_of([b"body"], [], "key")
     whole = decode_block(data, salt=SALT, at=OFFSET)
     assert whole is not None
@@ -88,7 +88,7 @@ def test_a_cut_block_is_no_block(cut: int) -> None:
     assert decode_block(data[: cut % size], salt=SALT, at=OFFSET) is None
 
 
-def test_a_block_is_bound_to_its_place_and_generation() -> None:
+def test_a_block_is_bound_to_its_location_and_generation() -> None:
     _, data = frame_of([b"body"], [], "key")
     assert decode_block(data, salt=SALT, at=OFFSET + 1) is None
     assert decode_block(data, salt=bytes(16), at=OFFSET) is None
@@ -103,27 +103,27 @@ def test_a_body_is_bound_to_its_document_and_revision() -> None:
 
 
 @given(name=NAMES, acknowledged=st.integers(0, 2**63))
-def test_a_header_gives_back_what_it_says(name: str, acknowledged: int) -> None:
+def test_a_header_round_trips(name: str, acknowledged: int) -> None:
     data = encode_header(SALT, SpaceId(name), acknowledged=acknowledged)
     assert len(data) == HEADER_BYTES
     assert decode_header(data) == LogHeader(SALT, SpaceId(name), acknowledged, sound=True)
 
 
 @given(flip=st.integers(0, 8 * HEADER_BYTES - 1))
-def test_a_header_survives_and_tells_one_flipped_bit(flip: int) -> None:
+def test_a_header_survives_and_reports_one_flipped_bit(flip: int) -> None:
     data = bytearray(encode_header(SALT, SpaceId("ada"), acknowledged=99_999))
     data[flip // 8] ^= 1 << flip % 8
     assert decode_header(bytes(data)) == LogHeader(SALT, SpaceId("ada"), 99_999, sound=False)
 
 
-def test_a_header_without_a_whole_copy_is_none() -> None:
+def test_a_header_without_an_intact_copy_is_invalid() -> None:
     data = encode_header(SALT, SpaceId("ada"), acknowledged=99_999)
     assert decode_header(data[1:]) is None
     assert decode_header(b"") is None
     assert decode_header(bytes(HEADER_BYTES)) is None
 
 
-def test_a_header_without_a_whole_mark_knows_no_end() -> None:
+def test_a_header_without_an_intact_mark_has_no_known_end() -> None:
     data = bytearray(encode_header(SALT, SpaceId("ada"), acknowledged=99_999))
     data[ACKNOWLEDGED_AT] ^= 1
     data[ACKNOWLEDGED_AT + 16] ^= 1

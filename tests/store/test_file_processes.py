@@ -46,7 +46,7 @@ def heard(worker: "subprocess.Popen[str]", lines: int) -> list[str]:
     return [worker.stdout.readline().strip() for _ in range(lines)]
 
 
-async def test_processes_that_raise_one_counter_lose_no_step(root: Path, start: Start) -> None:
+async def test_processes_incrementing_one_counter_lose_no_step(root: Path, start: Start) -> None:
     workers = [start("count", "25") for _ in range(2)]
     assert [worker.wait(100) for worker in workers] == [0] * 2
     store = await FileStore.open(root, clock=FrozenClock())
@@ -56,7 +56,7 @@ async def test_processes_that_raise_one_counter_lose_no_step(root: Path, start: 
     await store.close()
 
 
-async def test_what_a_killed_process_was_told_is_there(root: Path, start: Start) -> None:
+async def test_data_acknowledged_to_a_killed_process_is_stored(root: Path, start: Start) -> None:
     worker = start("append")
     told = int(heard(worker, 40)[-1])
     worker.kill()
@@ -71,7 +71,7 @@ async def test_what_a_killed_process_was_told_is_there(root: Path, start: Start)
     await store.close()
 
 
-async def test_a_held_space_is_waited_for_and_then_busy_until_its_holder_dies(root: Path, start: Start) -> None:
+async def test_a_locked_space_is_awaited_and_then_busy_until_its_holder_dies(root: Path, start: Start) -> None:
     store = await FileStore.open(root, clock=FrozenClock(), busy_wait_s=0.05)
     await put(store, fact(1))
     worker = start("hold")
@@ -85,7 +85,7 @@ async def test_a_held_space_is_waited_for_and_then_busy_until_its_holder_dies(ro
     await store.close()
 
 
-async def test_a_blob_whose_writer_was_killed_is_swept_out(root: Path, start: Start) -> None:
+async def test_a_blob_of_a_killed_writer_is_removed(root: Path, start: Start) -> None:
     worker = start("blob")
     assert heard(worker, 1) == ["going on"]
     other = await FileStore.open(root, clock=FrozenClock())

@@ -53,7 +53,7 @@ async def test_a_sqlite_store_is_read_and_written_where_its_index_cannot_be_shar
     await again.close()
 
 
-async def test_a_sqlite_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp_path: Path) -> None:
+async def test_a_sqlite_store_opens_where_its_opening_time_cannot_be_recorded(tmp_path: Path) -> None:
     path, device = tmp_path / "m.db", failing()
     store = await SqliteStore.open(path, clock=CLOCK, library=device)
     await put(store, fact(1), b"kept")
@@ -77,7 +77,7 @@ async def test_a_sqlite_store_on_a_failing_device_is_not_opened(tmp_path: Path) 
         await SqliteStore.open(path, clock=LATER, library=device)
 
 
-async def test_what_does_not_match_is_told_on_a_full_device_too(tmp_path: Path) -> None:
+async def test_mismatches_are_reported_on_a_full_device_too(tmp_path: Path) -> None:
     path, device = tmp_path / "m.db", failing()
     await (await SqliteStore.open(path, clock=CLOCK, library=device)).close()
     device.trouble.at["COMMIT"] = driver_error(13)
@@ -86,16 +86,14 @@ async def test_what_does_not_match_is_told_on_a_full_device_too(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("code", "error"), [(13, StoreFull), (10, StoreFailed)])
-async def test_a_sqlite_store_that_is_not_there_yet_needs_room(
-    tmp_path: Path, code: int, error: type[Exception]
-) -> None:
+async def test_creating_a_sqlite_store_needs_room(tmp_path: Path, code: int, error: type[Exception]) -> None:
     device = failing()
     device.trouble.at["COMMIT"] = driver_error(code)
     with pytest.raises(error):
         await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
 
 
-async def test_a_file_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp_path: Path) -> None:
+async def test_a_file_store_opens_where_its_opening_time_cannot_be_recorded(tmp_path: Path) -> None:
     store = await FileStore.open(tmp_path / "store", clock=CLOCK)
     await put(store, fact(1), b"kept")
     await store.close()
@@ -110,6 +108,6 @@ async def test_a_file_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp_p
     assert (tmp_path / "store" / "manifest.json").read_bytes() == manifest
 
 
-async def test_a_file_store_that_is_not_there_yet_needs_room(tmp_path: Path) -> None:
+async def test_creating_a_file_store_needs_room(tmp_path: Path) -> None:
     with files_up_to(16), pytest.raises(StoreUnavailable):
         await FileStore.open(tmp_path / "store", clock=CLOCK)

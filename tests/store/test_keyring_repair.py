@@ -78,7 +78,9 @@ async def damage(store: SealedStore, collection: str, *, lost: bool) -> SealedSt
 
 @pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("collection", [SPACE_SLOTS, RECORDS])
-async def test_a_repair_makes_a_seat_anew_or_frees_the_name(store: SealedStore, collection: str, *, lost: bool) -> None:
+async def test_a_repair_recreates_a_name_entry_or_frees_the_name(
+    store: SealedStore, collection: str, *, lost: bool
+) -> None:
     store = await damage(store, collection, lost=lost)
     with pytest.raises(SealBroken):
         await body_in(store, ADA)
@@ -96,7 +98,7 @@ async def test_a_repair_makes_a_seat_anew_or_frees_the_name(store: SealedStore, 
         assert set(await store.spaces(limit=9)) == {ADA, BOB}
 
 
-async def test_a_space_of_which_the_keyring_has_nothing_left_is_put_aside(store: SealedStore) -> None:
+async def test_a_space_without_keyring_entries_is_quarantined(store: SealedStore) -> None:
     store = await damage(store, SPACE_SLOTS, lost=True)
     store = await damage(store, RECORDS, lost=True)
     assert [problem.what for problem in (await store.check()).problems] == ["a sealed space has no keys in the keyring"]
@@ -107,7 +109,7 @@ async def test_a_space_of_which_the_keyring_has_nothing_left_is_put_aside(store:
 @pytest.mark.parametrize("is_repaired", [True, False])
 @pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("collection", [SPACE_SLOTS, RECORDS])
-async def test_a_space_whose_keys_are_damaged_is_erased_whole(
+async def test_a_space_with_damaged_keys_is_erased_completely(
     store: SealedStore, collection: str, *, lost: bool, is_repaired: bool
 ) -> None:
     inner = SpaceId(await inner_of(store, ADA))

@@ -67,7 +67,7 @@ async def losses_in(url: str) -> list[StoreLoss]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("part", [0.001, 0.3, 0.66, 0.95])
-async def test_bytes_put_into_a_file_take_only_what_they_touch(tmp_path: Path, engine: str, part: float) -> None:
+async def test_inserted_bytes_destroy_only_what_they_touch(tmp_path: Path, engine: str, part: float) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
     remember(url)
     data = file.read_bytes()
@@ -80,7 +80,7 @@ async def test_bytes_put_into_a_file_take_only_what_they_touch(tmp_path: Path, e
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_bytes_cut_out_of_a_file_take_only_what_they_touch(tmp_path: Path, engine: str) -> None:
+async def test_removed_bytes_destroy_only_what_they_touch(tmp_path: Path, engine: str) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
     remember(url)
     data = file.read_bytes()
@@ -93,7 +93,7 @@ async def test_bytes_cut_out_of_a_file_take_only_what_they_touch(tmp_path: Path,
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_cut_file_gives_back_what_is_before_the_cut_and_tells_the_rest(tmp_path: Path, engine: str) -> None:
+async def test_a_truncated_file_yields_what_precedes_the_cut_and_reports_the_rest(tmp_path: Path, engine: str) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
     remember(url)
     data = file.read_bytes()
@@ -107,7 +107,7 @@ async def test_a_cut_file_gives_back_what_is_before_the_cut_and_tells_the_rest(t
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_loss_is_told_until_it_is_acknowledged(tmp_path: Path, engine: str) -> None:
+async def test_a_loss_is_reported_until_it_is_acknowledged(tmp_path: Path, engine: str) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
     remember(url)
     remember(url, space="bob")
@@ -146,7 +146,7 @@ async def test_a_later_loss_is_added_to_the_first(tmp_path: Path, engine: str) -
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_repair_of_an_open_store_records_what_it_moved_aside(tmp_path: Path, engine: str) -> None:
+async def test_a_repair_of_an_open_store_records_what_it_quarantined(tmp_path: Path, engine: str) -> None:
     url = url_of(tmp_path, engine)
     store = await opened(url)
     await put(store, fact(1), b"one body that is damaged")
@@ -166,7 +166,7 @@ async def test_a_repair_of_an_open_store_records_what_it_moved_aside(tmp_path: P
     await store.close()
 
 
-async def test_the_blobs_of_a_rescued_file_are_back(tmp_path: Path) -> None:
+async def test_the_blobs_of_a_rescued_file_are_restored(tmp_path: Path) -> None:
     url = url_of(tmp_path, "sqlite")
     store = await opened(url)
     await put(store, fact(1))
@@ -187,7 +187,7 @@ async def test_the_blobs_of_a_rescued_file_are_back(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_missing_log_of_a_space_that_has_begun_is_damage(tmp_path: Path) -> None:
+async def test_the_missing_log_of_a_registered_space_is_damage(tmp_path: Path) -> None:
     url = url_of(tmp_path, "file")
     remember(url)
     remember(url, space="bob")
@@ -207,7 +207,7 @@ async def test_the_missing_log_of_a_space_that_has_begun_is_damage(tmp_path: Pat
     assert count_memories(url, space="bob") == NUMBER
 
 
-async def test_a_space_whose_whole_folder_is_missing_is_named_and_can_be_erased(tmp_path: Path) -> None:
+async def test_a_space_without_its_folder_is_reported_and_can_be_erased(tmp_path: Path) -> None:
     url, paths = url_of(tmp_path, "file"), StorePaths(tmp_path / "m")
     remember(url)
     shutil.rmtree(paths.spaces / folder_name(ADA))
@@ -245,7 +245,7 @@ async def test_a_file_store_of_an_earlier_build_records_its_spaces_when_it_is_op
     assert [problem.space for problem in report.problems] == [ADA]
 
 
-async def test_a_space_that_died_before_its_record_is_recorded_by_the_next_commit(tmp_path: Path) -> None:
+async def test_a_space_without_its_record_is_recorded_by_the_next_commit(tmp_path: Path) -> None:
     store = await opened(url_of(tmp_path, "file"))
     await put(store, fact(1))
     await store.close()
@@ -271,7 +271,7 @@ async def test_a_first_commit_that_cannot_be_recorded_is_refused_as_a_whole(tmp_
     await store.close()
 
 
-async def test_a_record_that_a_power_cut_emptied_still_says_that_the_space_has_begun(tmp_path: Path) -> None:
+async def test_a_record_emptied_by_a_power_cut_still_shows_that_the_space_exists(tmp_path: Path) -> None:
     url, paths = url_of(tmp_path, "file"), StorePaths(tmp_path / "m")
     remember(url)
     paths.record_of(folder_name(ADA)).write_bytes(b"")
@@ -284,7 +284,7 @@ async def test_a_record_that_a_power_cut_emptied_still_says_that_the_space_has_b
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_copy_of_a_store_has_its_losses_and_records(tmp_path: Path, engine: str) -> None:
+async def test_a_copy_of_a_store_includes_its_losses_and_records(tmp_path: Path, engine: str) -> None:
     url, file = url_of(tmp_path, engine), bytes_of(tmp_path, engine)
     remember(url)
     data = bytearray(file.read_bytes())
@@ -314,7 +314,7 @@ async def test_a_damaged_record_of_a_space_is_written_again(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_sealed_store_names_its_losses_as_its_callers_do(tmp_path: Path, engine: str) -> None:
+async def test_a_sealed_store_reports_losses_under_its_callers_names(tmp_path: Path, engine: str) -> None:
     url = url_of(tmp_path, engine)
     store = await open_store(url, clock=SystemClock(), keys=KEYS)
     for number in range(20):
@@ -340,7 +340,7 @@ async def test_a_sealed_store_names_its_losses_as_its_callers_do(tmp_path: Path,
     await store.close()
 
 
-async def test_a_damaged_note_of_a_loss_is_a_loss(tmp_path: Path) -> None:
+async def test_a_damaged_loss_record_is_a_loss(tmp_path: Path) -> None:
     store = await opened(url_of(tmp_path, "file"))
     await put(store, fact(1))
     paths = StorePaths(tmp_path / "m")
@@ -353,7 +353,7 @@ async def test_a_damaged_note_of_a_loss_is_a_loss(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_loss_of_a_space_under_a_secret_is_told_by_the_name_of_the_space(tmp_path: Path) -> None:
+async def test_a_loss_in_a_space_under_a_secret_is_reported_by_space_name(tmp_path: Path) -> None:
     inner = await opened(url_of(tmp_path, "sqlite"))
     store = SecretStore(inner, clock=FrozenClock())
     keeper = SecretKeeper(store, ids=RandomIds(store.clock), contents=PlainContents((), (), frozenset()))

@@ -12,7 +12,7 @@ AT = Instant(1_767_225_600_000)
 KEPT = StoreManifest(engine="sqlite", created_at=AT, opened_at=AT)
 
 
-def test_a_manifest_comes_back_as_it_was_kept() -> None:
+def test_a_manifest_round_trips() -> None:
     assert read_manifest(KEPT.to_bytes()) == KEPT
     assert (KEPT.profile, KEPT.sealed, KEPT.schema_version) == (DEFAULT_PROFILE, False, SCHEMA_VERSION)
 
@@ -33,7 +33,7 @@ def test_an_unknown_field_is_foreign() -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", True, 1.5])
-def test_a_schema_that_never_was_is_foreign(version: object) -> None:
+def test_a_schema_that_never_existed_is_foreign(version: object) -> None:
     with pytest.raises(StoreForeign):
         read_manifest(json.dumps({**json.loads(KEPT.to_bytes()), "schema_version": version}).encode())
 
@@ -46,13 +46,13 @@ def test_a_manifest_that_lacks_any_field_is_foreign(field: str) -> None:
         read_manifest(json.dumps(told).encode())
 
 
-def test_a_newer_schema_is_told_from_a_foreign_one_whatever_else_it_says() -> None:
+def test_a_newer_schema_is_distinguished_from_a_foreign_one() -> None:
     newer = {"schema_name": "elytron.store", "schema_version": SCHEMA_VERSION + 1, "engine": {"kind": "sqlite"}}
     with pytest.raises(StoreNewer):
         read_manifest(json.dumps(newer).encode())
 
 
-def test_a_newer_schema_is_refused_with_both_numbers() -> None:
+def test_a_newer_schema_is_refused_with_both_versions() -> None:
     newer = KEPT.model_copy(update={"schema_version": SCHEMA_VERSION + 1})
     with pytest.raises(StoreNewer) as refused:
         read_manifest(newer.to_bytes())
@@ -76,7 +76,7 @@ def test_a_match_is_silent() -> None:
     ],
     ids=["system", "engine", "profile", "sealed without key", "key without seal"],
 )
-def test_a_mismatch_is_foreign_and_names_the_way_out(
+def test_a_mismatch_is_foreign_and_names_the_remedy(
     kept: StoreManifest, engine: str, profile: str | None, *, sealed: bool
 ) -> None:
     with pytest.raises(StoreForeign, match=r"open it|belongs to"):

@@ -35,7 +35,7 @@ class TestMcpStore(Handles, StoreSuite, ReopenSuite):
 
 
 @pytest.mark.anyio
-async def test_a_store_opens_again_with_the_profile_that_it_was_made_with_and_with_no_other(tmp_path: Path) -> None:
+async def test_a_store_reopens_only_with_its_original_profile(tmp_path: Path) -> None:
     files = FileServer(tmp_path)
     for _ in range(2):
         await (await opened(files, CLOCK, profile="desktop-embedded-sdk")).close()

@@ -53,7 +53,7 @@ async def serving_port(process: "subprocess.Popen[str]") -> int:
     return int(await asyncio.to_thread(process.stdout.readline))
 
 
-async def test_a_server_that_dies_in_an_appending_loses_no_answered_commit(tmp_path: Path, clock: FrozenClock) -> None:
+async def test_a_server_dying_during_an_append_loses_no_answered_commit(tmp_path: Path, clock: FrozenClock) -> None:
     with subprocess.Popen(
         [sys.executable, str(SERVER), str(tmp_path), "0"], stdout=subprocess.PIPE, text=True
     ) as first:
@@ -77,7 +77,7 @@ async def test_a_server_that_dies_in_an_appending_loses_no_answered_commit(tmp_p
 
 
 @pytest.mark.parametrize("torn_at", [0, 1, 50, 10_000])
-async def test_a_torn_appending_is_cut_off(files: FileServer, clock: FrozenClock, torn_at: int) -> None:
+async def test_a_torn_append_is_cut_off(files: FileServer, clock: FrozenClock, torn_at: int) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1), b"one")
         files.faults = [Fault("file_write", "INTERNAL_ERROR", path_part="/spaces/", torn_at=torn_at)]
@@ -94,7 +94,7 @@ async def test_a_torn_appending_is_cut_off(files: FileServer, clock: FrozenClock
         await again.close()
 
 
-async def test_what_arrives_late_changes_nothing(files: FileServer, clock: FrozenClock) -> None:
+async def test_late_writes_change_nothing(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1), b"one")
         (shard,) = shards(files)
@@ -114,7 +114,7 @@ async def test_what_arrives_late_changes_nothing(files: FileServer, clock: Froze
 
 
 @pytest.mark.parametrize(("code", "kind"), [("PAYLOAD_TOO_LARGE", PayloadTooLarge), ("QUOTA_EXCEEDED", StoreFull)])
-async def test_what_the_server_has_no_room_for_is_told_and_stored_nowhere(
+async def test_data_the_server_has_no_room_for_is_reported_and_not_stored(
     files: FileServer, clock: FrozenClock, code: str, kind: type[Exception]
 ) -> None:
     async with served(files, clock) as store:
@@ -125,7 +125,7 @@ async def test_what_the_server_has_no_room_for_is_told_and_stored_nowhere(
         assert await put(store, fact(2)) == CommitReceipt(2, 2)
 
 
-async def test_a_wrong_key_is_refused_and_not_told(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_wrong_key_is_refused_and_not_disclosed(files: FileServer, clock: FrozenClock) -> None:
     async with serving(files, keys={"right": "ada"}) as server:
         with pytest.raises(Unauthorized) as refused:
             await open_store(f"mcp+{server.url}", clock=clock, api_key="top-secret-key")
@@ -135,7 +135,7 @@ async def test_a_wrong_key_is_refused_and_not_told(files: FileServer, clock: Fro
         await store.close()
 
 
-async def test_a_store_is_opened_by_its_url_where_one_is(files: FileServer, clock: FrozenClock) -> None:
+async def test_an_existing_store_is_opened_by_its_url(files: FileServer, clock: FrozenClock) -> None:
     async with serving(files) as server:
         url = f"mcp+{server.url}?project=memory"
         with pytest.raises(StoreMissing):
@@ -154,7 +154,7 @@ async def test_a_store_is_opened_by_its_url_where_one_is(files: FileServer, cloc
             await open_store(url, clock=clock, keys=KEYS)
 
 
-async def test_what_is_sealed_shows_the_server_no_word(files: FileServer, clock: FrozenClock) -> None:
+async def test_sealed_content_is_not_visible_to_the_server(files: FileServer, clock: FrozenClock) -> None:
     async with serving(files) as server:
         url = f"mcp+{server.url}"
         store = await open_store(url, clock=clock, keys=KEYS)
@@ -180,12 +180,12 @@ async def test_what_is_sealed_shows_the_server_no_word(files: FileServer, clock:
         "mcp+https://[files/mcp",
     ],
 )
-def test_an_address_that_leaks_or_says_too_much_is_refused(url: str) -> None:
+def test_an_address_that_leaks_or_contains_too_much_is_rejected(url: str) -> None:
     with pytest.raises(StoreUrlInvalid) as refused:
         parse_url(url)
     assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "[::1]:9"])
-def test_without_encryption_a_server_is_on_this_machine(host: str) -> None:
+def test_without_encryption_only_a_local_server_is_allowed(host: str) -> None:
     assert parse_url(f"mcp+http://{host}/mcp").url == f"http://{host}/mcp"

@@ -34,7 +34,7 @@ def clock() -> FrozenClock:
     return FrozenClock()
 
 
-async def test_a_second_writer_is_refused_until_the_first_is_done(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_second_writer_is_refused_until_the_first_finishes(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1))
         with pytest.raises(StoreBusy):
@@ -45,7 +45,7 @@ async def test_a_second_writer_is_refused_until_the_first_is_done(files: FileSer
         await second.close()
 
 
-async def test_of_writers_that_come_at_once_one_gets_in(files: FileServer, clock: FrozenClock) -> None:
+async def test_one_of_several_concurrent_writers_gets_the_lease(files: FileServer, clock: FrozenClock) -> None:
     told = await asyncio.gather(*(opened(files, clock) for _ in range(4)), return_exceptions=True)
     won = [each for each in told if isinstance(each, McpStore)]
     assert len(won) <= 1
@@ -54,7 +54,7 @@ async def test_of_writers_that_come_at_once_one_gets_in(files: FileServer, clock
         await store.close()
 
 
-async def test_a_writer_that_does_nothing_for_long_lets_another_in(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_long_idle_writer_lets_another_in(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1), b"one")
         clock.advance(LEASE - 1)
@@ -71,7 +71,7 @@ async def test_a_writer_that_does_nothing_for_long_lets_another_in(files: FileSe
         assert (store.capabilities.single_writer, store.capabilities.following) == (True, False)
 
 
-async def test_a_writer_renews_its_lease_and_takes_it_again(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_writer_renews_its_lease_and_acquires_it_again(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         for number in range(1, 9):
             await put(store, fact(number))
@@ -83,7 +83,7 @@ async def test_a_writer_renews_its_lease_and_takes_it_again(files: FileServer, c
         assert len(list(files.root.rglob("lease/*"))) == 1
 
 
-async def test_a_commit_of_a_writer_that_lost_its_lease_is_not_answered(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_commit_of_a_writer_without_its_lease_is_not_answered(files: FileServer, clock: FrozenClock) -> None:
     store = await opened(files, clock)
     await put(store, fact(1), b"one")
     answer = files.answer
@@ -104,7 +104,7 @@ async def test_a_commit_of_a_writer_that_lost_its_lease_is_not_answered(files: F
 
 
 @pytest.mark.parametrize("left", ["", "torn {", '\n{"holder": "x"}\n', "not JSON\n"])
-async def test_what_a_broken_claim_left_keeps_no_writer_out(files: FileServer, clock: FrozenClock, left: str) -> None:
+async def test_remains_of_a_broken_claim_block_no_writer(files: FileServer, clock: FrozenClock, left: str) -> None:
     store = await opened(files, clock)
     await store.close()
     (lease,) = files.root.rglob("lease/*")
@@ -114,9 +114,7 @@ async def test_what_a_broken_claim_left_keeps_no_writer_out(files: FileServer, c
     await again.close()
 
 
-async def test_after_a_crash_what_the_dead_writer_sent_last_cannot_come_late(
-    files: FileServer, clock: FrozenClock
-) -> None:
+async def test_a_dead_writers_last_request_cannot_take_effect_late(files: FileServer, clock: FrozenClock) -> None:
     dead = await opened(files, clock)
     await put(dead, fact(1), b"one")
     (shard,) = shards(files)

@@ -42,7 +42,7 @@ def clock() -> FrozenClock:
     return FrozenClock()
 
 
-async def test_a_long_log_goes_into_several_shards(
+async def test_a_long_log_is_split_into_shards(
     files: FileServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_limits, "MCP_SHARD_CHARS", 20_000)
@@ -58,7 +58,7 @@ async def test_a_long_log_goes_into_several_shards(
         await again.close()
 
 
-async def test_a_log_of_many_short_shards_is_written_anew(
+async def test_a_log_of_many_short_shards_is_rewritten(
     files: FileServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_store.mcp.shards.MCP_SHARDS", 4)
@@ -73,7 +73,7 @@ async def test_a_log_of_many_short_shards_is_written_anew(
     await again.close()
 
 
-async def test_a_body_larger_than_a_file_may_be_is_kept(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_body_larger_than_the_file_limit_is_stored(files: FileServer, clock: FrozenClock) -> None:
     body = bytes(range(256)) * (7 * 1024 * 4)
     async with served(files, clock) as store:
         await put(store, fact(1), body)
@@ -85,7 +85,7 @@ async def test_a_body_larger_than_a_file_may_be_is_kept(files: FileServer, clock
         await again.close()
 
 
-async def test_damage_at_rest_is_found_told_and_moved_aside(files: FileServer, clock: FrozenClock) -> None:
+async def test_damage_at_rest_is_found_reported_and_quarantined(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await store.commit(batch(*(PutChange(fact(number), b"%d" % number * 99, 0) for number in range(4))))
         await write_blob(store, "aa", b"whole")
@@ -116,7 +116,7 @@ async def test_damage_at_rest_is_found_told_and_moved_aside(files: FileServer, c
         await again.close()
 
 
-async def test_a_lost_header_takes_its_space_aside(files: FileServer, clock: FrozenClock) -> None:
+async def test_a_space_with_a_lost_header_is_quarantined(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1))
         await put(store, fact(1), space=SpaceId("bob"))
@@ -133,7 +133,7 @@ async def test_a_lost_header_takes_its_space_aside(files: FileServer, clock: Fro
         await again.close()
 
 
-async def test_a_lost_shard_is_a_hole_and_not_passed_over(
+async def test_a_lost_shard_is_a_detected_hole(
     files: FileServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_limits, "MCP_SHARD_CHARS", 20_000)
@@ -152,9 +152,7 @@ async def test_a_lost_shard_is_a_hole_and_not_passed_over(
         await again.close()
 
 
-async def test_an_erasure_that_breaks_off_leaves_the_space_as_it_was_or_gone(
-    files: FileServer, clock: FrozenClock
-) -> None:
+async def test_an_interrupted_erasure_leaves_the_space_unchanged_or_gone(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
         await put(store, fact(1))
         await put(store, fact(2))

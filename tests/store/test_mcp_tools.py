@@ -50,7 +50,7 @@ def on(files: FileServer, waits: Waits | None = None) -> ToolFiles:
     return ToolFiles(session, project="notes", sleep=waits or Waits())
 
 
-async def test_six_tools_are_called_with_the_arguments_of_the_seed(files: FileServer) -> None:
+async def test_six_tools_are_called_with_the_specified_arguments(files: FileServer) -> None:
     tools = on(files)
     await tools.write("/a/b.txt", "héllo", mode=WriteMode.TRUNCATE)
     await tools.write("/a/b.txt", " world", mode=WriteMode.APPEND, offset=6)
@@ -76,7 +76,7 @@ async def test_six_tools_are_called_with_the_arguments_of_the_seed(files: FileSe
     ]
 
 
-async def test_what_is_not_there_is_an_empty_folder_and_deleted_already(files: FileServer) -> None:
+async def test_missing_paths_are_empty_folders_and_count_as_deleted(files: FileServer) -> None:
     tools = on(files)
     assert await tools.list("/none") == ()
     await tools.delete("/none")
@@ -85,7 +85,7 @@ async def test_what_is_not_there_is_an_empty_folder_and_deleted_already(files: F
     await tools.close()
 
 
-async def test_what_may_be_tried_again_is_after_four_delays(files: FileServer) -> None:
+async def test_retryable_failures_are_retried_after_four_delays(files: FileServer) -> None:
     waits = Waits()
     tools = on(files, waits)
     files.faults = [Fault("file_stat", "RESOURCE_BUSY", retryable=True) for _ in range(4)]
@@ -111,7 +111,7 @@ async def test_what_may_be_tried_again_is_after_four_delays(files: FileServer) -
         ("", StoreUnavailable),
     ],
 )
-async def test_what_may_not_is_told_at_once_and_nothing_of_the_server(
+async def test_other_failures_are_reported_immediately_without_server_details(
     files: FileServer, code: str, kind: type[ElytronError]
 ) -> None:
     waits = Waits()
@@ -125,7 +125,7 @@ async def test_what_may_not_is_told_at_once_and_nothing_of_the_server(
     await tools.close()
 
 
-async def test_a_failure_that_does_not_say_whether_it_may_be_tried_again_is_not() -> None:
+async def test_a_failure_without_retry_information_is_not_retried() -> None:
     asked: list[str] = []
 
     class Failing:
@@ -141,7 +141,7 @@ async def test_a_failure_that_does_not_say_whether_it_may_be_tried_again_is_not(
     assert asked == ["file_read"]
 
 
-async def test_an_appending_that_arrived_is_not_made_again(files: FileServer) -> None:
+async def test_an_append_that_arrived_is_not_repeated(files: FileServer) -> None:
     tools = on(files)
     files.faults = [Fault("file_write", "RESOURCE_BUSY", retryable=True, after=True)]
     await tools.write("/log", "one", mode=WriteMode.APPEND, offset=0)
@@ -174,7 +174,7 @@ async def test_an_appending_that_arrived_is_not_made_again(files: FileServer) ->
         "/" + "a" * 512,
     ],
 )
-async def test_a_path_against_the_rules_reaches_no_server(files: FileServer, path: str) -> None:
+async def test_an_invalid_path_reaches_no_server(files: FileServer, path: str) -> None:
     tools = on(files)
     calls: list[Callable[[], Any]] = [
         lambda: tools.read(path),
@@ -190,13 +190,13 @@ async def test_a_path_against_the_rules_reaches_no_server(files: FileServer, pat
 
 
 @pytest.mark.parametrize("project", ["", "a/b", "a b", "..\\", "a" * 129])
-def test_a_project_against_the_rules_is_refused(files: FileServer, project: str) -> None:
+def test_an_invalid_project_is_rejected(files: FileServer, project: str) -> None:
     session = ToolSession(lambda: Client(mcp_server(files), cache=None))
     with pytest.raises(InvalidInput):
         ToolFiles(session, project=project)
 
 
-async def test_a_folder_that_is_too_full_is_told(files: FileServer, tmp_path: Path) -> None:
+async def test_an_overfull_folder_is_reported(files: FileServer, tmp_path: Path) -> None:
     folder = tmp_path / "everyone" / "notes" / "full"
     folder.mkdir(parents=True)
     for number in range(257):
@@ -207,7 +207,7 @@ async def test_a_folder_that_is_too_full_is_told(files: FileServer, tmp_path: Pa
     await tools.close()
 
 
-async def test_another_server_is_told_from_a_file_server() -> None:
+async def test_another_kind_of_server_is_distinguished_from_a_file_server() -> None:
     class Other:
         async def call(self, _tool: str, _arguments: Mapping[str, Any], /) -> Any:
             return type("Answer", (), {"is_error": False, "text": json.dumps(["no"])})()
@@ -219,7 +219,7 @@ async def test_another_server_is_told_from_a_file_server() -> None:
         await ToolFiles(Other(), project="notes").read("/a")
 
 
-async def test_over_http_a_key_opens_its_files_and_another_none(files: FileServer) -> None:
+async def test_over_http_a_key_opens_only_its_own_files(files: FileServer) -> None:
     async with serving(files, keys={"ada's": "ada", "bob's": "bob"}) as server:
         for key in ("ada's", "bob's"):
             tools = ToolFiles(http_session(server.url, api_key=key), project="notes")
@@ -234,7 +234,7 @@ async def test_over_http_a_key_opens_its_files_and_another_none(files: FileServe
             await tools.close()
 
 
-async def test_a_slow_server_is_given_up_and_called_again(files: FileServer) -> None:
+async def test_a_slow_call_is_aborted_and_retried(files: FileServer) -> None:
     async with serving(files) as server:
         tools = ToolFiles(http_session(server.url, api_key=None, timeout_s=1.5), project="notes")
         await tools.write("/a", "text", mode=WriteMode.TRUNCATE)
@@ -245,7 +245,7 @@ async def test_a_slow_server_is_given_up_and_called_again(files: FileServer) -> 
         await tools.close()
 
 
-async def test_a_session_outlives_its_server(files: FileServer) -> None:
+async def test_a_session_survives_its_server(files: FileServer) -> None:
     async with serving(files) as server:
         tools = ToolFiles(http_session(server.url, api_key=None, timeout_s=5), project="notes")
         await tools.write("/a", "text", mode=WriteMode.TRUNCATE)
@@ -259,7 +259,7 @@ async def test_a_session_outlives_its_server(files: FileServer) -> None:
         await tools.read("/a")
 
 
-async def test_the_same_tools_over_stdio(tmp_path: Path) -> None:
+async def test_the_same_tools_work_over_stdio(tmp_path: Path) -> None:
     command = StdioServerParameters(command=sys.executable, args=[str(SERVER), str(tmp_path)])
     tools = ToolFiles(ToolSession(lambda: Client(command, cache=None)), project="notes")
     await tools.write("/a", "text", mode=WriteMode.APPEND)

@@ -53,7 +53,9 @@ def objects(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_a_large_blob_is_an_object_and_a_small_one_is_beneath(store: ObjectBlobStore, folder: Path) -> None:
+async def test_a_large_blob_is_an_object_and_a_small_one_stays_in_the_store(
+    store: ObjectBlobStore, folder: Path
+) -> None:
     await write_blob(store, "aa", b"small")
     assert objects(folder) == []
     await write_blob(store, "ab", BIG)
@@ -63,7 +65,9 @@ async def test_a_large_blob_is_an_object_and_a_small_one_is_beneath(store: Objec
     assert objects(folder) == []
 
 
-async def test_what_breaks_off_leaves_no_object_and_the_earlier_blob(store: ObjectBlobStore, folder: Path) -> None:
+async def test_an_interrupted_upload_leaves_no_object_and_keeps_the_earlier_blob(
+    store: ObjectBlobStore, folder: Path
+) -> None:
     await write_blob(store, "aa", BIG)
 
     async def breaking() -> AsyncIterator[bytes]:
@@ -88,7 +92,9 @@ async def test_a_damaged_or_missing_object_is_never_served(store: ObjectBlobStor
         await blob(store, "aa")
 
 
-async def test_an_erasure_removes_each_object_of_a_blob_also_unnamed_ones(store: ObjectBlobStore, folder: Path) -> None:
+async def test_an_erasure_removes_every_object_of_a_blob_including_orphans(
+    store: ObjectBlobStore, folder: Path
+) -> None:
     await write_blob(store, "aa", BIG)
     (named,) = objects(folder)
     named.with_name("of a process that died").write_bytes(SECRET)
@@ -115,7 +121,7 @@ async def test_orphans_are_swept_when_they_are_old(store: ObjectBlobStore, folde
     assert await blob(store, "aa") == BIG
 
 
-async def test_a_place_that_is_no_object_store_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_object_store_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreRefused):
         await ObjectBlobStore.open(MemoryStore(), f"file://{tmp_path}/file/below")
@@ -134,7 +140,7 @@ async def test_nodes_of_one_database_share_the_objects_and_the_sealed_ones_are_c
     await other.close()
 
 
-async def test_a_node_that_names_other_blobs_or_none_is_refused(postgres: PostgresServer, folder: Path) -> None:
+async def test_a_node_with_another_or_no_object_store_is_refused(postgres: PostgresServer, folder: Path) -> None:
     url = postgres.make_database()
     plain = await open_store(f"{url}?sealed=no", clock=CLOCK)
     await write_blob(plain, "aa", BIG)

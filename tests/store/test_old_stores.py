@@ -30,7 +30,7 @@ def old_store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_store_of_an_earlier_build_opens_with_all_that_it_held(
+async def test_a_store_of_an_earlier_build_opens_with_all_its_content(
     old_store: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     async with elytron.open(old_store, space="ada") as memory:
@@ -88,7 +88,7 @@ def change(path: Path, statement: str) -> bytes:
     ["ALTER TABLE heads ADD COLUMN colour TEXT", "UPDATE journal SET digest = 'x' WHERE sequence = 1"],
     ids=["a table that no build wrote", "a damaged journal entry"],
 )
-async def test_a_step_that_fails_leaves_the_old_store_as_it_was(tmp_path: Path, statement: str) -> None:
+async def test_a_failing_migration_leaves_the_old_store_unchanged(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "m.db"
     path.write_bytes(gzip.decompress((SAMPLES / "rows-as-they-came.db.gz").read_bytes()))
     change(path, statement)

@@ -30,18 +30,18 @@ async def filled() -> MemoryStore:
     return store
 
 
-async def test_documents_come_in_order_across_pages() -> None:
+async def test_documents_are_in_order_across_pages() -> None:
     found = scan_documents(await filled(), SPACE, "facts", page=2)
     assert [document.ref async for document in found] == REFS
 
 
-async def test_documents_begin_behind_a_key_and_with_a_prefix() -> None:
+async def test_documents_start_after_a_key_and_with_a_prefix() -> None:
     store = await filled()
     assert [one.ref async for one in scan_documents(store, SPACE, "facts", after="2")] == REFS[3:]
     assert [one.ref async for one in scan_documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
 
 
-async def test_what_is_committed_while_a_page_is_read_is_not_beside_it() -> None:
+async def test_a_page_excludes_commits_made_while_it_is_read() -> None:
     store, late = await filled(), DocumentRef("facts", "9")
     batch = Batch(SPACE, Instant(1), (EntryDraft(JournalAction.WRITE, late),), (PutChange(late, b"x", 0),))
     found: list[DocumentRef] = []
@@ -52,10 +52,10 @@ async def test_what_is_committed_while_a_page_is_read_is_not_beside_it() -> None
     assert found == REFS
 
 
-async def test_entries_come_in_order_across_pages() -> None:
+async def test_entries_are_in_order_across_pages() -> None:
     found = scan_entries(await filled(), SPACE, after=1, page=3)
     assert [entry.sequence async for entry in found] == [2, 3, 4, 5]
 
 
-async def test_every_space_comes_once() -> None:
+async def test_every_space_is_listed_once() -> None:
     assert [space async for space in scan_spaces(await filled())] == [SPACE]

@@ -25,14 +25,14 @@ def test_the_engines_own_options_do_not_reach_the_driver() -> None:
     )
 
 
-def test_a_store_is_sealed_in_the_schema_elytron_unless_its_url_says_otherwise() -> None:
+def test_a_store_is_sealed_in_the_schema_elytron_unless_its_url_differs() -> None:
     address = parse_address("postgresql:///memory?host=/run/postgresql")
     assert (address.sealed, address.schema, address.place) == (True, "elytron", "/run/postgresql/memory")
     assert address.connections == POSTGRES_CONNECTIONS
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_both_schemes_are_the_engine(scheme: str) -> None:
+def test_both_schemes_select_the_engine(scheme: str) -> None:
     assert parse_url(f"{scheme}://db/memory").engine == "postgres"
 
 
@@ -48,7 +48,7 @@ def test_no_address_shows_its_password() -> None:
         *("schema=Ours", "schema=pg_catalog", "schema=a;b", "sealed=no&sealed=yes", "sealed"),
     ],
 )
-def test_a_wrong_option_is_refused_without_showing_the_url(query: str) -> None:
+def test_an_invalid_option_is_rejected_without_showing_the_url(query: str) -> None:
     with pytest.raises(StoreUrlInvalid) as refused:
         parse_url(f"postgresql://ada:tea-time@db/memory?{query}")
     assert "tea-time" not in refused.value.message

@@ -93,7 +93,7 @@ async def answers_of(url: str, keys: elytron.FileKeys, space: str) -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_rows_that_were_moved_or_changed_are_refused_and_repaired(
+async def test_moved_or_changed_rows_are_refused_and_repaired(
     database: str, tmp_path: Path, attack: Callable[[StoreTables], None]
 ) -> None:
     keys = elytron.FileKeys.create(tmp_path / "keys.json")

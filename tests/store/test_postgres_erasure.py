@@ -61,7 +61,7 @@ async def with_canaries(store: Store, url: str) -> bytes:
 CANARIES = ErasureTarget(space=ADA, at=AT, refs=tuple(fact(number) for number in range(0, 40, 4)), blobs=("aa",))
 
 
-async def test_no_file_of_the_server_has_what_was_erased(
+async def test_erased_content_is_in_no_file_of_the_server(
     store: Store, database: str, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Other tests write to the same log.
@@ -79,7 +79,7 @@ async def test_no_file_of_the_server_has_what_was_erased(
     assert len(await documents(store)) == 30
 
 
-async def test_without_a_word_the_log_is_left_to_the_server(database: str, files: Path) -> None:
+async def test_by_default_the_log_is_left_to_the_server(database: str, files: Path) -> None:
     empty_tables(database)
     store = await open_tables(database)
     canary = await with_canaries(store, database)
@@ -89,7 +89,7 @@ async def test_without_a_word_the_log_is_left_to_the_server(database: str, files
     await store.close()
 
 
-async def test_no_file_of_the_server_ever_has_what_is_sealed(postgres: PostgresServer, files: Path) -> None:
+async def test_sealed_content_is_in_no_file_of_the_server(postgres: PostgresServer, files: Path) -> None:
     url = postgres.make_database()
     store = await seal(await open_tables(url, sealed=True))
     canary = await with_canaries(store, url)
@@ -99,7 +99,7 @@ async def test_no_file_of_the_server_ever_has_what_is_sealed(postgres: PostgresS
     await store.close()
 
 
-async def test_an_erasure_waits_for_those_who_still_read_an_older_state(
+async def test_an_erasure_waits_for_readers_of_an_older_state(
     store: Store, database: str, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_limits, "BUSY_WAIT_S", 0.1)
@@ -117,7 +117,7 @@ async def test_an_erasure_waits_for_those_who_still_read_an_older_state(
     assert "base" not in searched(files, canary)
 
 
-async def test_a_user_who_does_not_own_the_tables_is_told_that_bytes_are_left(store: Store, database: str) -> None:
+async def test_a_user_who_does_not_own_the_tables_is_told_that_bytes_remain(store: Store, database: str) -> None:
     await put(store, fact(1))
     name = f"guest_{secrets.token_hex(4)}"
     with psycopg.connect(database, autocommit=True) as owner:
@@ -131,7 +131,7 @@ async def test_a_user_who_does_not_own_the_tables_is_told_that_bytes_are_left(st
     await other_role.close()
 
 
-async def test_a_memory_that_is_erased_says_what_is_left_where(postgres: PostgresServer) -> None:
+async def test_an_erasure_reports_what_remains_where(postgres: PostgresServer) -> None:
     url = postgres.make_database()
     await (await open_tables(url, sealed=True)).close()
     keys = LocalKeys({"k": bytes(range(32))}, current="k")

@@ -108,7 +108,7 @@ def failing(beside: Beside, *, state: str, times: int) -> None:
         beside.execute(f"CREATE OR REPLACE TRIGGER fails {when} EXECUTE FUNCTION fail()".encode())
 
 
-async def test_a_deadlock_is_tried_again_and_then_named(store: PostgresStore, beside: Beside) -> None:
+async def test_a_deadlock_is_retried_and_then_reported(store: PostgresStore, beside: Beside) -> None:
     failing(beside, state="40P01", times=2)
     assert await put(store, fact(1)) == CommitReceipt(1, 1)
     failing(beside, state="40P01", times=3)
@@ -117,9 +117,7 @@ async def test_a_deadlock_is_tried_again_and_then_named(store: PostgresStore, be
     assert [kept.ref for kept in await documents(store)] == [fact(1)]
 
 
-async def test_a_full_disk_stores_nothing_and_is_tried_again_by_the_caller(
-    store: PostgresStore, beside: Beside
-) -> None:
+async def test_a_full_disk_stores_nothing_and_the_caller_may_retry(store: PostgresStore, beside: Beside) -> None:
     failing(beside, state="53100", times=1)
     with pytest.raises(StoreFull):
         await put(store, fact(1))
@@ -127,7 +125,7 @@ async def test_a_full_disk_stores_nothing_and_is_tried_again_by_the_caller(
     assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
-async def test_a_statement_that_takes_too_long_is_named(emptied: str, beside: Beside) -> None:
+async def test_a_statement_that_takes_too_long_is_reported(emptied: str, beside: Beside) -> None:
     name = f"slow_{secrets.token_hex(4)}"
     beside.execute(f"CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET statement_timeout = 100".encode())
     store = await open_tables(emptied.replace("postgres@", f"{name}@"))
@@ -141,7 +139,7 @@ async def test_a_statement_that_takes_too_long_is_named(emptied: str, beside: Be
     await store.close()
 
 
-async def test_a_commit_that_was_cut_before_it_arrived_is_unknown(cut: tuple[CuttingProxy, PostgresStore]) -> None:
+async def test_a_commit_cut_off_before_arrival_is_unknown(cut: tuple[CuttingProxy, PostgresStore]) -> None:
     proxy, store = cut
     proxy.cut_asking = True
     with pytest.raises(OutcomeUnknown):
@@ -149,7 +147,7 @@ async def test_a_commit_that_was_cut_before_it_arrived_is_unknown(cut: tuple[Cut
     assert await one(store, fact(1)) is None
 
 
-async def test_a_commit_whose_answer_was_cut_is_unknown_and_there(cut: tuple[CuttingProxy, PostgresStore]) -> None:
+async def test_a_commit_without_an_answer_is_unknown_and_stored(cut: tuple[CuttingProxy, PostgresStore]) -> None:
     proxy, store = cut
     proxy.cut_answer = True
     with pytest.raises(OutcomeUnknown):
@@ -160,9 +158,7 @@ async def test_a_commit_whose_answer_was_cut_is_unknown_and_there(cut: tuple[Cut
 
 
 @pytest.mark.parametrize("where", ["cut_asking", "cut_answer"])
-async def test_a_commit_with_a_key_finds_out_what_became_of_it(
-    cut: tuple[CuttingProxy, PostgresStore], where: str
-) -> None:
+async def test_a_commit_with_a_key_determines_its_outcome(cut: tuple[CuttingProxy, PostgresStore], where: str) -> None:
     proxy, store = cut
     setattr(proxy, where, True)
     found = await store.commit(batch(PutChange(fact(1), b"one", 0), idempotency=ONCE))
@@ -170,7 +166,7 @@ async def test_a_commit_with_a_key_finds_out_what_became_of_it(
     assert len(await journal(store)) == 2
 
 
-async def test_a_read_that_was_cut_is_done_again(cut: tuple[CuttingProxy, PostgresStore]) -> None:
+async def test_an_interrupted_read_is_repeated(cut: tuple[CuttingProxy, PostgresStore]) -> None:
     proxy, store = cut
     proxy.cut_asking = True
     assert await one(store, fact(0)) is not None
@@ -181,7 +177,7 @@ async def test_a_read_that_was_cut_is_done_again(cut: tuple[CuttingProxy, Postgr
     assert await blob(store, "aa") == b"tea"
 
 
-async def test_a_connection_that_ended_while_it_was_idle_is_not_used(store: PostgresStore, beside: Beside) -> None:
+async def test_a_connection_closed_while_idle_is_not_used(store: PostgresStore, beside: Beside) -> None:
     await put(store, fact(1))
     beside.execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
@@ -190,7 +186,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used(store: Post
     assert await put(store, fact(2)) == CommitReceipt(2, 2)
 
 
-async def test_a_server_that_went_away_is_named_within_two_seconds_and_used_again(
+async def test_a_lost_server_is_reported_within_two_seconds_and_used_again(
     cut: tuple[CuttingProxy, PostgresStore],
 ) -> None:
     proxy, store = cut
@@ -208,7 +204,7 @@ async def test_a_server_that_went_away_is_named_within_two_seconds_and_used_agai
         break
 
 
-async def test_a_server_that_falls_silent_is_named_within_two_seconds_and_a_keyed_commit_finds_out(
+async def test_a_silent_server_is_reported_within_two_seconds_and_keys_resolve_commits(
     cut: tuple[CuttingProxy, PostgresStore],
 ) -> None:
     proxy, store = cut
@@ -230,7 +226,7 @@ async def test_a_server_that_falls_silent_is_named_within_two_seconds_and_a_keye
     assert [kept.ref for kept in await documents(store)] == [fact(0), fact(2)]
 
 
-async def test_a_statement_that_takes_long_is_left_alone_while_its_server_answers(
+async def test_a_long_statement_continues_while_its_server_responds(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_store.postgres.connections.POSTGRES_SILENT_S", 0.01)
@@ -240,7 +236,7 @@ async def test_a_statement_that_takes_long_is_left_alone_while_its_server_answer
         assert await found.fetchone() == (1,)
 
 
-async def test_a_store_that_takes_no_commits_is_not_ready(emptied: str, beside: Beside) -> None:
+async def test_a_store_that_accepts_no_commits_is_not_ready(emptied: str, beside: Beside) -> None:
     name = f"reader_{secrets.token_hex(4)}"
     beside.execute(f"CREATE ROLE {name} LOGIN SUPERUSER".encode())
     store = await open_tables(emptied.replace("postgres@", f"{name}@"))
@@ -256,9 +252,7 @@ async def test_a_store_that_takes_no_commits_is_not_ready(emptied: str, beside: 
         await store.probe()
 
 
-async def test_a_store_whose_disk_is_full_is_not_ready_until_it_has_room_again(
-    store: PostgresStore, beside: Beside
-) -> None:
+async def test_a_store_on_a_full_disk_is_not_ready_until_it_has_room(store: PostgresStore, beside: Beside) -> None:
     def room(*, is_there: bool) -> None:
         for table in ("journal", "blob_parts"):
             for partition in range(4):
@@ -286,19 +280,19 @@ async def test_a_store_whose_disk_is_full_is_not_ready_until_it_has_room_again(
     assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
-async def test_what_no_table_can_hold_is_refused_and_takes_no_other_down(store: PostgresStore) -> None:
+async def test_unstorable_values_are_refused_without_affecting_others(store: PostgresStore) -> None:
     lone = batch(PutChange(fact(1), b"", 0), entries=(EntryDraft(JournalAction.WRITE, fact(1), "\ud800"),))
     told = await asyncio.gather(store.commit(lone), put(store, fact(2)), return_exceptions=True)
     assert isinstance(told[0], InvalidInput)
     assert told[1] == CommitReceipt(1, 1)
 
 
-async def test_a_nul_in_a_digest_comes_back(store: PostgresStore) -> None:
+async def test_a_nul_in_a_digest_round_trips(store: PostgresStore) -> None:
     await store.commit(batch(PutChange(fact(1), b"", 0), entries=(EntryDraft(JournalAction.WRITE, fact(1), "a\0b"),)))
     assert [entry.digest for entry in await journal(store)] == ["a\0b"]
 
 
-async def test_damaged_bytes_are_found_set_aside_and_never_served(store: PostgresStore, beside: Beside) -> None:
+async def test_damaged_bytes_are_found_quarantined_and_never_served(store: PostgresStore, beside: Beside) -> None:
     await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
     await write_blob(store, "aa", b"tea")
     for partition in range(4):
@@ -325,7 +319,7 @@ async def test_damaged_bytes_are_found_set_aside_and_never_served(store: Postgre
     assert await store.losses() == []
 
 
-async def test_the_erasure_of_a_space_takes_the_record_of_its_losses(store: PostgresStore, beside: Beside) -> None:
+async def test_erasing_a_space_removes_the_record_of_its_losses(store: PostgresStore, beside: Beside) -> None:
     await put(store, fact(1), b"one")
     for partition in range(4):
         beside.execute(f"UPDATE elytron.documents_p{partition:02} SET body = 'else' WHERE body = 'one'".encode())
@@ -334,7 +328,7 @@ async def test_the_erasure_of_a_space_takes_the_record_of_its_losses(store: Post
     assert await store.losses() == []
 
 
-async def test_a_journal_that_was_cut_or_altered_is_not_served(store: PostgresStore, beside: Beside) -> None:
+async def test_a_truncated_or_altered_journal_is_not_served(store: PostgresStore, beside: Beside) -> None:
     for number in range(3):
         await put(store, fact(number))
     for partition in range(4):

@@ -48,7 +48,7 @@ async def fingerprints(url: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-async def test_a_memory_is_the_same_on_the_server_and_back_in_a_file(source: str, target: str, tmp_path: Path) -> None:
+async def test_a_memory_is_unchanged_on_the_server_and_back_in_a_file(source: str, target: str, tmp_path: Path) -> None:
     before = await fingerprints(source)
     back = f"sqlite:///{tmp_path}/back.db"
     for from_store, to_store in ((source, target), (target, back)):
@@ -74,7 +74,7 @@ class BreakingStore(PassingStore):
         return await super().commit(batch)
 
 
-async def test_a_copy_that_was_broken_off_goes_on_behind_what_is_whole(source: str, target: str) -> None:
+async def test_an_interrupted_copy_continues_after_its_complete_part(source: str, target: str) -> None:
     told: list[tuple[int, int]] = []
     file = await open_store(source, clock=CLOCK)
     broken = BreakingStore(await open_store(target, clock=CLOCK))

@@ -42,7 +42,7 @@ async def nodes(url: str) -> AsyncIterator[list[MemoryRuntime]]:
         yield [await stack.enter_async_context(node) for node in opened]
 
 
-async def test_every_node_answers_alike_whoever_wrote(nodes: list[MemoryRuntime]) -> None:
+async def test_every_node_gives_the_same_answers_whoever_wrote(nodes: list[MemoryRuntime]) -> None:
     chance = random.Random(1)
     for number in range(30):
         place = PLACES[number % len(PLACES)]
@@ -57,7 +57,7 @@ async def test_every_node_answers_alike_whoever_wrote(nodes: list[MemoryRuntime]
     assert state
 
 
-async def test_a_node_shows_at_once_what_another_has_committed(nodes: list[MemoryRuntime]) -> None:
+async def test_a_node_immediately_shows_commits_of_another(nodes: list[MemoryRuntime]) -> None:
     for number in range(10):
         writer, reader = nodes[number % 3], nodes[(number + 1) % 3]
         written = await writer.add(f"The code of door {number} is {number}{number}.")
@@ -66,7 +66,7 @@ async def test_a_node_shows_at_once_what_another_has_committed(nodes: list[Memor
         assert f"door {number}" in found.hits[0].text
 
 
-async def test_a_sequence_of_the_future_is_refused_and_never_answered_from_an_older_state(
+async def test_a_future_sequence_is_refused_and_never_answered_from_an_older_state(
     nodes: list[MemoryRuntime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron.journal.follower.MIN_SEQUENCE_WAIT_S", 0.05)
@@ -76,9 +76,7 @@ async def test_a_sequence_of_the_future_is_refused_and_never_answered_from_an_ol
     assert refused.value.expected == written.sequence + 1
 
 
-async def test_a_fold_that_another_node_has_stored_is_read_and_not_made_again(
-    url: str, nodes: list[MemoryRuntime]
-) -> None:
+async def test_a_fold_stored_by_another_node_is_read_and_not_recomputed(url: str, nodes: list[MemoryRuntime]) -> None:
     for number in range(40):
         await nodes[0].add(f"Note {number} of the ferry.")
     await nodes[0].recall("ferry")
@@ -91,7 +89,7 @@ async def test_a_fold_that_another_node_has_stored_is_read_and_not_made_again(
     assert seen == []
 
 
-async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(nodes: list[MemoryRuntime]) -> None:
+async def test_a_space_recreated_by_another_node_is_the_new_one(nodes: list[MemoryRuntime]) -> None:
     one, other = nodes[:2]
     for number, node in enumerate((one, other)):
         await node.put_record(("notes",), "key", {"life": number})
@@ -125,7 +123,7 @@ async def call(address: str, operation: str, **request: object) -> httpx.Respons
         return await client.post(f"{address}/v1/{operation}", json={"scope": {"space": "eve"}, **request})
 
 
-async def test_two_servers_answer_alike_and_each_is_in_the_list_of_both(url: str, servers: list[str]) -> None:
+async def test_two_servers_give_the_same_answers_and_list_each_other(url: str, servers: list[str]) -> None:
     turn = {"messages": [{"role": "user", "text": "The ferry leaves at six."}]}
     written = await call(servers[0], "write", write={"kind": "transcript", "turns": [turn]})
     assert written.status_code == 200
@@ -148,7 +146,7 @@ async def test_two_servers_answer_alike_and_each_is_in_the_list_of_both(url: str
         assert (await memory.get_record(("rig",), "who")).record.value == {"is": "tea"}
 
 
-async def test_a_node_leaves_the_list_when_it_ends_and_when_its_time_is_over(url: str) -> None:
+async def test_a_node_leaves_the_list_when_it_ends_or_expires(url: str) -> None:
     store = await open_store(url, clock=CLOCK)
     leases = leases_of(store)
     async with lease_kept(leases, "http://a:8010"):
@@ -163,7 +161,7 @@ async def test_a_node_leaves_the_list_when_it_ends_and_when_its_time_is_over(url
     await store.close()
 
 
-async def test_a_server_whose_database_went_away_says_so_and_lives(url: str) -> None:
+async def test_a_server_that_loses_its_database_says_so_and_stays_alive(url: str) -> None:
     async with proxied(url) as (proxy, through), elytron.open(through, space="ada", clock=CLOCK) as memory:
         await memory.add("tea")
         app = create_app(CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers()))

@@ -201,7 +201,7 @@ def addresses(postgres: PostgresServer) -> dict[str, str]:
 
 
 @pytest.mark.timeout(280)
-def test_each_command_of_the_page_does_what_it_says(
+def test_each_documented_command_works_as_described(
     addresses: dict[str, str], programs: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -76,18 +76,18 @@ async def refusal(url: str, **settings: object) -> ElytronError:
     return refused.value
 
 
-async def test_a_store_without_a_key_must_say_so_in_its_url(fresh: str, ask: Ask) -> None:
+async def test_a_store_without_a_key_needs_an_explicit_url(fresh: str, ask: Ask) -> None:
     refused = await refusal(fresh)
     assert isinstance(refused, KeyMissing)
     assert "?sealed=no" in refused.message
     assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
 
 
-async def test_a_key_and_a_url_that_says_not_sealed_contradict_each_other(fresh: str) -> None:
+async def test_a_key_contradicts_a_url_that_says_not_sealed(fresh: str) -> None:
     assert isinstance(await refusal(f"{fresh}?sealed=no", keys=KEYS), StoreForeign)
 
 
-async def test_a_sealed_store_opens_with_its_key_and_not_without(fresh: str) -> None:
+async def test_a_sealed_store_opens_only_with_its_key(fresh: str) -> None:
     await (await open_tables(fresh, sealed=True)).close()
     store = await open_store(fresh, clock=CLOCK, keys=KEYS)
     await put(store, fact(1), b"tea")
@@ -98,7 +98,7 @@ async def test_a_sealed_store_opens_with_its_key_and_not_without(fresh: str) -> 
     assert isinstance(await refusal(f"{fresh}?sealed=no"), StoreForeign)
 
 
-async def test_a_server_that_is_not_there_is_named_within_two_seconds() -> None:
+async def test_a_missing_server_is_reported_within_two_seconds() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         closed = f"postgresql://ada:tea-time@127.0.0.1:{silent.getsockname()[1]}/m?sealed=no"
@@ -111,7 +111,7 @@ async def test_a_server_that_is_not_there_is_named_within_two_seconds() -> None:
     assert "tea-time" not in f"{refused}{unanswered}"
 
 
-async def test_a_wrong_password_is_one_sentence_without_it(fresh: str, ask: Ask) -> None:
+async def test_a_wrong_password_is_reported_in_one_sentence_without_it(fresh: str, ask: Ask) -> None:
     refused = await refusal(as_guarded(fresh, ask, password="tea-time"))
     assert isinstance(refused, StoreRefused)
     assert "password" in refused.message
@@ -122,11 +122,11 @@ async def test_a_server_without_room_for_a_connection_says_so(fresh: str, ask: A
     assert isinstance(await refusal(as_guarded(fresh, ask, limits="CONNECTION LIMIT 0")), StoreCrowded)
 
 
-async def test_a_user_who_may_make_no_schema_is_told_so(fresh: str, ask: Ask) -> None:
+async def test_a_user_who_may_not_create_a_schema_is_told_so(fresh: str, ask: Ask) -> None:
     assert isinstance(await refusal(as_guarded(fresh, ask)), StoreRefused)
 
 
-async def test_a_database_that_is_not_there_is_refused(fresh: str) -> None:
+async def test_a_missing_database_is_refused(fresh: str) -> None:
     assert isinstance(await refusal(f"{fresh}_else?sealed=no"), StoreRefused)
 
 
@@ -134,7 +134,7 @@ async def test_a_database_that_is_not_there_is_refused(fresh: str) -> None:
     ("setting", "refused"),
     [("synchronous_commit = off", StoreRefused), ("default_transaction_read_only = on", StoreReadOnly)],
 )
-async def test_a_setting_that_endangers_promises_is_refused(
+async def test_a_setting_that_endangers_the_guarantees_is_refused(
     fresh: str, ask: Ask, setting: str, refused: type[ElytronError]
 ) -> None:
     (name,) = ask("SELECT current_database()")
@@ -155,7 +155,7 @@ FIT = ServerFacts(180_004, "on", "on", "on", "UTF8", is_replica=False, is_read_o
         (replace(FIT, is_replica=True), StoreReadOnly, "target_session_attrs"),
     ],
 )
-def test_a_server_that_cannot_keep_the_promises_is_refused(
+def test_a_server_that_cannot_keep_the_guarantees_is_refused(
     facts: ServerFacts, refused: type[ElytronError], word: str
 ) -> None:
     FIT.require_fit()
@@ -163,7 +163,7 @@ def test_a_server_that_cannot_keep_the_promises_is_refused(
         facts.require_fit()
 
 
-async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, ask: Ask) -> None:
+async def test_risks_to_a_store_are_found_without_opening_it(fresh: str, ask: Ask) -> None:
     (name,) = ask("SELECT current_database()")
     for setting in ("synchronous_commit = off", "statement_timeout = 2000", "default_transaction_read_only = on"):
         ask(f"ALTER DATABASE {name[0]} SET {setting}")
@@ -191,13 +191,13 @@ async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, as
         ("/run/postgresql", "prefer", ""),
     ],
 )
-def test_a_server_elsewhere_without_checked_encryption_is_a_danger(host: str, mode: str, danger: str) -> None:
+def test_a_remote_server_without_verified_encryption_is_a_risk(host: str, mode: str, danger: str) -> None:
     found = transport_danger(host, mode)
     assert bool(found) == bool(danger)
     assert danger in found
 
 
-async def test_a_server_without_dangers_shows_none_and_its_tables_version(fresh: str, ask: Ask) -> None:
+async def test_a_server_without_risks_shows_none_and_its_schema_version(fresh: str, ask: Ask) -> None:
     await (await open_tables(fresh)).close()
     found = await examine_server(parse_address(f"{fresh}?sealed=no"))
     assert [item for item in found if item.danger] == []
@@ -207,7 +207,7 @@ async def test_a_server_without_dangers_shows_none_and_its_tables_version(fresh:
     assert (await examine_server(parse_address(fresh)))[-1].value == "unreadable"
 
 
-async def test_where_nothing_is_the_opener_says_what_happens(fresh: str, ask: Ask) -> None:
+async def test_for_a_missing_store_the_caller_decides_what_happens(fresh: str, ask: Ask) -> None:
     url = f"{fresh}?sealed=no"
     missing = await refusal(url, when_missing=WhenMissing.REFUSE)
     assert isinstance(missing, StoreMissing)
@@ -217,7 +217,7 @@ async def test_where_nothing_is_the_opener_says_what_happens(fresh: str, ask: As
     assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
 
 
-async def test_two_openings_at_once_make_one_store(fresh: str) -> None:
+async def test_two_concurrent_openings_create_one_store(fresh: str) -> None:
     left, right = await asyncio.gather(open_tables(fresh), open_tables(fresh))
     await put(left, fact(1), b"tea")
     assert (await one(right, fact(1))) == (await one(left, fact(1)))
@@ -225,7 +225,7 @@ async def test_two_openings_at_once_make_one_store(fresh: str) -> None:
     await right.close()
 
 
-async def test_a_store_of_a_newer_version_is_refused_and_left_alone(fresh: str, ask: Ask) -> None:
+async def test_a_store_of_a_newer_version_is_refused_and_left_unchanged(fresh: str, ask: Ask) -> None:
     await (await open_tables(fresh)).close()
     newer = '{"schema_version": 99, "partitions": 4}'
     ask(f"UPDATE elytron.manifest SET body = convert_to('{newer}', 'UTF8') WHERE name = 'layout'")
@@ -246,7 +246,7 @@ def broken_step(schema: str, _partitions: int) -> bytes:
     return f"ALTER TABLE {schema}.absent ADD COLUMN second text".encode()
 
 
-async def test_tables_of_an_older_version_take_the_steps_to_this_one_once(fresh: str, ask: Ask) -> None:
+async def test_older_tables_are_migrated_once(fresh: str, ask: Ask) -> None:
     store = await open_tables(fresh)
     await put(store, fact(1), b"tea")
     wanted = PostgresTarget(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
@@ -262,7 +262,7 @@ async def test_tables_of_an_older_version_take_the_steps_to_this_one_once(fresh:
     assert refused.found == 4
 
 
-async def test_tables_without_the_index_of_queues_get_it_with_what_they_hold(fresh: str, ask: Ask) -> None:
+async def test_tables_without_the_queue_index_get_it_with_their_content(fresh: str, ask: Ask) -> None:
     store = await open_tables(fresh)
     for name in ("ada", "bob"):
         await put(store, JOBS if name == "bob" else fact(1), space=SpaceId(name))
@@ -277,7 +277,7 @@ async def test_tables_without_the_index_of_queues_get_it_with_what_they_hold(fre
     await again.close()
 
 
-async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask: Ask) -> None:
+async def test_a_failing_migration_leaves_the_tables_unchanged(fresh: str, ask: Ask) -> None:
     await (await open_tables(fresh)).close()
     wanted = PostgresTarget(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
     async with await connect_once(wanted.address) as connection:
@@ -287,7 +287,7 @@ async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask:
     await (await open_tables(fresh)).close()
 
 
-async def test_builds_of_one_layout_write_beside_each_other(fresh: str, ask: Ask) -> None:
+async def test_builds_with_one_layout_write_concurrently(fresh: str, ask: Ask) -> None:
     """Each build calls a commit function of its own number, or none; and it reads past fields that it does not know."""
     older = await open_tables(fresh)
     noted = '{"schema_version": 1, "partitions": 4, "later": true}'
@@ -303,7 +303,7 @@ async def test_builds_of_one_layout_write_beside_each_other(fresh: str, ask: Ask
     await newer.close()
 
 
-async def test_a_node_whose_tables_a_newer_build_changed_writes_nothing_and_says_so(fresh: str, ask: Ask) -> None:
+async def test_a_node_with_tables_migrated_by_a_newer_build_writes_nothing_and_says_so(fresh: str, ask: Ask) -> None:
     store = await open_tables(fresh)
     await put(store, fact(1), b"tea")
     for partition in range(4):
@@ -321,7 +321,7 @@ async def test_a_store_that_lost_its_manifest_is_refused(fresh: str, ask: Ask) -
     assert isinstance(await refusal(f"{fresh}?sealed=no"), StoreForeign)
 
 
-async def test_schemas_of_one_database_are_stores_of_their_own(fresh: str) -> None:
+async def test_schemas_of_one_database_are_separate_stores(fresh: str) -> None:
     left = await open_store(f"{fresh}?sealed=no", clock=CLOCK)
     right = await open_store(f"{fresh}?sealed=no&schema=other", clock=CLOCK)
     await put(left, fact(1), b"tea")

@@ -103,7 +103,7 @@ async def test_commits_take_turns_on_few_sessions_and_none_is_lost(stores: list[
         assert await found.fetchone() == (0,)
 
 
-async def test_what_takes_several_statements_is_whole(stores: list[PostgresStore]) -> None:
+async def test_multi_statement_operations_are_atomic(stores: list[PostgresStore]) -> None:
     for number, store in enumerate(stores[:2]):
         once = BatchKey(key=f"k{number}", digest="d", answer=b"answer")
         keyed = batch(PutChange(fact(number), b"tea", 0), idempotency=once)
@@ -117,7 +117,7 @@ async def test_what_takes_several_statements_is_whole(stores: list[PostgresStore
         await store.probe()
 
 
-async def test_a_memory_behind_a_pooler_answers_as_one_beside_it(database: str, pooled: str) -> None:
+async def test_a_memory_behind_a_pooler_answers_like_a_direct_one(database: str, pooled: str) -> None:
     empty_tables(database)
     async with (
         elytron.open(f"{pooled}?sealed=no", space="ada", clock=CLOCK) as behind,

@@ -158,7 +158,7 @@ async def shown_to(client: httpx.AsyncClient, headers: dict[str, str], calls: It
     return shown
 
 
-async def test_no_operation_of_another_node_shows_what_harvested_ids_name(nodes: TwoNodes) -> None:
+async def test_no_operation_on_another_node_reveals_harvested_ids(nodes: TwoNodes) -> None:
     before = await state_of(nodes)
     ids = await harvest(nodes)
     assert len(ids) >= 12
@@ -195,7 +195,7 @@ async def walked(client: httpx.AsyncClient, headers: dict[str, str], call: tuple
     return text
 
 
-async def test_no_route_of_another_node_shows_anything_of_the_first_user(nodes: TwoNodes) -> None:
+async def test_no_route_of_another_node_reveals_the_first_users_data(nodes: TwoNodes) -> None:
     before = await state_of(nodes)
     ids = (await harvest(nodes))[::4]
     document = (await nodes.second.get("/openapi/all.json", headers=nodes.operator)).json()
@@ -213,7 +213,7 @@ async def test_no_route_of_another_node_shows_anything_of_the_first_user(nodes: 
     assert await state_of(nodes) == before
 
 
-async def test_what_one_node_switches_off_is_off_on_the_other_within_two_seconds(nodes: TwoNodes) -> None:
+async def test_a_transport_disabled_on_one_node_is_off_on_the_other_within_two_seconds(nodes: TwoNodes) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     for is_on in (False, True):
         changed = await nodes.first.patch("/console/transports/mcp", json={"enabled": is_on}, headers=nodes.operator)

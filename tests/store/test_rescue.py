@@ -88,7 +88,7 @@ def ended(url: str, *words: str, space: str) -> Result:
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
 @settings(max_examples=10)  # each runs six commands
 @given(seed=st.integers(0, 10**9))
-def test_a_repair_leaves_a_store_that_is_read_and_written_again(stores: Path, engine: str, seed: int) -> None:
+def test_a_repaired_store_can_be_read_and_written(stores: Path, engine: str, seed: int) -> None:
     url = damaged_copy(stores, engine, Random(seed))
     assert run_words(url, "inspect", "--check") in {0, 13}
     # 13 if something was lost, which is said until it is acknowledged.
@@ -101,7 +101,7 @@ def test_a_repair_leaves_a_store_that_is_read_and_written_again(stores: Path, en
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**9))
-def test_a_sealed_store_is_repaired_or_its_keys_are_said_to_be_lost(stores: Path, engine: str, seed: int) -> None:
+def test_a_sealed_store_is_repaired_or_its_keys_reported_lost(stores: Path, engine: str, seed: int) -> None:
     url = damaged_copy(stores, engine, Random(seed), name="sealed")
     key = ("--key-file", str(stores / "keys.json"))
     assert run_words(url, *key, "inspect", "--check") in {0, 13}
@@ -117,7 +117,7 @@ def test_a_sealed_store_is_repaired_or_its_keys_are_said_to_be_lost(stores: Path
         assert run_words(url, *key, "add", "It was repaired.", space=space) == 0
 
 
-def test_what_is_whole_is_served_again_and_the_damaged_file_is_kept(stores: Path, tmp_path: Path) -> None:
+def test_intact_content_is_served_again_and_the_damaged_file_preserved(stores: Path, tmp_path: Path) -> None:
     data = (stores / "m.db").read_bytes()
     (tmp_path / "m.db").write_bytes(bytes(4_096) + data[4_096:])  # the header and the schema are gone
     assert run_words(f"sqlite:{tmp_path}/m.db", "inspect", "--repair") == 0
@@ -126,7 +126,7 @@ def test_what_is_whole_is_served_again_and_the_damaged_file_is_kept(stores: Path
     assert (tmp_path / "m.db.damaged-1").read_bytes()[4_096:] == data[4_096:]
 
 
-def test_a_profile_that_is_no_longer_there_is_repaired_too(stores: Path, tmp_path: Path) -> None:
+def test_a_store_with_a_removed_profile_is_repaired_too(stores: Path, tmp_path: Path) -> None:
     for engine in ("sqlite", "file"):
         shutil.copy(stores / "m.db", tmp_path / "m.db")
         shutil.copytree(stores / "m", tmp_path / "m")
@@ -141,7 +141,7 @@ def test_a_profile_that_is_no_longer_there_is_repaired_too(stores: Path, tmp_pat
         shutil.rmtree(tmp_path / "m")
 
 
-async def test_what_waits_in_the_wal_is_saved_too(tmp_path: Path) -> None:
+async def test_content_of_the_wal_is_saved_too(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     async with elytron.open(tmp_path / "open/m.db", space="ada") as memory:
         for text in SAID:
@@ -156,7 +156,7 @@ async def test_what_waits_in_the_wal_is_saved_too(tmp_path: Path) -> None:
         assert {hit.text for hit in (await memory.list(limit=100)).items} == set(SAID)
 
 
-async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+async def test_a_file_of_another_program_is_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "m.db").write_bytes(b"SQLite format 3\0" + bytes(8_000))
     with pytest.raises(StoreForeign):
         await rescue_store(f"sqlite:{tmp_path}/m.db", clock=SystemClock(), repair=True)

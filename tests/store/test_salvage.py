@@ -75,7 +75,7 @@ def rows_of(path: Path, statement: str) -> Sequence[tuple[int, ...]]:
         return raw.execute(statement).fetchall()
 
 
-async def test_each_wiped_page_costs_what_was_on_it_and_all_of_that_is_counted(path: Path) -> None:
+async def test_each_wiped_page_loses_only_its_content_and_all_losses_are_counted(path: Path) -> None:
     whole = path.read_bytes()
     lost = 0
     for start in range(PAGE_BYTES, len(whole), PAGE_BYTES):
@@ -89,7 +89,7 @@ async def test_each_wiped_page_costs_what_was_on_it_and_all_of_that_is_counted(p
     assert lost >= NUMBER
 
 
-async def test_a_sound_file_loses_nothing_and_nothing_is_said_to_be_lost(path: Path) -> None:
+async def test_a_sound_file_loses_nothing_and_reports_no_loss(path: Path) -> None:
     report = await rescued(path)
     assert (report.spaces, report.documents, report.entries, report.losses) == (2, NUMBER + 1, NUMBER + 1, ())
     assert [problem.what for problem in report.problems] == ["the sqlite file"]
@@ -98,7 +98,7 @@ async def test_a_sound_file_loses_nothing_and_nothing_is_said_to_be_lost(path: P
 
 @pytest.mark.parametrize("size", [1, 64, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 64])
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
-async def test_bytes_put_in_move_pages_and_long_rows_that_are_found_there(path: Path, size: int, part: float) -> None:
+async def test_pages_and_long_rows_moved_by_inserted_bytes_are_found(path: Path, size: int, part: float) -> None:
     whole = path.read_bytes()
     at = int(len(whole) * part)
     path.write_bytes(whole[:at] + os.urandom(size) + whole[at:])
@@ -128,7 +128,7 @@ async def test_pages_of_another_size_are_read(path: Path) -> None:
         assert (await rescued(path, repair=False)).losses == ()
 
 
-async def test_pages_that_cannot_be_read_are_counted(path: Path) -> None:
+async def test_unreadable_pages_are_counted(path: Path) -> None:
     ((root,),) = rows_of(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'heads'")
     whole = path.read_bytes()
     start = (root - 1) * PAGE_BYTES
@@ -144,7 +144,7 @@ async def test_pages_that_cannot_be_read_are_counted(path: Path) -> None:
     assert report.losses[-1].what == "unreadable pages of the sqlite file: 2"
 
 
-async def test_a_page_that_is_cut_in_the_middle_gives_up_its_whole_rows(path: Path) -> None:
+async def test_a_truncated_page_yields_its_complete_rows(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     report = await rescued(path)
@@ -171,7 +171,7 @@ async def test_rows_of_every_length_are_read(path: Path) -> None:
     assert (await rescued(path, repair=False)).documents == NUMBER + 1 + len(sizes)
 
 
-async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tmp_path: Path) -> None:
+async def test_pages_of_an_earlier_wal_cycle_are_not_used(path: Path, tmp_path: Path) -> None:
     place = tmp_path / "as-it-was/m.db"
     place.parent.mkdir()
 
@@ -201,14 +201,14 @@ async def test_pages_of_an_earlier_round_of_the_wal_are_not_taken(path: Path, tm
     await store.close()
 
 
-async def test_a_lost_head_says_that_the_end_of_a_journal_may_be_lost(path: Path) -> None:
+async def test_a_lost_head_means_that_the_end_of_a_journal_may_be_lost(path: Path) -> None:
     change(path, "DELETE FROM heads WHERE space = 'bob'")
     report = await rescued(path)
     assert [(loss.space, loss.what) for loss in report.losses] == [(BOB, "rows, perhaps the last of its journal too")]
     assert len(await left_in(path)) == NUMBER
 
 
-async def test_a_space_of_which_only_documents_are_left_has_a_journal_of_them(path: Path) -> None:
+async def test_a_space_with_only_documents_gets_a_journal_of_them(path: Path) -> None:
     change(path, "DELETE FROM heads", "DELETE FROM journal")
     report = await rescued(path)
     assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 0), (BOB, 0, 0)]
@@ -216,7 +216,7 @@ async def test_a_space_of_which_only_documents_are_left_has_a_journal_of_them(pa
     assert len(await left_in(path)) == NUMBER
 
 
-async def test_lost_entries_have_others_in_their_place_and_their_documents_are_named_again(path: Path) -> None:
+async def test_lost_entries_get_placeholders_and_their_documents_new_entries(path: Path) -> None:
     change(path, "DELETE FROM journal WHERE sequence IN (3, 4, 60)")
     report = await rescued(path)
     assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 0, 3)]
@@ -233,7 +233,7 @@ async def test_lost_entries_have_others_in_their_place_and_their_documents_are_n
     assert (await rescued(path)).losses == ()
 
 
-async def test_a_missing_document_is_named_and_counted_once(path: Path) -> None:
+async def test_a_missing_document_is_reported_and_counted_once(path: Path) -> None:
     change(path, "DELETE FROM documents WHERE key IN ('0007', '0008')")
     report = await rescued(path)
     assert [(loss.space, loss.documents, loss.entries) for loss in report.losses] == [(ADA, 2, 0)]
@@ -250,7 +250,7 @@ async def test_a_deleted_document_is_not_missing(tmp_path: Path) -> None:
     assert (await rescued(tmp_path / "m.db")).losses == ()
 
 
-async def test_a_compacted_run_and_the_remains_of_its_entries_do_not_both_come_back(tmp_path: Path) -> None:
+async def test_a_compacted_run_and_remains_of_its_entries_are_not_both_restored(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     store = await SqliteStore.open(path, clock=CLOCK)
     for number in range(1, 5):
@@ -273,7 +273,7 @@ async def test_a_compacted_run_and_the_remains_of_its_entries_do_not_both_come_b
     await store.close()
 
 
-async def test_an_older_state_of_a_document_and_of_a_head_is_not_taken(path: Path) -> None:
+async def test_older_states_of_documents_and_heads_are_not_used(path: Path) -> None:
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("DROP TABLE uploads")  # a table of another name, as an older state of the file could have it
         raw.execute("CREATE TABLE stale (a TEXT, b TEXT, c TEXT, d INTEGER, e BLOB, f BLOB) STRICT")
@@ -290,7 +290,7 @@ async def test_an_older_state_of_a_document_and_of_a_head_is_not_taken(path: Pat
     await store.close()
 
 
-async def test_the_parts_of_a_blob_whose_row_is_lost_are_counted_and_go(path: Path) -> None:
+async def test_chunks_of_a_blob_without_its_row_are_counted_and_removed(path: Path) -> None:
     store = await SqliteStore.open(path, clock=CLOCK)
     await write_blob(store, "aa", b"aa" * 300_000)
     await write_blob(store, "bb", b"bb" * 300_000)
@@ -305,7 +305,7 @@ async def test_the_parts_of_a_blob_whose_row_is_lost_are_counted_and_go(path: Pa
         assert raw.execute("SELECT count(DISTINCT upload) FROM chunks").fetchone() == (1,)
 
 
-async def test_an_upload_that_died_is_no_lost_blob(path: Path) -> None:
+async def test_an_aborted_upload_is_not_a_lost_blob(path: Path) -> None:
     change(
         path,
         "INSERT INTO uploads VALUES ('ada', 7, 'aa', 1)",
@@ -314,7 +314,7 @@ async def test_an_upload_that_died_is_no_lost_blob(path: Path) -> None:
     assert (await rescued(path)).losses == ()
 
 
-async def test_a_space_of_which_only_a_damaged_blob_is_left_is_named(tmp_path: Path) -> None:
+async def test_a_space_with_only_a_damaged_blob_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     store = await SqliteStore.open(path, clock=CLOCK)
     await write_blob(store, "aa", b"aa" * 300_000)
@@ -325,7 +325,7 @@ async def test_a_space_of_which_only_a_damaged_blob_is_left_is_named(tmp_path: P
     assert [problem.what for problem in report.problems[1:]] == ["blob aa"]
 
 
-async def test_what_was_set_aside_stays_aside(path: Path) -> None:
+async def test_quarantined_data_stays_quarantined(path: Path) -> None:
     change(path, "UPDATE documents SET revision = 9 WHERE key = '0007'")
     store = await SqliteStore.open(path, clock=CLOCK)
     losses = (await store.repair()).losses
@@ -339,7 +339,7 @@ async def test_what_was_set_aside_stays_aside(path: Path) -> None:
         assert raw.execute("SELECT key FROM quarantine WHERE number = 1").fetchall() == [("0007",)]
 
 
-async def test_losses_are_acknowledged_one_space_at_a_time_or_all(path: Path) -> None:
+async def test_losses_are_acknowledged_per_space_or_all_at_once(path: Path) -> None:
     change(path, "DELETE FROM documents WHERE key IN ('0001', '0002')")
     await rescued(path)
     store = await SqliteStore.open(path, clock=CLOCK)
@@ -354,7 +354,7 @@ async def test_losses_are_acknowledged_one_space_at_a_time_or_all(path: Path) ->
     await store.close()
 
 
-def test_no_document_has_the_place_of_a_record_of_losses() -> None:
+def test_no_document_can_have_the_key_of_a_loss_record() -> None:
     assert DocumentRef("lost", "0") == LOST_REF
 
 
@@ -387,7 +387,7 @@ def forged_page(*rows: tuple[str | bytes | int, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("inserted", [0, 64])
-async def test_bytes_of_a_blob_that_look_like_a_page_write_nothing_into_other_spaces(path: Path, inserted: int) -> None:
+async def test_blob_bytes_that_look_like_a_page_affect_no_other_space(path: Path, inserted: int) -> None:
     check = row_checksum(BOB, "facts", "0001", 99, body=b"bob owes mallory")
     other = row_checksum(BOB, "facts", "00ff", 1, body=b"never written")
     page = forged_page(
@@ -410,7 +410,7 @@ async def test_bytes_of_a_blob_that_look_like_a_page_write_nothing_into_other_sp
     await store.close()
 
 
-def test_a_page_that_leads_back_to_itself_is_not_followed(tmp_path: Path) -> None:
+def test_a_self_referencing_page_is_not_followed(tmp_path: Path) -> None:
     cell = varint(2_000_000) + varint(1) + bytes(4_000)
     page = bytes([13, 0, 0, 0, 20]) + bytes(3) + (48).to_bytes(2, "big") * 20 + cell
     around = (2).to_bytes(4, "big") + bytes(PAGE_BYTES - 4)

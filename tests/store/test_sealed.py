@@ -73,7 +73,7 @@ async def tell_the_canary(store: Store) -> None:
     assert (await store.repair()).ok
 
 
-async def test_the_inner_store_hears_the_canary_in_no_call() -> None:
+async def test_the_canary_reaches_the_inner_store_in_no_call() -> None:
     witness = Witness()
     store = await seal(witness)
     await tell_the_canary(store)
@@ -87,7 +87,7 @@ async def test_the_inner_store_hears_the_canary_in_no_call() -> None:
 
 
 @pytest.mark.parametrize("engine", ["file", "sqlite"])
-async def test_the_canary_stands_in_no_byte_of_the_files(engine: str, tmp_path: Path) -> None:
+async def test_the_canary_is_in_no_byte_of_the_files(engine: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     if engine == "file":
@@ -141,7 +141,7 @@ async def test_a_refused_first_commit_leaves_the_space_usable() -> None:
     assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
-async def test_keys_beyond_those_held_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_beyond_the_cache_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_store.sealed.spaces.SEALED_SPACES_OPEN", 2)
     store = await seal(MemoryStore())
     names = [SpaceId(f"space {number}") for number in range(5)]
@@ -152,7 +152,7 @@ async def test_keys_beyond_those_held_are_opened_again(monkeypatch: pytest.Monke
         assert [document.body for document in await documents(store, space=name)] == [name.encode()] * 2
 
 
-async def test_spaces_are_paged_past_the_keyring_and_what_was_erased() -> None:
+async def test_paging_skips_the_keyring_and_erased_spaces() -> None:
     store = await seal(MemoryStore())
     names = {SpaceId(f"space {number}") for number in range(9)}
     for name in names:
@@ -201,18 +201,18 @@ class TestMeddling:
         assert await one(store, fact(2)) == Document(fact(2), 1, b"two")
 
     @pytest.mark.parametrize("origin", ["old", "key", "collection", "space", "guard"])
-    async def test_a_body_from_another_place_is_refused(self, origin: str) -> None:
+    async def test_a_body_from_another_location_is_refused(self, origin: str) -> None:
         await self.meddled(lambda kept: dataclasses.replace(kept["new"], body=kept[origin].body))
 
     async def test_a_body_at_another_revision_is_refused(self) -> None:
         await self.meddled(lambda kept: dataclasses.replace(kept["new"], revision=3))
 
     @pytest.mark.parametrize("size", [0, 1, 5, 20, OVERHEAD - 1, OVERHEAD, OVERHEAD + 2])
-    async def test_a_cut_body_is_refused(self, size: int) -> None:
+    async def test_a_truncated_body_is_refused(self, size: int) -> None:
         await self.meddled(lambda kept: dataclasses.replace(kept["new"], body=kept["new"].body[:size]))
 
     @given(at=st.integers(0, OVERHEAD + 2), bit=st.integers(0, 7))
-    async def test_a_body_with_one_bit_changed_is_refused(self, at: int, bit: int) -> None:
+    async def test_a_body_with_a_flipped_bit_is_refused(self, at: int, bit: int) -> None:
         def flip(kept: dict[str, Document]) -> Document:
             body = bytearray(kept["new"].body)
             body[at] ^= 1 << bit
@@ -255,7 +255,7 @@ class TestMeddlingWithBlobs:
     @pytest.mark.parametrize(
         "size", [0, 1, 36, 37, 60, HEAD + STEP - 1, HEAD + STEP, HEAD + STEP + 9, HEAD + 2 * STEP, -1]
     )
-    async def test_a_cut_blob_is_refused(self, size: int) -> None:
+    async def test_a_truncated_blob_is_refused(self, size: int) -> None:
         await self.refused(lambda kept, _: kept[:size])
 
     async def test_a_longer_blob_is_refused(self) -> None:
@@ -280,10 +280,10 @@ class TestMeddlingWithBlobs:
         await self.refused(lambda kept, _: kept[:first] + kept[self.HEAD : first] + kept[second:])
 
     @given(at=st.integers(0, HEAD + len(WHOLE) + 3 * 28 - 1), bit=st.integers(0, 7))
-    async def test_a_blob_with_one_bit_changed_is_refused(self, at: int, bit: int) -> None:
+    async def test_a_blob_with_a_flipped_bit_is_refused(self, at: int, bit: int) -> None:
         await self.refused(lambda kept, _: kept[:at] + bytes([kept[at] ^ 1 << bit]) + kept[at + 1 :])
 
-    async def test_more_bytes_than_a_blob_may_have_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_oversized_blobs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         store = await seal(MemoryStore())
         await write_blob(store, "aa", b"old")
         monkeypatch.setattr(limits, "BLOB_BYTES", 1_000)
@@ -292,7 +292,7 @@ class TestMeddlingWithBlobs:
         assert await blob(store, "aa") == b"old"
         assert await write_blob(store, "aa", bytes(900)) == 900
 
-    async def test_a_reader_may_go_away_early(self) -> None:
+    async def test_a_reader_may_stop_early(self) -> None:
         store = await seal(MemoryStore())
         await write_blob(store, "aa", self.WHOLE)
         chunks = store.read_blob(ADA, "aa")
@@ -300,7 +300,7 @@ class TestMeddlingWithBlobs:
         assert await write_blob(store, "aa", b"new") == 3
         assert await blob(store, "aa") == b"new"
 
-    async def test_a_reader_that_goes_away_lets_go_of_what_lies_below_at_once(self) -> None:
+    async def test_a_stopped_reader_releases_the_inner_stream_immediately(self) -> None:
         class Watched(MemoryStore):
             opened: list[AsyncIterator[bytes]] = []
             ended = 0

@@ -74,7 +74,7 @@ class TestDestruction:
         return store
 
     @pytest.mark.parametrize("call", CALLS)
-    async def test_every_handle_says_that_the_key_is_destroyed(self, call: str) -> None:
+    async def test_every_handle_reports_the_destroyed_key(self, call: str) -> None:
         inner = MemoryStore()
         store, second = await self.filled(inner), await seal(inner)
         assert len(await documents(second)) == 1
@@ -86,7 +86,7 @@ class TestDestruction:
             assert await one(handle, fact(1), space=BOB) == Document(fact(1), 1, b"bob's")
             assert await handle.check() == CheckReport(spaces=1, documents=1, entries=1, blobs=0)
 
-    async def test_nothing_of_the_space_is_left_but_a_mark_that_tells_nothing(self) -> None:
+    async def test_only_a_meaningless_mark_of_the_space_remains(self) -> None:
         inner = MemoryStore()
         store = await seal(inner)
         await put(store, fact(1), b"secret")
@@ -117,7 +117,7 @@ class TestDestruction:
             assert [piece for piece in remains if piece in path.read_bytes()] == []
         await store.close()
 
-    async def test_an_erasure_frees_the_name_for_a_life_under_a_new_key(self) -> None:
+    async def test_an_erasure_frees_the_name_for_reuse_under_a_new_key(self) -> None:
         inner = MemoryStore()
         store, second = await self.filled(inner), await seal(inner)
         old = {kept.ref for kept in await keyring(inner, RECORDS)}
@@ -128,7 +128,7 @@ class TestDestruction:
         assert await one(second, fact(1)) == Document(fact(1), 1, b"new life")
         assert len({kept.ref for kept in await keyring(inner, RECORDS)} - old) == 1
 
-    async def test_a_handle_that_has_not_heard_of_an_erasure_writes_under_the_new_key(self) -> None:
+    async def test_a_handle_unaware_of_an_erasure_writes_under_the_new_key(self) -> None:
         inner = MemoryStore()
         store, second = await self.filled(inner), await seal(inner)
         assert len(await documents(second)) == 1
@@ -146,7 +146,7 @@ class TestDestruction:
         assert await blob(store, "aa") == b"fifth life"
         assert (await store.check()).ok
 
-    async def test_a_handle_that_has_not_written_yet_writes_into_no_space_that_ended(self) -> None:
+    async def test_a_fresh_handle_cannot_write_into_an_ended_space(self) -> None:
         inner = MemoryStore()
         store, second = await seal(inner), await seal(inner)
         for is_destroyed in (True, False):
@@ -165,7 +165,7 @@ class TestDestruction:
             assert (await store.check()).ok
 
     @pytest.mark.parametrize("again", [False, True], ids=["gone", "alive again"])
-    async def test_a_blob_written_while_the_space_is_erased_is_refused_and_leaves_nothing(self, *, again: bool) -> None:
+    async def test_a_blob_written_during_an_erasure_is_refused_and_leaves_nothing(self, *, again: bool) -> None:
         inner = Witness()
         store, second = await self.filled(inner), await seal(inner)
 
@@ -181,7 +181,7 @@ class TestDestruction:
         assert (await store.check()).ok
         assert await write_blob(store, "aa", b"in time") == 7
 
-    async def test_an_erasure_of_documents_that_meets_one_of_the_space_is_made_again(self) -> None:
+    async def test_a_document_erasure_that_conflicts_with_a_space_erasure_is_retried(self) -> None:
         inner = Witness()
         store, second = await self.filled(inner), await seal(inner)
 
@@ -193,7 +193,7 @@ class TestDestruction:
         assert await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),))) == ErasureReceipt(1, 0, 1, 2)
         assert (await store.check()).ok
 
-    async def test_a_first_batch_that_meets_an_erasure_is_made_again(self) -> None:
+    async def test_a_first_batch_that_conflicts_with_an_erasure_is_retried(self) -> None:
         inner = Witness()
         store, second = await seal(inner), await seal(inner)
         await put(store, fact(1))
@@ -203,7 +203,7 @@ class TestDestruction:
         assert await one(again, fact(1)) is None
         assert await put(again, fact(1)) == CommitReceipt(1, 1)
 
-    async def test_two_erasures_at_once_are_one(self) -> None:
+    async def test_two_concurrent_erasures_act_as_one(self) -> None:
         inner = Witness()
         store, second = await self.filled(inner), await seal(inner)
         whole = ErasureTarget(space=ADA, at=AT, whole_space=True)
@@ -220,7 +220,7 @@ class TestDestruction:
         assert await put(store, fact(1)) == CommitReceipt(1, 1)
         assert (await store.check()).ok
 
-    async def test_a_key_that_a_read_opened_meanwhile_is_let_go_when_the_mark_stands(self) -> None:
+    async def test_a_key_opened_by_a_concurrent_read_is_dropped_after_the_erasure(self) -> None:
         inner = Witness()
         store = await seal(inner)
         await put(store, fact(1), b"secret")
@@ -234,7 +234,7 @@ class TestDestruction:
         gc.collect()
         assert [kept for kept in gc.get_objects() if type(kept) is SpaceKeys and kept.inner == ended] == []
 
-    async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
+    async def test_an_interrupted_destruction_is_final_and_repair_completes_it(self) -> None:
         inner = Witness()
         store = await self.filled(inner)
 
@@ -253,7 +253,7 @@ class TestDestruction:
         assert (await again.repair()).problems == (StoreProblem(left.damage, None, left.what, quarantined=True),)
         assert await again.check() == CheckReport(spaces=1, documents=1, entries=1, blobs=0)
 
-    async def test_a_destruction_cut_short_before_the_keys_went_is_final_too(self) -> None:
+    async def test_a_destruction_interrupted_before_key_removal_is_final_too(self) -> None:
         inner = Witness()
         store = await self.filled(inner)
 
@@ -289,7 +289,7 @@ class TestMeddlingWithTheKeyring:
         if problem is not None:
             assert problem in (await again.check()).problems
 
-    async def test_a_seat_moved_from_another_space_does_not_open_that_one(self) -> None:
+    async def test_a_name_entry_moved_from_another_space_does_not_open_it(self) -> None:
         inner, _, ada, bob = await self.two()
         await plant(inner, KEYRING, Document(ada.ref, 1, bob.body))
         await self.refused(
@@ -305,14 +305,14 @@ class TestMeddlingWithTheKeyring:
         )
 
     @pytest.mark.parametrize("body", [b"", b"{}", b'{"inner": 1, "life": "live"}', b'{"inner":"00","life":"x"}'])
-    async def test_an_unreadable_seat_or_record_is_refused(self, body: bytes) -> None:
+    async def test_an_unreadable_keyring_entry_is_refused(self, body: bytes) -> None:
         for collection in (SPACE_SLOTS, RECORDS):
             inner, _, ada, _ = await self.two()
             ref = ada.ref if collection == SPACE_SLOTS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
             await plant(inner, KEYRING, Document(ref, 1, body))
             await self.refused(inner)
 
-    async def test_a_space_whose_seat_or_record_was_lost_is_not_taken_for_a_new_one(self) -> None:
+    async def test_a_space_with_a_lost_keyring_entry_is_not_treated_as_new(self) -> None:
         for collection in (SPACE_SLOTS, RECORDS):
             inner, _, ada, _ = await self.two()
             ref = ada.ref if collection == SPACE_SLOTS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
@@ -327,7 +327,7 @@ class TestMeddlingWithTheKeyring:
             await self.refused(inner)
             assert not (await (await seal(inner)).check()).ok
 
-    async def test_spaces_without_any_keys_are_reported_and_kept(self) -> None:
+    async def test_spaces_without_keys_are_reported_and_preserved(self) -> None:
         inner, store, ada, _ = await self.two()
         record = DocumentRef(RECORDS, json.loads(ada.body)["inner"])
         await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(ada.ref, record)))
@@ -338,7 +338,7 @@ class TestMeddlingWithTheKeyring:
         assert await spaces(store) == {BOB}
         assert len(await inner.spaces(limit=9)) == 3
 
-    async def test_a_space_that_came_back_under_another_life_is_reported(self) -> None:
+    async def test_a_space_restored_from_an_earlier_life_is_reported(self) -> None:
         inner, store, ada, _ = await self.two()
         name = SpaceId(json.loads(ada.body)["inner"])
         kept = await raw(inner, KEYRING, DocumentRef(RECORDS, name)), await raw(inner, name, fact(1))

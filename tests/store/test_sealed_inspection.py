@@ -52,7 +52,7 @@ class TestChecking:
             report = await store.check()
             assert report == CheckReport(spaces=1, documents=3, entries=5, blobs=0, problems=(wanted,))
 
-    async def test_a_repair_moves_it_aside_and_keeps_its_bytes(self) -> None:
+    async def test_a_repair_quarantines_a_document_and_keeps_its_bytes(self) -> None:
         inner, store, space = await self.damaged()
         before = (await raw(inner, space, fact(2))).body
         report = await store.repair()
@@ -67,7 +67,7 @@ class TestChecking:
         ]
         assert await put(store, fact(2), b"anew") == CommitReceipt(8, 8)
 
-    async def test_a_repair_leaves_what_was_written_anew_meanwhile(self) -> None:
+    async def test_a_repair_preserves_concurrent_writes(self) -> None:
         inner, store, space = await self.damaged()
 
         async def rewrite() -> None:
@@ -77,7 +77,7 @@ class TestChecking:
         report = await store.repair()
         assert report.problems == (StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0002"),)
 
-    async def test_damage_that_the_inner_store_does_not_serve_hides_nothing_else(self) -> None:
+    async def test_damage_in_the_inner_store_hides_nothing_else(self) -> None:
         inner, store, _ = await self.damaged()
 
         async def corrupt() -> None:
@@ -89,7 +89,7 @@ class TestChecking:
         inner.before("journal", corrupt)
         assert (await store.check()).ok
 
-    async def test_problems_of_the_inner_store_are_told_of_the_real_space(self) -> None:
+    async def test_problems_of_the_inner_store_are_reported_for_the_real_space(self) -> None:
         class Complaining(MemoryStore):
             async def check(self) -> CheckReport:
                 found = await super().check()
@@ -114,7 +114,7 @@ class TestChecking:
         report = await store.check()
         assert (len(report.problems), report.clipped) == (3, True)
 
-    async def test_documents_that_an_entry_does_not_name_are_found_by_their_collection(self) -> None:
+    async def test_documents_without_a_journal_entry_are_found_by_collection(self) -> None:
         inner = MemoryStore()
         store = await seal(inner)
         told = (EntryDraft(JournalAction.WRITE, fact(1)),)

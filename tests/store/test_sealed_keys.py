@@ -66,7 +66,7 @@ class TestDataKey:
         assert len({head[:21] for head in heads}) == 1
         assert len({head[21:] for head in heads}) == 50_000
 
-    def test_another_key_is_derived_after_the_bound_and_all_open(self) -> None:
+    def test_another_key_is_derived_after_the_limit_and_all_open(self) -> None:
         key = DataKey(1, bytes(32), seals_per_key=3)
         sealed = [key.seal(b"%d" % number, HERE) for number in range(3 * 300)]
         salts = [body[5:21] for body in sealed]
@@ -78,7 +78,7 @@ class TestDataKey:
     def test_two_handles_of_one_data_key_seal_under_different_keys(self) -> None:
         assert DataKey(1, bytes(32)).seal(b"", HERE)[5:21] != DataKey(1, bytes(32)).seal(b"", HERE)[5:21]
 
-    def test_another_number_place_or_secret_does_not_open(self) -> None:
+    def test_another_key_number_location_or_secret_does_not_open(self) -> None:
         sealed = DataKey(1, bytes(32)).seal(b"plain", HERE)
         assert key_number(sealed) == 1
         for key, where in (
@@ -89,10 +89,10 @@ class TestDataKey:
             with pytest.raises(SealBroken):
                 key.open(sealed, where, what="it")
 
-    def test_no_bytes_are_taken_for_sealed_ones_that_are_not(self) -> None:
+    def test_unsealed_bytes_are_never_accepted_as_sealed(self) -> None:
         assert [key_number(data) for data in (b"", b"\1" * 48, b"\2" * 100)] == [0, 0, 0]
 
-    def test_different_places_never_give_equal_bytes(self) -> None:
+    def test_different_locations_never_yield_equal_bytes(self) -> None:
         assert (
             len(
                 {
@@ -122,7 +122,7 @@ class TestDataKey:
 
 
 class TestOpening:
-    async def test_a_store_opens_again_with_its_key_alone(self) -> None:
+    async def test_a_store_reopens_only_with_its_key(self) -> None:
         inner = MemoryStore()
         await put(await seal(inner), fact(1), b"kept")
         assert await one(await seal(inner), fact(1)) == Document(fact(1), 1, b"kept")
@@ -131,7 +131,7 @@ class TestOpening:
         with pytest.raises(KeyMissing, match="is not the one this store was sealed with"):
             await seal(inner, keys=LocalKeys({"old": NEW}, current="old"))
 
-    async def test_a_store_that_lost_its_keyring_is_not_sealed_anew(self) -> None:
+    async def test_a_store_without_its_keyring_is_not_sealed_again(self) -> None:
         inner = MemoryStore()
         await put(await seal(inner), fact(1))
         await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(NAMES,)))
@@ -153,7 +153,7 @@ class TestOpening:
         with pytest.raises(SealBroken):
             await seal(inner)
 
-    async def test_of_two_that_open_an_empty_store_at_once_both_have_one_keyring(self) -> None:
+    async def test_two_handles_opening_an_empty_store_concurrently_share_a_keyring(self) -> None:
         inner = Witness()
 
         async def other() -> None:
@@ -165,7 +165,7 @@ class TestOpening:
         inner.before("commit", other)
         assert await one(await seal(inner), fact(1)) == Document(fact(1), 1, b"other's")
 
-    async def test_of_two_that_make_a_space_at_once_both_have_its_keys(self) -> None:
+    async def test_two_handles_creating_a_space_concurrently_share_its_keys(self) -> None:
         inner = Witness()
         store, second = await seal(inner), await seal(inner)
 
@@ -177,7 +177,7 @@ class TestOpening:
         assert await documents(store) == await documents(second)
         assert len(await keyring(inner, RECORDS)) == len(await keyring(inner, SPACE_SLOTS)) == 1
 
-    async def test_nothing_shows_key_material(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_nothing_reveals_key_material(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
         inner = Witness()
         store = await seal(inner)
@@ -232,7 +232,7 @@ class TestRotation:
         assert await one(store, fact(1), space=BOB) == Document(fact(1), 1, b"bob")
 
     @pytest.mark.parametrize("engine", ["sqlite", "file"])
-    async def test_no_byte_is_left_of_keys_as_they_were_wrapped_before(self, engine: str, tmp_path: Path) -> None:
+    async def test_no_byte_of_formerly_wrapped_keys_remains(self, engine: str, tmp_path: Path) -> None:
         place = tmp_path / "store"
         opened = SqliteStore.open if engine == "sqlite" else FileStore.open
         inner = await opened(place, clock=FrozenClock(), sealed=True)
@@ -246,7 +246,7 @@ class TestRotation:
         assert [key for key in old for path in files if key in path.read_bytes()] == []
         await inner.close()
 
-    async def test_a_rotation_cut_short_goes_on_where_it_stood(self) -> None:
+    async def test_an_interrupted_rotation_resumes(self) -> None:
         inner = Witness()
         store = await seal(inner)
         for number in range(5):
@@ -262,7 +262,7 @@ class TestRotation:
             await rotating.rotate_key_encryption()
         assert await rotating.rotate_key_encryption() == 4
 
-    async def test_a_rotation_meets_others_that_change_the_same_record(self) -> None:
+    async def test_a_rotation_tolerates_concurrent_changes_to_a_record(self) -> None:
         inner = Witness()
         store = await seal(inner)
         await put(store, fact(1), b"kept")
@@ -283,7 +283,7 @@ class TestRotation:
         await put(again, fact(2))
         assert key_number((await raw(inner, await inner_space(inner), fact(2))).body) == 4
 
-    async def test_a_record_erased_while_it_is_wrapped_anew_is_left_alone(self) -> None:
+    async def test_a_record_erased_during_rewrapping_stays_erased(self) -> None:
         inner = Witness()
         store = await seal(inner)
         await put(store, fact(1))
@@ -293,7 +293,7 @@ class TestRotation:
         assert await rotating.rotate_key_encryption() == 1
         assert await spaces(rotating) == set()
 
-    async def test_a_new_data_key_seals_what_any_handle_writes_and_the_old_one_still_opens(self) -> None:
+    async def test_a_new_data_key_seals_all_writes_and_the_old_one_still_opens(self) -> None:
         inner = MemoryStore()
         store, second = await seal(inner), await seal(inner)
         once = BatchKey(key="k", digest="d", answer=b"answer")
@@ -313,7 +313,7 @@ class TestRotation:
         assert [(entry.action, entry.ref) for entry in await journal(store)][2] == (JournalAction.MAINTENANCE, GUARD)
         assert (await store.check()).ok
 
-    async def test_a_handle_opens_what_was_sealed_under_a_key_it_has_not_seen(self) -> None:
+    async def test_a_handle_opens_data_sealed_under_a_newer_key(self) -> None:
         inner = MemoryStore()
         store, reader = await seal(inner), await seal(inner)
         once = BatchKey(key="k", digest="d", answer=b"answer")
@@ -334,7 +334,7 @@ class TestRotation:
         await store.commit(batch(PutChange(fact(3), b"", 0), idempotency=last))
         assert (await reader.commit(batch(PutChange(fact(3), b"", 0), idempotency=last))).answer == b"last"
 
-    async def test_commits_under_way_while_the_key_is_rotated_are_all_there(self) -> None:
+    async def test_commits_during_a_key_rotation_are_all_stored(self) -> None:
         store = await seal(MemoryStore())
         second = store
         tasks = [put(store, fact(number), b"%d" % number) for number in range(20)]
@@ -371,7 +371,7 @@ class TestRotation:
         await store.rotate_data_key(ADA)
         assert await spaces(store) == set()
 
-    async def test_a_space_erased_after_its_new_key_was_kept_stays_erased(self) -> None:
+    async def test_a_space_erased_after_its_new_key_was_stored_stays_erased(self) -> None:
         inner = Witness()
         store, second = await seal(inner), await seal(inner)
         await put(store, fact(1))
@@ -380,7 +380,7 @@ class TestRotation:
         await store.rotate_data_key(ADA)
         assert await spaces(store) == set()
 
-    async def test_a_space_erased_while_a_reader_looks_for_a_newer_key_is_destroyed_to_it(self) -> None:
+    async def test_a_reader_looking_for_a_newer_key_sees_a_concurrent_erasure(self) -> None:
         inner = Witness()
         store, reader = await seal(inner), await seal(inner)
         await put(store, fact(1))

@@ -41,7 +41,7 @@ async def made(url: str, folder: Path, key_file: Path, text: bytes) -> None:
     await store.close()
 
 
-async def test_a_store_that_was_swapped_whole_is_refused(url: str, tmp_path: Path, key_file: Path) -> None:
+async def test_a_completely_swapped_store_is_refused(url: str, tmp_path: Path, key_file: Path) -> None:
     home, office = tmp_path / "home", tmp_path / "office"
     await made(url, home, key_file, b"of home")
     await made(url, office, key_file, b"of the office")
@@ -56,9 +56,7 @@ async def test_a_store_that_was_swapped_whole_is_refused(url: str, tmp_path: Pat
     await store.close()
 
 
-async def test_an_older_copy_of_the_same_store_opens_and_so_does_one_elsewhere(
-    url: str, tmp_path: Path, key_file: Path
-) -> None:
+async def test_older_and_relocated_copies_of_the_same_store_open(url: str, tmp_path: Path, key_file: Path) -> None:
     home = tmp_path / "home"
     await made(url, home, key_file, b"kept")
     shutil.copytree(home, tmp_path / "copy")
@@ -68,7 +66,7 @@ async def test_an_older_copy_of_the_same_store_opens_and_so_does_one_elsewhere(
         await (await opened(url, folder, FileKeys(key_file))).close()
 
 
-async def test_a_store_that_is_made_anew_takes_the_place(url: str, tmp_path: Path, key_file: Path) -> None:
+async def test_a_recreated_store_replaces_the_pin(url: str, tmp_path: Path, key_file: Path) -> None:
     home = tmp_path / "home"
     await made(url, home, key_file, b"first")
     shutil.rmtree(home)
@@ -77,7 +75,7 @@ async def test_a_store_that_is_made_anew_takes_the_place(url: str, tmp_path: Pat
     await (await opened(url, home, FileKeys(key_file))).close()
 
 
-async def test_pins_are_of_their_owner_alone_and_damage_to_them_is_told(tmp_path: Path, key_file: Path) -> None:
+async def test_pins_are_owner_only_and_damage_to_them_is_reported(tmp_path: Path, key_file: Path) -> None:
     url = URLS["sqlite"]
     (tmp_path / "home").mkdir()
     await made(url, tmp_path / "home", key_file, b"kept")
@@ -88,7 +86,7 @@ async def test_pins_are_of_their_owner_alone_and_damage_to_them_is_told(tmp_path
         await opened(url, tmp_path / "home", FileKeys(key_file))
 
 
-async def test_where_pins_cannot_be_written_the_store_opens(tmp_path: Path, key_file: Path) -> None:
+async def test_without_writable_pins_the_store_still_opens(tmp_path: Path, key_file: Path) -> None:
     (tmp_path / "home").mkdir()
     keys = FileKeys(key_file)
     keys.pins = type(keys.pins)(tmp_path / "nowhere" / "keys.json")

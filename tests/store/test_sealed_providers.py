@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TestLocalKeys:
-    async def test_a_data_key_comes_back_only_under_its_key_and_context(self) -> None:
+    async def test_a_data_key_is_unwrapped_only_with_its_key_and_context(self) -> None:
         wrapped = await BOTH.wrap(b"data key", key_id="old", context=b"here")
         assert await KEYS.unwrap(wrapped, key_id="old", context=b"here") == b"data key"
         assert await BOTH.wrap(b"data key", key_id="old", context=b"here") != wrapped
@@ -88,7 +88,7 @@ class TestEnvironmentKeys:
         first, second = (EnvironmentKeys.from_text(f"k:{text}") for text in texts)
         assert await second.unwrap(await first.wrap(b"x", key_id="k", context=b""), key_id="k", context=b"") == b"x"
 
-    def test_unusable_text_is_refused_by_place_without_echo(self) -> None:
+    def test_unusable_text_is_refused_by_position_without_echo(self) -> None:
         good = self.text(("a", OLD))
         for text in ("", " , ", "secret-word", ":secret-word", "a:secret-word", f"{good},b:c2hvcnQ=", f"{good},{good}"):
             with pytest.raises(InvalidInput) as refused:
@@ -104,7 +104,7 @@ class TestFileKeys:
     def path(self, tmp_path: Path) -> Path:
         return tmp_path / "elytron.keys"
 
-    async def test_a_new_file_is_for_its_owner_alone_and_opens_the_store_again(self, path: Path) -> None:
+    async def test_a_new_key_file_is_owner_only_and_reopens_the_store(self, path: Path) -> None:
         inner = MemoryStore()
         await put(await seal(inner, keys=FileKeys.create(path)), fact(1), b"kept")
         assert path.stat().st_mode & 0o777 == 0o600
@@ -113,7 +113,7 @@ class TestFileKeys:
             FileKeys.create(path)
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])
-    def test_a_file_that_others_may_touch_is_refused_with_the_way_out(self, path: Path, mode: int) -> None:
+    def test_a_key_file_accessible_to_others_is_refused_with_a_hint(self, path: Path, mode: int) -> None:
         FileKeys.create(path)
         path.chmod(mode)
         with pytest.raises(PermissionRefused, match="chmod 600"):
@@ -135,14 +135,14 @@ class TestFileKeys:
             '{"schema_name":"elytron.keys","schema_version":1,"current":"a","keys":{"a":"secret"},"more":1}',
         ],
     )
-    def test_what_is_no_key_file_is_refused_without_echo(self, path: Path, content: str) -> None:
+    def test_invalid_key_files_are_rejected_without_echo(self, path: Path, content: str) -> None:
         path.touch(0o600)
         path.write_text(content)
         with pytest.raises(InvalidInput) as refused:
             FileKeys(path)
         assert "secret" not in str(refused.value)
 
-    async def test_a_running_process_follows_an_addition_to_the_file(self, path: Path) -> None:
+    async def test_a_running_process_notices_a_key_added_to_the_file(self, path: Path) -> None:
         inner = MemoryStore()
         running = FileKeys.create(path)
         store = await seal(inner, keys=running)
@@ -160,7 +160,7 @@ class TestFileKeys:
         path.write_text(json.dumps(kept))
         assert await one(await seal(inner, keys=FileKeys(path)), fact(1), space=BOB) == Document(fact(1), 1, b"bob's")
 
-    async def test_the_current_key_of_a_file_that_is_gone_is_missing(self, path: Path) -> None:
+    async def test_the_current_key_of_a_missing_file_is_missing(self, path: Path) -> None:
         keys = FileKeys.create(path)
         wrapped = await keys.wrap(b"x", key_id=keys.current(), context=b"")
         key_id = keys.current()
@@ -169,7 +169,7 @@ class TestFileKeys:
         with pytest.raises(KeyMissing):
             keys.current()
 
-    def test_two_additions_at_once_are_one(self, path: Path) -> None:
+    def test_concurrent_key_additions_count_once(self, path: Path) -> None:
         keys = FileKeys.create(path)
         beside = path.with_name("elytron.keys.new")
         beside.touch()

@@ -101,7 +101,7 @@ class TestPlainSqliteSpaces(Handles, ReopenSuite):
         return opened
 
 
-async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops_loses_it() -> None:
+async def test_a_process_keeps_the_space_only_while_it_renews_its_lock() -> None:
     inner, clock = MemoryStore(), FrozenClock()
     first, second = SecretStore(inner, clock=clock), SecretStore(inner, clock=clock)
     ids, contents = RandomIds(clock), PlainContents((), (), frozenset())
@@ -136,7 +136,7 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
     assert [space async for space in scan_spaces(inner)] == [ada]
 
 
-async def test_a_process_renews_its_hold_while_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_renews_its_lock_while_copying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SECRET_MAKING_MS", 30)
     inner, clock, ada = MemoryStore(), FrozenClock(), SpaceId("ada")
     store = SecretStore(inner, clock=clock)

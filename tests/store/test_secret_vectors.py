@@ -93,7 +93,7 @@ def node_of(serialised: str) -> PrivateNode:
         ),
     ],
 )
-def test_words_and_seeds_are_those_of_bip39(entropy: str, told: str, seed: str) -> None:
+def test_words_and_seeds_match_the_bip39_vectors(entropy: str, told: str, seed: str) -> None:
     assert words.words_of(bytes.fromhex(entropy)) == told
     assert words.entropy_of(told.upper()).hex() == entropy
     assert words.seed_of(told, passphrase="TREZOR").hex() == seed
@@ -110,7 +110,7 @@ def test_words_agree_with_another_library(size: int) -> None:
         assert words.seed_of(told, passphrase="café") == peer.to_seed(told, "café")
 
 
-def test_the_list_that_ships_is_the_english_one() -> None:
+def test_the_shipped_word_list_is_the_english_one() -> None:
     data = resources.files("elytron_core.text").joinpath("recovery_words.txt").read_bytes()
     assert hashlib.sha256(data).hexdigest() == "2f5eed53a4727b4bf8880d8f3f199efc90e58503646d9ff8eff3a2ed3b24dbda"
     assert len(set(words.english_words())) == 2048
@@ -129,7 +129,7 @@ def test_the_list_that_ships_is_the_english_one() -> None:
         "\ud800 " * 12,
     ],
 )
-def test_wrong_words_are_refused_and_none_is_named(wrong: str) -> None:
+def test_wrong_words_are_rejected_without_naming_any(wrong: str) -> None:
     with pytest.raises(WordsInvalid) as refused:
         words.entropy_of(wrong)
     assert refused.value.key == "words_invalid"
@@ -137,7 +137,7 @@ def test_wrong_words_are_refused_and_none_is_named(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("path", list(BIP32_CHAIN))
-def test_children_are_those_of_bip32(path: tuple[int, ...]) -> None:
+def test_children_match_the_bip32_vectors(path: tuple[int, ...]) -> None:
     assert PrivateNode.of_seed(BIP32_SEED).descend(path) == node_of(BIP32_CHAIN[path])
 
 
@@ -145,7 +145,7 @@ def test_leading_zeros_of_a_key_are_retained() -> None:
     assert PrivateNode.of_seed(ZEROS_SEED).child(HARDENED) == node_of(ZEROS_CHILD)
 
 
-def test_entropy_is_that_of_bip85() -> None:
+def test_entropy_matches_the_bip85_vectors() -> None:
     root = node_of(BIP85_MASTER)
     first = root.descend((83696968 | HARDENED, HARDENED, HARDENED))
     assert first.key.hex() == "cca20ccb0e9a90feb0912870c3323b24874b0ca3d8018c4b96d0b97c0e82ded0"
@@ -163,7 +163,7 @@ def test_entropy_is_that_of_bip85() -> None:
     )
 
 
-def test_a_node_shows_no_key() -> None:
+def test_a_node_reveals_no_key() -> None:
     node = PrivateNode.of_seed(BIP32_SEED)
     assert repr(node) == "PrivateNode()"
 
@@ -177,7 +177,7 @@ def test_tags_are_sealed_by_aes_siv() -> None:
     assert sealed.hex() == "85632d07c6e8f37f950acd320a2ecc9340c02b9690c4dc04daef7f6afe5c"
 
 
-def test_equal_tags_have_equal_seals_in_one_space_alone() -> None:
+def test_equal_tags_have_equal_seals_only_within_one_space() -> None:
     one, other = TagCipher(bytes(32)), TagCipher(bytes(31) + b"1")
     assert one.seal(" Work ") == one.seal("work")
     assert one.seal("work") != one.seal("home")
@@ -207,7 +207,7 @@ def test_passphrases_are_stretched_as_published() -> None:
 
 
 @pytest.mark.parametrize("function", [KeyDerivation.ARGON2ID, KeyDerivation.SCRYPT])
-def test_a_key_of_a_passphrase_is_that_of_its_terms(function: KeyDerivation) -> None:
+def test_a_passphrases_key_depends_on_its_parameters(function: KeyDerivation) -> None:
     terms = user_key.terms_of_passphrase(function)
     key = user_key.derive_key("correct horse café", terms)
     assert key == user_key.derive_key(" correct horse cafe\u0301 ", DerivationTerms.from_bytes(terms.to_bytes()))
@@ -215,20 +215,20 @@ def test_a_key_of_a_passphrase_is_that_of_its_terms(function: KeyDerivation) -> 
     assert key != user_key.derive_key("correct horse café", user_key.terms_of_passphrase(function))
 
 
-def test_terms_beyond_their_bounds_are_refused() -> None:
+def test_parameters_beyond_their_limits_are_rejected() -> None:
     terms = user_key.terms_of_passphrase()
     for wrong in ({"memory_kib": 1 << 30}, {"rounds": 10_000}, {"memory_kib": 64}, {"salt": b""}, {"rounds": 0}):
         with pytest.raises(InvalidInput):
             DerivationTerms.from_bytes(terms.model_copy(update=wrong).to_bytes())
 
 
-def test_a_key_of_words_is_the_child_of_its_index() -> None:
+def test_a_recovery_key_is_the_child_of_its_index() -> None:
     first, second = (user_key.derive_key(LEGAL, user_key.terms_of_words(index=index)) for index in (0, 1))
     assert first == child_secret(PrivateNode.of_seed(words.seed_of(LEGAL)), size=32, index=0)
     assert first != second
 
 
-def test_a_short_passphrase_is_refused_without_being_repeated() -> None:
+def test_a_short_passphrase_is_rejected_without_echo() -> None:
     with pytest.raises(InvalidInput) as refused:
         user_key.require_passphrase("harbour")
     assert "harbour" not in refused.value.message

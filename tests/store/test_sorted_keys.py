@@ -17,9 +17,7 @@ def wanted(keys: set[str], *, prefix: str, after: str, limit: int, descending: b
 
 
 @given(steps=STEPS, prefix=st.text(alphabet="0a.z", max_size=2), after=st.just("") | KEYS, limit=st.integers(1, 50))
-def test_a_window_is_what_a_sorted_set_would_show(
-    steps: list[tuple[bool, str]], prefix: str, after: str, limit: int
-) -> None:
+def test_a_window_matches_a_sorted_set(steps: list[tuple[bool, str]], prefix: str, after: str, limit: int) -> None:
     keys, model = OrderedKeys(), set[str]()
     for adds, key in steps:
         if adds and key not in model:

@@ -93,7 +93,7 @@ async def test_a_group_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await store.close()
 
 
-async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(tmp_path: Path) -> None:
+async def test_the_wal_is_checkpointed_before_it_grows_long(tmp_path: Path) -> None:
     bounds = DeviceBounds(wal_bytes=64 * 1024)
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=WITH_WAL, bounds=bounds)
     for number in range(40):
@@ -102,7 +102,7 @@ async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(tmp
     await store.close()
 
 
-async def test_a_body_longer_than_a_quarter_of_a_page_takes_no_page_of_its_own(tmp_path: Path) -> None:
+async def test_a_body_longer_than_a_quarter_page_needs_no_separate_page(tmp_path: Path) -> None:
     count, body = 600, bytes(1_200)
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     await store.commit(batch(*(PutChange(fact(number), body, 0) for number in range(count))))
@@ -110,7 +110,7 @@ async def test_a_body_longer_than_a_quarter_of_a_page_takes_no_page_of_its_own(t
     assert (tmp_path / "m.db").stat().st_size < 2 * count * len(body)
 
 
-async def test_each_batch_of_a_group_stands_on_its_own_feet(store: SqliteStore) -> None:
+async def test_each_batch_of_a_group_succeeds_or_fails_independently(store: SqliteStore) -> None:
     first = BatchKey(key="k", digest="d", answer=b"answer")
     other = BatchKey(key="k", digest="e", answer=b"")
     told = await asyncio.gather(
@@ -151,7 +151,7 @@ async def test_commits_keep_the_order_of_their_calls(store: SqliteStore) -> None
     assert list(told) == [CommitReceipt(number, number) for number in range(1, 21)]
 
 
-async def test_a_value_that_cannot_be_stored_takes_no_neighbour_down(store: SqliteStore) -> None:
+async def test_an_unstorable_value_affects_no_neighbour(store: SqliteStore) -> None:
     told = await asyncio.gather(
         put(store, fact(1)),
         store.commit(batch(PutChange(fact(2), b"", 0), at=Instant(2**70))),
@@ -163,7 +163,7 @@ async def test_a_value_that_cannot_be_stored_takes_no_neighbour_down(store: Sqli
     assert [kept.ref for kept in await journal(store)] == [fact(1), fact(4)]
 
 
-async def test_more_callers_than_the_queue_holds_are_all_served(
+async def test_all_callers_are_served_even_beyond_the_queue(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(store_limits, "QUEUE_BATCHES", 8)
@@ -212,7 +212,7 @@ async def test_processes_that_contend_lose_nothing(store: SqliteStore, tmp_path:
     assert (await store.check()).ok
 
 
-async def test_a_lock_held_too_long_is_told_and_then_forgotten(tmp_path: Path) -> None:
+async def test_a_lock_held_too_long_is_reported_and_then_forgotten(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=0.05)
     with closing(sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -238,7 +238,7 @@ async def test_a_full_device_refuses_and_a_later_write_succeeds(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("error", [driver_error(10), RuntimeError("a broken driver")], ids=["input or output", "other"])
-async def test_after_a_failed_commit_the_handle_takes_no_more_writes(tmp_path: Path, error: Exception) -> None:
+async def test_after_a_failed_commit_the_handle_accepts_no_writes(tmp_path: Path, error: Exception) -> None:
     device = failing()
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
     await put(store, fact(1))
@@ -256,7 +256,7 @@ async def test_after_a_failed_commit_the_handle_takes_no_more_writes(tmp_path: P
     await again.close()
 
 
-async def test_a_failed_write_beside_the_queue_ends_the_handle_too(tmp_path: Path) -> None:
+async def test_a_failed_write_outside_the_queue_ends_the_handle_too(tmp_path: Path) -> None:
     device = failing()
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
     device.trouble.at["COMMIT"] = driver_error(10)
@@ -268,7 +268,7 @@ async def test_a_failed_write_beside_the_queue_ends_the_handle_too(tmp_path: Pat
     await store.close()
 
 
-async def test_after_a_failed_erasure_the_handle_takes_no_more_writes(tmp_path: Path) -> None:
+async def test_after_a_failed_erasure_the_handle_accepts_no_writes(tmp_path: Path) -> None:
     device = failing()
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
     await put(store, fact(1), b"body")
@@ -282,7 +282,7 @@ async def test_after_a_failed_erasure_the_handle_takes_no_more_writes(tmp_path: 
 
 
 @pytest.mark.parametrize(("code", "error"), [(14, StoreUnavailable), (5, StoreBusy), (10, StoreFailed)])
-async def test_a_failed_read_is_told_and_ends_nothing(tmp_path: Path, code: int, error: type[ElytronError]) -> None:
+async def test_a_failed_read_is_reported_and_ends_nothing(tmp_path: Path, code: int, error: type[ElytronError]) -> None:
     device = failing()
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=device)
     device.trouble.at["SELECT"] = driver_error(code)
@@ -302,7 +302,7 @@ async def test_a_forked_child_is_told_to_open_its_own(store: SqliteStore, monkey
 
 
 @pytest.mark.parametrize("every", [1, 100], ids=["now and then", "when the store is closed"])
-async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+async def test_expired_answers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     monkeypatch.setattr(store_limits, "FORGET_EVERY", every)
     clock = FrozenClock(AT)
     store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
@@ -319,7 +319,7 @@ async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("becomes", ["nothing", "another"])
-async def test_what_went_to_a_file_that_was_taken_away_is_not_acknowledged(tmp_path: Path, becomes: str) -> None:
+async def test_writes_to_a_removed_file_are_not_acknowledged(tmp_path: Path, becomes: str) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     await put(store, fact(1))
     await asyncio.to_thread(os.rename, tmp_path / "m.db", tmp_path / "moved.db")

@@ -30,7 +30,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.mark.parametrize("durability", WriteDurability)
-async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: WriteDurability) -> None:
+async def test_a_blob_of_many_chunks_is_staged_and_then_published(tmp_path: Path, durability: WriteDurability) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, durability=durability)
     body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS * (1 + WINDOWS_AHEAD) + 2) // 1024) + b"end"
     assert await write_blob(store, "aa", body) == len(body)
@@ -64,7 +64,7 @@ async def test_a_blob_is_read_without_those_of_other_spaces(tmp_path: Path) -> N
     await store.close()
 
 
-async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
+async def test_an_upload_that_fails_late_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
     async def breaking() -> AsyncIterator[bytes]:
         yield bytes(limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS + 1))
         raise RuntimeError("the source broke")
@@ -74,7 +74,7 @@ async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp
     assert look(tmp_path / "m.db", "SELECT (SELECT count(*) FROM uploads), count(*) FROM chunks") == [(0, 0)]
 
 
-async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
+async def test_an_erasure_removes_an_upload_in_progress(store: SqliteStore) -> None:
     async def slow() -> AsyncIterator[bytes]:
         yield bytes(limits.BLOB_CHUNK_BYTES * WINDOW_PARTS)
         await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
@@ -86,7 +86,7 @@ async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
         await blob(store, "aa")
 
 
-async def test_an_abandoned_upload_is_swept_at_a_later_opening(tmp_path: Path) -> None:
+async def test_an_abandoned_upload_is_removed_at_a_later_opening(tmp_path: Path) -> None:
     clock = FrozenClock()
     store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
     await write_blob(store, "aa", b"kept")
@@ -102,7 +102,7 @@ async def test_an_abandoned_upload_is_swept_at_a_later_opening(tmp_path: Path) -
     assert look(tmp_path / "m.db", "SELECT count(*) FROM chunks") == [(1,)]
 
 
-async def test_a_blob_above_the_bound_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_oversized_blob_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BLOB_BYTES", 10)
     with pytest.raises(ElytronError, match="bytes in a blob"):
         await store.write_blob(ADA, "aa", source([b"12345", b"123456"]))

@@ -55,7 +55,7 @@ def change(path: Path, statement: str) -> None:
         raw.execute(statement)
 
 
-async def test_a_flipped_bit_in_a_body_is_found_and_set_aside(path: Path) -> None:
+async def test_a_flipped_bit_in_a_body_is_found_and_quarantined(path: Path) -> None:
     flip(path, BODY)
     store = await SqliteStore.open(path, clock=CLOCK)
     with pytest.raises(StoreCorrupt, match="document facts/0001"):
@@ -82,7 +82,7 @@ async def test_a_flipped_bit_in_a_body_is_found_and_set_aside(path: Path) -> Non
     await store.close()
 
 
-async def test_a_flipped_bit_in_a_blob_is_found_and_set_aside(path: Path) -> None:
+async def test_a_flipped_bit_in_a_blob_is_found_and_quarantined(path: Path) -> None:
     whole = bytearray(path.read_bytes())
     whole[whole.index(b"the bytes of a blob") + 3] ^= 0x10
     path.write_bytes(whole)
@@ -109,7 +109,7 @@ async def test_a_flipped_bit_in_a_blob_is_found_and_set_aside(path: Path) -> Non
         "UPDATE documents SET \"check\" = x'0000000000000000' WHERE key = '0001'",
     ],
 )
-async def test_a_row_altered_or_moved_is_not_served(opened: SqliteStore, path: Path, statement: str) -> None:
+async def test_an_altered_or_moved_row_is_not_served(opened: SqliteStore, path: Path, statement: str) -> None:
     change(path, statement)
     assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.DOCUMENT]
     assert [problem.quarantined for problem in (await opened.repair()).problems] == [True]
@@ -124,7 +124,7 @@ async def test_a_row_altered_or_moved_is_not_served(opened: SqliteStore, path: P
         ("DELETE FROM journal WHERE sequence = 2", DamageKind.JOURNAL_GAP),
     ],
 )
-async def test_a_damaged_journal_is_not_served_and_not_mended(
+async def test_a_damaged_journal_is_neither_served_nor_repaired(
     opened: SqliteStore, path: Path, statement: str, damage: DamageKind
 ) -> None:
     change(path, statement)
@@ -143,9 +143,7 @@ async def test_a_damaged_journal_is_not_served_and_not_mended(
         "DELETE FROM journal WHERE sequence = 3",
     ],
 )
-async def test_a_head_that_does_not_fit_its_journal_is_reported(
-    opened: SqliteStore, path: Path, statement: str
-) -> None:
+async def test_a_head_that_contradicts_its_journal_is_reported(opened: SqliteStore, path: Path, statement: str) -> None:
     change(path, statement)
     assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.JOURNAL_GAP]
 
@@ -176,7 +174,7 @@ async def test_commits_refuse_to_build_on_damage(opened: SqliteStore, path: Path
         "UPDATE chunks SET bytes = x''",
     ],
 )
-async def test_a_blob_that_is_not_whole_is_not_served(opened: SqliteStore, path: Path, statement: str) -> None:
+async def test_an_incomplete_blob_is_not_served(opened: SqliteStore, path: Path, statement: str) -> None:
     change(path, statement)
     with pytest.raises(StoreCorrupt, match="blob aa"):
         await blob(opened, "aa")
@@ -199,7 +197,7 @@ async def test_a_broken_page_is_reported_and_the_rest_is_read(path: Path) -> Non
     await store.close()
 
 
-async def test_a_text_that_is_no_utf8_is_damage_and_its_bytes_are_not_told(opened: SqliteStore, path: Path) -> None:
+async def test_a_non_utf8_text_is_damage_and_its_bytes_are_not_shown(opened: SqliteStore, path: Path) -> None:
     change(path, "UPDATE journal SET digest = CAST(x'73656372657480' AS TEXT) WHERE sequence = 2")
     with pytest.raises(StoreCorrupt) as refused:
         await journal(opened)
@@ -207,7 +205,7 @@ async def test_a_text_that_is_no_utf8_is_damage_and_its_bytes_are_not_told(opene
     assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.ENGINE]
 
 
-async def test_one_damaged_place_takes_no_commit_of_the_same_group_down(path: Path) -> None:
+async def test_a_damaged_document_fails_no_other_commit_of_the_group(path: Path) -> None:
     change(path, "UPDATE heads SET sequence = 9")
     store = await SqliteStore.open(path, clock=CLOCK)
     told = await asyncio.gather(put(store, fact(4)), put(store, fact(4), space=BOB), return_exceptions=True)
@@ -239,7 +237,7 @@ async def test_no_flipped_bit_of_the_schema_passes_for_anything_but_damage(path:
     assert len(harmless) < 150
 
 
-async def test_a_journal_that_is_cut_short_is_told(path: Path) -> None:
+async def test_a_truncated_journal_is_reported(path: Path) -> None:
     change(path, "DELETE FROM journal WHERE sequence > 1")
     store = await SqliteStore.open(path, clock=CLOCK)
     with pytest.raises(StoreCorrupt, match="journal entry 2"):

@@ -59,7 +59,7 @@ async def crowd(store: SqliteStore, *, seed: int) -> dict[DocumentRef, int]:
     return {ref: number for ref, (number, _) in living.items()}
 
 
-async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
+async def test_an_erasure_larger_than_one_lookup_removes_every_digest(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writes, "_REFS_AT_ONCE", 2)
@@ -81,7 +81,7 @@ async def test_erased_documents_leave_no_byte_and_the_rest_stays(store: SqliteSt
     assert (await store.check()).ok
 
 
-async def test_an_erasure_takes_replaced_and_deleted_bodies_along(store: SqliteStore, tmp_path: Path) -> None:
+async def test_an_erasure_also_removes_replaced_and_deleted_bodies(store: SqliteStore, tmp_path: Path) -> None:
     await put(store, fact(1), canary(1))
     await put(store, fact(1), canary(2), expects=1)
     await put(store, fact(2), canary(3))
@@ -102,7 +102,7 @@ async def test_an_erased_or_replaced_blob_leaves_no_byte(store: SqliteStore, tmp
 
 
 @pytest.mark.usefixtures("rebuilding")
-async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_path: Path) -> None:
+async def test_an_erased_space_does_not_even_leave_its_name(store: SqliteStore, tmp_path: Path) -> None:
     space = SpaceId("a name that is nobody's business")
     once = BatchKey(key="a telling key", digest="d", answer=canary(2))
     await store.commit(batch(PutChange(fact(1), canary(1), 0), space=space, idempotency=once))
@@ -115,7 +115,7 @@ async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_
     assert await spaces(store) == {BOB}
 
 
-async def test_a_rollback_journal_keeps_nothing_either(tmp_path: Path) -> None:
+async def test_a_rollback_journal_keeps_no_erased_bytes_either(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
     await put(store, fact(1), canary(1))
     await put(store, fact(2), canary(2))
@@ -124,7 +124,7 @@ async def test_a_rollback_journal_keeps_nothing_either(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_an_erasure_says_so_while_a_reader_holds_the_old_state(store: SqliteStore, tmp_path: Path) -> None:
+async def test_an_erasure_reports_readers_of_the_old_state(store: SqliteStore, tmp_path: Path) -> None:
     await put(store, fact(1), canary(1))
     with_reader = sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)
     with_reader.execute("BEGIN")
@@ -139,7 +139,7 @@ async def test_an_erasure_says_so_while_a_reader_holds_the_old_state(store: Sqli
 
 @pytest.mark.usefixtures("rebuilding")
 @pytest.mark.parametrize("whole_space", [False, True])
-async def test_the_next_opening_takes_what_an_erasure_that_was_cut_short_left(
+async def test_the_next_opening_removes_remains_of_an_interrupted_erasure(
     store: SqliteStore, tmp_path: Path, *, whole_space: bool
 ) -> None:
     living = await crowd(store, seed=5)
@@ -157,7 +157,7 @@ async def test_the_next_opening_takes_what_an_erasure_that_was_cut_short_left(
     assert look(tmp_path / "m.db", "SELECT name FROM manifest") == [("store",)]
 
 
-async def test_a_purge_leaves_the_mark_of_an_erasure_that_came_after_it_began(
+async def test_a_purge_keeps_the_mark_of_a_later_erasure(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, fact(1), canary(1))
@@ -186,7 +186,7 @@ async def test_every_table_of_a_space_is_emptied_by_its_erasure(store: SqliteSto
     assert {name for name, count in counted.items() if count} == {"manifest"}
 
 
-async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path: Path) -> None:
+async def test_a_purge_waits_for_a_concurrent_commit_before_reporting_busy(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     await (await SqliteStore.open(path, clock=CLOCK, library=OLD)).close()
     with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
@@ -195,7 +195,7 @@ async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path:
             writes.purge_file(ours, FileAccess("delete", busy_wait_s=0.0))
 
 
-async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(
+async def test_a_store_with_another_page_size_keeps_it_and_is_purged_correctly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "m.db"

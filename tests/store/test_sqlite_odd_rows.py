@@ -64,7 +64,7 @@ async def look(place: Path) -> None:
             await memory.add("once more")
 
 
-def test_the_columns_are_those_of_the_tables() -> None:
+def test_the_tested_columns_match_the_tables() -> None:
     assert {table for table, _ in COLUMNS} <= set(TABLES)
     assert all(f"{column} " in TABLES[table].replace('"', "") for table, column in COLUMNS)
 

@@ -41,7 +41,7 @@ async def sequences(store: SqliteStore, after: int) -> list[int]:
     return [entry.sequence for entry in await store.journal(SPACE, after=after, limit=9)]
 
 
-async def test_who_alone_commits_knows_how_the_journal_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sole_writer_knows_the_end_of_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     await mine.commit(batch(b"0", 0))
     await look(mine)
@@ -59,7 +59,7 @@ async def test_who_alone_commits_knows_how_the_journal_ends(tmp_path: Path, monk
     await others.close()
 
 
-async def test_what_is_written_beside_commits_makes_a_handle_look_again(
+async def test_writes_other_than_commits_make_a_handle_check_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(tmp_path)
@@ -78,7 +78,7 @@ async def test_what_is_written_beside_commits_makes_a_handle_look_again(
     await store.close()
 
 
-async def test_who_is_answered_first_of_a_group_sees_all_of_it(tmp_path: Path) -> None:
+async def test_the_first_answered_caller_of_a_group_sees_the_whole_group(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)
@@ -118,7 +118,7 @@ class Held:
             await asyncio.sleep(0)
 
 
-async def test_a_commit_whose_caller_went_away_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_of_a_cancelled_caller_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)
@@ -131,7 +131,7 @@ async def test_a_commit_whose_caller_went_away_is_seen(tmp_path: Path, monkeypat
     await store.close()
 
 
-async def test_an_erasure_whose_caller_went_away_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_erasure_of_a_cancelled_caller_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)

@@ -36,7 +36,7 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_HELD_S", 600.0)
 
 
-async def test_a_commit_of_any_handle_is_read_at_once(tmp_path: Path) -> None:
+async def test_a_commit_of_any_handle_is_visible_immediately(tmp_path: Path) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     for revision, (writer, reader) in enumerate([(mine, mine), (others, mine), (mine, others), (others, mine)]):
         await writer.commit(batch(b"%d" % revision, revision))
@@ -51,7 +51,7 @@ async def test_a_commit_of_any_handle_is_read_at_once(tmp_path: Path) -> None:
     await others.close()
 
 
-async def test_what_is_erased_is_forgotten(tmp_path: Path) -> None:
+async def test_erased_documents_are_dropped_from_the_cache(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await store.commit(batch(b"canary", 0))
     await store.get(SPACE, (REF,))
@@ -60,7 +60,9 @@ async def test_what_is_erased_is_forgotten(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_keeps_small_documents_within_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_DOCUMENTS", 2)
     monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_LOOKS", 1)
     store = await opened(tmp_path)
@@ -104,7 +106,7 @@ async def everything(store: SqliteStore, refs: Sequence[DocumentRef]) -> list[Se
     ]
 
 
-async def test_small_reads_need_no_thread_whoever_has_committed_since(
+async def test_small_reads_need_no_thread_even_after_foreign_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
@@ -129,9 +131,7 @@ async def test_small_reads_need_no_thread_whoever_has_committed_since(
     await others.close()
 
 
-async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_blocked_and_large_reads_use_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_AT_ONCE", 2)
     store = await opened(tmp_path)
     refs = [DocumentRef("tools", f"{place:02x}") for place in range(3)]
@@ -161,7 +161,7 @@ async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_th
     [(count(), 1 << 30, 1), (repeat(None), 1 << 30, 1), (repeat(7), 1 << 30, 0), (repeat(7), 1, 2)],
     ids=["a disk", "who knows", "no disk", "broken off"],
 )
-async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_for_a_while(
+async def test_slow_reads_are_aborted_and_threads_read_for_a_while_after_disk_access(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: Iterator[int | None], steps: int, hops: int
 ) -> None:
     monkeypatch.setattr(reads, "_STEPS", steps)
@@ -179,14 +179,16 @@ async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_
     await others.close()
 
 
-async def test_what_is_read_here_is_looked_through_as_strictly(tmp_path: Path) -> None:
+async def test_cached_reads_validate_references_as_strictly(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     with pytest.raises(InvalidInput):
         await store.get(SPACE, (DocumentRef("turns", "a\nb"),))
     await store.close()
 
 
-async def test_all_that_is_read_at_once_stood_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documents_read_together_are_from_one_point_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     await mine.commit(batch(b"0", 0))
     await mine.get(SPACE, (REF,))
@@ -208,7 +210,7 @@ async def look(store: SqliteStore) -> None:
         assert await store.journal(SPACE, after=entries[-1].sequence - 1, limit=100) == entries[-1:]
 
 
-async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documents_unaffected_by_a_commit_are_not_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await opened(tmp_path)
     other, tool = DocumentRef("turns", "bb"), DocumentRef("tools", "aa")
     for ref in (REF, other, tool):
@@ -232,9 +234,7 @@ async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, mon
     await store.close()
 
 
-async def test_what_was_being_read_while_it_was_written_is_not_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_documents_written_during_a_read_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_store.sqlite.reads.MEMO_AT_ONCE", 0)
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
@@ -255,7 +255,7 @@ async def test_what_was_being_read_while_it_was_written_is_not_remembered(
     await store.close()
 
 
-async def test_a_space_that_others_erased_and_began_anew_is_read_anew(tmp_path: Path) -> None:
+async def test_a_space_recreated_by_others_is_reread(tmp_path: Path) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
     await mine.commit(batch(b"canary", 0))
     await look(mine)
@@ -270,7 +270,7 @@ async def test_a_space_that_others_erased_and_began_anew_is_read_anew(tmp_path: 
     await others.close()
 
 
-async def test_a_damaged_journal_keeps_no_document_from_being_read(
+async def test_a_damaged_journal_does_not_prevent_document_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(tmp_path)
@@ -288,9 +288,7 @@ async def test_a_damaged_journal_keeps_no_document_from_being_read(
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_whoever_writes_and_erases_in_whatever_order_what_is_read_is_what_stands(
-    tmp_path: Path, seed: int
-) -> None:
+async def test_reads_are_current_for_any_order_of_writes_and_erasures(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     handles = [await opened(tmp_path), await opened(tmp_path)]
     refs = [DocumentRef(collection, f"{place:02x}") for collection in ("turns", "tools") for place in range(4)]

@@ -52,7 +52,7 @@ async def make(path: Path) -> None:
     await store.close()
 
 
-async def test_on_a_medium_that_nobody_can_write_a_store_is_read_and_not_changed(
+async def test_a_store_on_a_read_only_medium_is_read_and_not_changed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make(place)
@@ -71,7 +71,7 @@ async def test_on_a_medium_that_nobody_can_write_a_store_is_read_and_not_changed
     assert [file.name for file in place.parent.iterdir()] == ["m.db"]
 
 
-async def test_it_is_copied_to_where_it_can_be_written(
+async def test_a_read_only_store_can_be_copied_to_a_writable_place(
     place: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make(place)
@@ -84,7 +84,9 @@ async def test_it_is_copied_to_where_it_can_be_written(
     await store.close()
 
 
-async def test_a_runtime_recalls_from_it_and_closes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_recalls_from_a_read_only_store_and_closes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with elytron.open(place, space="ada") as memory:
         await memory.add("Ada likes tea.")
     still(monkeypatch)
@@ -94,7 +96,7 @@ async def test_a_runtime_recalls_from_it_and_closes(place: Path, monkeypatch: py
             await memory.add("Ada likes milk.")
 
 
-async def test_who_may_only_read_sees_what_its_owner_writes_meanwhile(
+async def test_a_reader_without_write_access_sees_the_owners_writes(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = await SqliteStore.open(place, clock=CLOCK)
@@ -107,7 +109,7 @@ async def test_who_may_only_read_sees_what_its_owner_writes_meanwhile(
     await owner.close()
 
 
-async def test_a_file_whose_writers_could_not_be_seen_is_refused_and_left_as_it_is(
+async def test_a_file_whose_writers_are_invisible_is_refused_and_left_unchanged(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make(place)
@@ -117,7 +119,7 @@ async def test_a_file_whose_writers_could_not_be_seen_is_refused_and_left_as_it_
     assert [file.name for file in place.parent.iterdir()] == ["m.db"]
 
 
-async def test_a_store_that_does_not_match_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mismatching_store_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await make(place)
     still(monkeypatch)
     with pytest.raises(StoreUnavailable, match="older"):
@@ -133,7 +135,7 @@ async def test_a_store_that_does_not_match_is_refused(place: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("content", "error"), [(b"", StoreReadOnly), (b"x" * 4_096, StoreForeign)])
-async def test_a_file_that_is_no_store_is_none(
+async def test_a_file_that_is_not_a_store_is_rejected(
     place: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, error: type[Exception]
 ) -> None:
     place.write_bytes(content)
@@ -142,7 +144,7 @@ async def test_a_file_that_is_no_store_is_none(
         await SqliteStore.open(place, clock=CLOCK)
 
 
-async def test_a_system_that_does_not_tell_of_media_has_none_that_stand_still(
+async def test_without_media_information_no_medium_counts_as_read_only(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make(place)
@@ -152,7 +154,7 @@ async def test_a_system_that_does_not_tell_of_media_has_none_that_stand_still(
         await SqliteStore.open(place, clock=CLOCK)
 
 
-async def test_a_file_that_may_not_be_read_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_file_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await make(place)
     unwritable(monkeypatch)
 

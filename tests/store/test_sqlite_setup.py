@@ -48,7 +48,7 @@ def stamp(raw: Raw) -> None:
     raw.execute("INSERT INTO stamps SELECT space FROM heads")
 
 
-async def test_a_new_file_is_marked_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+async def test_a_new_file_is_marked_and_owner_only(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     await put(store, fact(1))
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
@@ -58,7 +58,7 @@ async def test_a_new_file_is_marked_and_belongs_to_its_owner_alone(tmp_path: Pat
     assert [file.name for file in tmp_path.iterdir()] == ["m.db"]
 
 
-async def test_the_manifest_keeps_its_birth_and_notes_each_opening(tmp_path: Path) -> None:
+async def test_the_manifest_keeps_its_creation_time_and_records_each_opening(tmp_path: Path) -> None:
     clock = FrozenClock()
     born = clock.now()
     await (await SqliteStore.open(tmp_path / "m.db", clock=clock, profile="embedded", sealed=True)).close()
@@ -70,7 +70,7 @@ async def test_the_manifest_keeps_its_birth_and_notes_each_opening(tmp_path: Pat
     )
 
 
-async def test_a_missing_folder_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+async def test_a_missing_folder_and_a_folder_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="does not exist: create it"):
         await SqliteStore.open(tmp_path / "absent" / "m.db", clock=CLOCK)
     with pytest.raises(StoreUnavailable, match="is a folder"):
@@ -86,7 +86,7 @@ def connections() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if "connection" in thread.name}
 
 
-async def test_a_file_that_cannot_be_opened_is_named_and_leaves_no_thread(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_opened_is_reported_and_leaves_no_thread(tmp_path: Path) -> None:
     before = connections()
     (tmp_path / "m.db").symlink_to(tmp_path / "absent" / "m.db")
     with pytest.raises(StoreUnavailable, match="check the permissions of the file and its folder"):
@@ -120,7 +120,7 @@ def plain_text(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [other_program, other_id, other_version, our_id_alone, plain_text])
-async def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+async def test_a_foreign_file_is_refused_and_left_unchanged(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     spoil(tmp_path / "m.db")
     before = (tmp_path / "m.db").read_bytes()
     with pytest.raises(StoreForeign):
@@ -135,7 +135,7 @@ async def test_a_store_without_its_manifest_is_refused(tmp_path: Path) -> None:
         await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
 
 
-async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_newer_store_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, stamp))
     await store.close()
     before = (tmp_path / "m.db").read_bytes()
@@ -146,7 +146,7 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.9])
-async def test_a_file_cut_short_is_refused(tmp_path: Path, kept: float) -> None:
+async def test_a_truncated_file_is_refused(tmp_path: Path, kept: float) -> None:
     await make(tmp_path / "m.db")
     size = (tmp_path / "m.db").stat().st_size
     os.truncate(tmp_path / "m.db", int(size * kept))
@@ -154,7 +154,7 @@ async def test_a_file_cut_short_is_refused(tmp_path: Path, kept: float) -> None:
         await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
 
 
-async def test_an_older_store_is_brought_on_and_kept_as_it_was(tmp_path: Path) -> None:
+async def test_an_older_store_is_migrated_and_its_original_kept(tmp_path: Path) -> None:
     await make(tmp_path / "m.db")
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, stamp))
     assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
@@ -168,7 +168,7 @@ async def test_an_older_store_is_brought_on_and_kept_as_it_was(tmp_path: Path) -
     await before.close()
 
 
-async def test_a_migration_that_fails_changes_nothing_and_can_be_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_migration_changes_nothing_and_can_be_retried(tmp_path: Path) -> None:
     def fail(raw: Raw) -> None:
         stamp(raw)
         raise driver_error(13)
@@ -198,7 +198,7 @@ asyncio.run(main())
 """
 
 
-async def test_processes_may_make_one_store_at_once(tmp_path: Path) -> None:
+async def test_processes_may_create_one_store_concurrently(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     makers = [
         subprocess.Popen([sys.executable, "-c", OPEN, str(path), str(own)], stderr=subprocess.PIPE) for own in range(2)
@@ -210,7 +210,7 @@ async def test_processes_may_make_one_store_at_once(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_handles_may_make_one_store_at_once(tmp_path: Path) -> None:
+async def test_handles_may_create_one_store_concurrently(tmp_path: Path) -> None:
     stores = await asyncio.gather(*(SqliteStore.open(tmp_path / "m.db", clock=CLOCK) for _ in range(4)))
     await asyncio.gather(*(put(store, fact(number)) for number, store in enumerate(stores)))
     assert len(await documents(stores[0])) == 4
@@ -218,7 +218,7 @@ async def test_handles_may_make_one_store_at_once(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_an_opening_waits_for_others_no_longer_than_told(tmp_path: Path) -> None:
+async def test_an_opening_waits_for_others_only_for_the_given_time(tmp_path: Path) -> None:
     await make(tmp_path / "m.db")
     with closing(sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -248,7 +248,7 @@ def test_a_library_without_strict_tables_is_refused(monkeypatch: pytest.MonkeyPa
     sqlite_library.cache_clear()
 
 
-async def test_an_old_library_keeps_a_rollback_journal(tmp_path: Path) -> None:
+async def test_an_old_library_uses_a_rollback_journal(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
     await put(store, fact(1))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.db"]
@@ -276,7 +276,7 @@ async def test_an_old_library_shares_no_wal(tmp_path: Path) -> None:
     await new.close()
 
 
-async def test_an_old_library_stops_writing_when_another_brings_a_wal(tmp_path: Path) -> None:
+async def test_an_old_library_stops_writing_when_another_enables_a_wal(tmp_path: Path) -> None:
     old = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
     await put(old, fact(1))
     new = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
@@ -305,7 +305,7 @@ def test_each_driver_error_has_one_meaning(code: int, key: str) -> None:
     assert driver.translate_error(driver_error(code), doing="reading").key == key
 
 
-async def test_a_device_that_fails_while_opening_leaves_no_thread(tmp_path: Path) -> None:
+async def test_a_device_failure_during_opening_leaves_no_thread(tmp_path: Path) -> None:
     device = failing()
     device.trouble.at["COMMIT"] = driver_error(13)
     with pytest.raises(StoreError):

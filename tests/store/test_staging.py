@@ -31,7 +31,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [FILE, FOLDER])
-async def test_nothing_is_at_the_place_until_all_is(tmp_path: Path, name: str) -> None:
+async def test_the_target_appears_only_when_complete(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
     async with staged_store(target) as stage:
         make(stage.path, name)
@@ -40,14 +40,14 @@ async def test_nothing_is_at_the_place_until_all_is(tmp_path: Path, name: str) -
     assert (content(target), names(tmp_path)) == (b"whole", [name])
 
 
-async def test_what_was_not_put_in_place_is_gone(tmp_path: Path) -> None:
+async def test_an_unpublished_copy_is_removed(tmp_path: Path) -> None:
     async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
     assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("left", [FILE, FOLDER])
-async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> None:
+async def test_remains_of_a_killed_process_are_removed(tmp_path: Path, left: str) -> None:
     beside = tmp_path / f".{FILE}.partial"
     beside.mkdir()
     make(beside / "store", left)
@@ -59,7 +59,7 @@ async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> N
     assert names(tmp_path) == [FILE]
 
 
-async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
+async def test_one_process_at_a_time_creates_a_store_for_a_target(tmp_path: Path) -> None:
     async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         with pytest.raises(StoreUnavailable, match="being created by another process"):
@@ -73,7 +73,7 @@ async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [FILE, FOLDER])
-async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str) -> None:
+async def test_a_target_created_concurrently_is_kept(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
     async with staged_store(target) as stage:
         make(stage.path, name)
@@ -84,7 +84,7 @@ async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str)
     assert (content(target), names(tmp_path)) == (b"another's", [name])
 
 
-async def test_an_empty_folder_is_a_place(tmp_path: Path) -> None:
+async def test_an_empty_folder_is_a_valid_target(tmp_path: Path) -> None:
     target = tmp_path / FOLDER
     target.mkdir()
     assert is_free(target)
@@ -95,7 +95,7 @@ async def test_an_empty_folder_is_a_place(tmp_path: Path) -> None:
     assert not is_free(target)
 
 
-async def test_a_file_system_without_links_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_system_without_hard_links_is_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_source: Path, _target: Path) -> None:
         raise OSError(errno.EPERM, "no links here")
 
@@ -106,7 +106,7 @@ async def test_a_file_system_without_links_takes_a_file(tmp_path: Path, monkeypa
     assert (content(tmp_path / FILE), names(tmp_path)) == (b"whole", [FILE])
 
 
-async def test_a_place_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unwritable_target_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_source: Path, _target: Path) -> None:
         raise OSError(errno.EROFS, "read-only")
 
@@ -119,12 +119,12 @@ async def test_a_place_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: p
     assert names(tmp_path) == []
 
 
-def test_a_link_that_leads_nowhere_is_no_free_place(tmp_path: Path) -> None:
+def test_a_dangling_symlink_is_not_a_free_target(tmp_path: Path) -> None:
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
     assert not is_free(tmp_path / FILE)
 
 
-async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) -> None:
+async def test_a_database_with_companion_files_is_not_complete(tmp_path: Path) -> None:
     async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         stage.path.with_name("store-wal").write_bytes(b"not in the database yet")
@@ -133,7 +133,9 @@ async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) 
     assert names(tmp_path) == []
 
 
-async def test_what_cannot_be_looked_at_is_not_taken_for_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_inaccessible_database_is_not_considered_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked = Path.stat
 
     def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -150,7 +152,7 @@ async def test_what_cannot_be_looked_at_is_not_taken_for_whole(tmp_path: Path, m
     assert names(tmp_path) == []
 
 
-async def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
+async def test_an_impossible_target_is_reported(tmp_path: Path) -> None:
     (tmp_path / FILE).touch()
     for place in (tmp_path / "none" / FILE, tmp_path / FILE / "below"):
         with pytest.raises(StoreUnavailable, match="cannot write"):
@@ -158,7 +160,7 @@ async def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
                 pass
 
 
-def test_a_place_that_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
+def test_an_inaccessible_target_is_reported(tmp_path: Path) -> None:
     (tmp_path / FOLDER).symlink_to(tmp_path / FOLDER)
     with pytest.raises(StoreUnavailable, match="cannot read"):
         is_free(tmp_path / FOLDER)

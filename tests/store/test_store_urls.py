@@ -72,7 +72,7 @@ def test_a_url_names_an_engine_and_a_place(url: str, address: StoreAddress) -> N
 
 
 @pytest.mark.parametrize("url", ["m.db", "store/", "embedded:store", "no/such/m.db"])
-async def test_a_place_without_a_store_is_refused_where_none_is_to_be_made(
+async def test_a_path_without_a_store_is_refused_where_none_may_be_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,7 @@ async def test_a_place_without_a_store_is_refused_where_none_is_to_be_made(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_an_empty_file_or_folder_is_no_store_yet(tmp_path: Path) -> None:
+async def test_an_empty_file_or_folder_is_not_yet_a_store(tmp_path: Path) -> None:
     (tmp_path / "m.db").touch()
     (tmp_path / "store").mkdir()
     for name in ("m.db", "store"):
@@ -92,13 +92,13 @@ async def test_an_empty_file_or_folder_is_no_store_yet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m.db", "store/"])
-async def test_a_store_that_is_there_is_opened(tmp_path: Path, name: str) -> None:
+async def test_an_existing_store_is_opened(tmp_path: Path, name: str) -> None:
     for when_missing in (WhenMissing.MAKE, WhenMissing.REFUSE):
         store = await open_store(f"{tmp_path}/{name}", clock=CLOCK, when_missing=when_missing)
         await store.close()
 
 
-async def test_a_place_that_cannot_be_looked_at_is_the_engines_to_judge(tmp_path: Path) -> None:
+async def test_an_inaccessible_path_is_judged_by_the_engine(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         await open_store("sqlite:///" + "x" * 5_000, clock=CLOCK, when_missing=WhenMissing.REFUSE)
 
@@ -108,12 +108,12 @@ def test_a_path_to_a_folder_is_a_file_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["\ud800.db", "\ud800/", "sqlite:///\ud800.db", "file:///%ff"])
-def test_a_name_that_is_not_utf8_is_no_address(url: str) -> None:
+def test_a_non_utf8_name_is_not_an_address(url: str) -> None:
     with pytest.raises(StoreUrlInvalid):
         parse_url(url)
 
 
-def test_a_path_that_no_system_takes_is_no_address() -> None:
+def test_an_impossible_path_is_not_an_address() -> None:
     with pytest.raises(StoreUrlInvalid, match="is a path that cannot be read"):
         parse_url("x" * 5_000 + ".db")
 
@@ -141,7 +141,7 @@ def test_a_path_that_no_system_takes_is_no_address() -> None:
         "postgres:x",
     ],
 )
-def test_what_names_no_store_is_refused_with_what_does(url: str) -> None:
+def test_invalid_store_addresses_are_rejected_with_valid_forms(url: str) -> None:
     with pytest.raises(StoreUrlInvalid, match=r"use memory:, file:///folder, sqlite:///path\.db") as refused:
         parse_url(url, is_folder=no_folder)
     assert refused.value.field == "store"
@@ -164,7 +164,7 @@ def test_a_refusal_shows_no_credentials(url: str) -> None:
     assert "ada" not in str(refused.value)
 
 
-async def test_each_memory_store_is_its_own() -> None:
+async def test_each_memory_store_is_separate() -> None:
     one_store = await open_store("memory:shared", clock=CLOCK)
     other = await open_store("memory:shared", clock=CLOCK)
     await put(one_store, fact(1))
@@ -172,7 +172,7 @@ async def test_each_memory_store_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db", "{}/m.db", "{}/store/"])
-async def test_a_durable_store_is_found_again(tmp_path: Path, url: str) -> None:
+async def test_a_durable_store_can_be_reopened(tmp_path: Path, url: str) -> None:
     store = await open_store(url.format(tmp_path), clock=CLOCK)
     await put(store, fact(1), b"kept")
     await store.close()
@@ -253,7 +253,7 @@ class TestRefused:
         await (await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)).close()
         assert everything(tmp_path) != before
 
-    async def test_a_seal_that_was_edited_out_of_the_manifest_is_found_out(self, tmp_path: Path, url: str) -> None:
+    async def test_a_seal_edited_out_of_the_manifest_is_detected(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)
         edit_manifest(tmp_path, sealed=False)
         before = everything(tmp_path)
@@ -267,7 +267,7 @@ class TestRefused:
         assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
         await store.close()
 
-    async def test_a_keyring_that_was_cut_away_makes_no_plain_store(self, tmp_path: Path, url: str) -> None:
+    async def test_removing_the_keyring_does_not_make_a_store_plain(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)
         edit_manifest(tmp_path, sealed=False)
         address = parse_url(url.format(tmp_path))
@@ -327,7 +327,7 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=self.LATER)
         assert everything(tmp_path) == before
 
-    async def test_a_seal_outlives_a_new_key_encryption_key(self, tmp_path: Path, url: str) -> None:
+    async def test_a_seal_survives_a_new_key_encryption_key(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)
         newer = LocalKeys({"k1": bytes(32), "k2": b"2" * 32}, current="k2")
         store = await open_store(url.format(tmp_path), clock=CLOCK, keys=newer)
@@ -338,7 +338,7 @@ class TestRefused:
         with pytest.raises(StoreForeign, match="its manifest was altered"):
             await open_store(url.format(tmp_path), clock=self.LATER)
 
-    async def test_a_seal_that_was_edited_into_the_manifest_is_found_out(self, tmp_path: Path, url: str) -> None:
+    async def test_a_seal_edited_into_the_manifest_is_detected(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), None)
         edit_manifest(tmp_path, sealed=True)
         before = everything(tmp_path)
@@ -360,7 +360,7 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=self.LATER)
         assert everything(tmp_path) == before
 
-    async def test_keys_that_seal_nothing_make_no_store(self, tmp_path: Path, url: str) -> None:
+    async def test_without_a_working_key_service_no_store_is_created(self, tmp_path: Path, url: str) -> None:
         class Away(LocalKeys):
             """A key service that does not answer."""
 
@@ -371,9 +371,7 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=CLOCK, keys=Away({"k1": bytes(32)}, current="k1"))
         assert everything(tmp_path) == {}
 
-    async def test_spaces_that_others_sealed_keep_nobody_from_the_store_that_is_shared(
-        self, tmp_path: Path, url: str
-    ) -> None:
+    async def test_spaces_sealed_by_others_block_nobody_from_a_shared_store(self, tmp_path: Path, url: str) -> None:
         shared = await open_store(url.format(tmp_path), clock=CLOCK)
         await mark_shared(shared, CLOCK)
         sealing = await SealedStore.open(shared, keys=self.KEYS, ids=SeededIds(), clock=CLOCK)

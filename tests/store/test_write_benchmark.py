@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 SPACE = SpaceId("space")
 
 
-async def test_the_engine_reads_what_the_raw_side_wrote_and_goes_on_from_there(tmp_path: Path) -> None:
+async def test_the_engine_reads_the_raw_writers_file_and_continues_from_there(tmp_path: Path) -> None:
     raw = RawWriter(tmp_path / "raw.db", WriteDurability.FULL)
     raw.write([("space", "a1"), ("space", "a2")])
     raw.raw.close()

@@ -115,7 +115,7 @@ OPERATIONS = [name for name in BODIES if name != CLOSING]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_callers_of_two_servers_do_not_trip_over_each_other(
+async def test_callers_of_two_servers_do_not_interfere(
     operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
     values: dict[str, JsonValue] = {comparison.TMP: str(tmp_path), "space": f"{operation} at once"}
@@ -123,7 +123,7 @@ async def test_callers_of_two_servers_do_not_trip_over_each_other(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_callers_under_one_key_are_given_one_answer(
+async def test_callers_with_one_idempotency_key_get_one_answer(
     operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
     server, _ = servers

@@ -83,7 +83,7 @@ async def counted(seen: list[asyncio.StreamWriter]) -> AsyncGenerator[str]:
 
 @pytest.mark.parametrize("client", [remote, store, gateway, waiting_gateway, upstream])
 @pytest.mark.parametrize(("idle_s", "connections"), [(0.0, CALLS), (1_000.0, 1)])
-async def test_a_client_keeps_a_connection_that_it_does_not_use_for_as_long_as_its_bound_says(
+async def test_a_client_keeps_an_idle_connection_until_its_limit(
     client: Client, idle_s: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elytron_outbound.clients.REMOTE_IDLE_S", idle_s)
@@ -95,11 +95,11 @@ async def test_a_client_keeps_a_connection_that_it_does_not_use_for_as_long_as_i
     assert len(seen) == connections
 
 
-def test_clients_let_go_long_before_servers_do() -> None:
+def test_clients_close_idle_connections_long_before_servers() -> None:
     assert REMOTE_IDLE_S * 10 <= limits.HTTP_IDLE_S
 
 
-async def test_a_server_ends_a_connection_that_was_not_used_for_as_long_as_its_bound_says(
+async def test_a_server_closes_an_idle_connection_at_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "HTTP_IDLE_S", 0)

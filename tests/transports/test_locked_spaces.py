@@ -137,7 +137,7 @@ async def test_every_command_and_stream_of_a_websocket_is_locked(locked: LockedS
             pass
 
 
-async def test_every_tool_resource_and_prompt_of_mcp_is_locked(locked: LockedServer, tmp_path: Any) -> None:
+async def test_every_mcp_tool_resource_and_prompt_is_locked(locked: LockedServer, tmp_path: Any) -> None:
     async with (
         create_mcp_http_client(headers=locked.headers) as http,
         Client(streamable_http_client(f"{locked.server.url}/mcp", http_client=http)) as client,
@@ -183,7 +183,7 @@ async def test_every_message_of_a_peer_is_locked(locked: LockedServer) -> None:
         assert CONTENT in await answer(MessageName.RECALL_REQUEST)
 
 
-async def test_every_route_of_the_proxy_is_locked_before_a_model_is_asked(locked: LockedServer) -> None:
+async def test_every_proxy_route_is_locked_before_a_model_is_called(locked: LockedServer) -> None:
     routes = {*(("POST", path) for path in DIALECTS), *((route.method, route.path) for route in PASS_ROUTES)}
     why = SpaceLocked(space="ada").message
     async with locked.http() as hers:

@@ -39,7 +39,7 @@ async def server() -> AsyncIterator[Served]:
         yield running
 
 
-def test_no_surface_makes_a_registry_of_its_own() -> None:
+def test_no_surface_creates_its_own_registry() -> None:
     found: dict[str, set[str]] = {name: set() for name in OWNERS}
     for path, call in calls_of(*OWNERS):
         if isinstance(call.func, ast.Name):
@@ -47,7 +47,7 @@ def test_no_surface_makes_a_registry_of_its_own() -> None:
     assert found == OWNERS
 
 
-async def test_each_route_that_changes_a_key_counts_at_the_next_call(server: Served) -> None:
+async def test_changes_to_a_key_apply_to_the_next_call(server: Served) -> None:
     operator = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
         description = (await client.get("/openapi/all.json", headers=operator)).json()["paths"]
@@ -84,7 +84,7 @@ async def stored_status(server: Served, key: str) -> int:
     return 200
 
 
-async def test_a_scope_without_a_space_is_in_the_space_of_the_key_over_every_transport(server: Served) -> None:
+async def test_a_scope_without_a_space_uses_the_keys_space_over_every_transport(server: Served) -> None:
     key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=key) as client:
         turn = {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}
@@ -96,7 +96,7 @@ async def test_a_scope_without_a_space_is_in_the_space_of_the_key_over_every_tra
         assert (await client.post("/v1/recall", json={"query": "tea", "scope": foreign})).status_code == 403
 
 
-async def test_an_answer_without_a_role_is_the_assistants(server: Served) -> None:
+async def test_an_answer_without_a_role_belongs_to_the_assistant(server: Served) -> None:
     key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
     delta = {"turn_id": "1", "input_messages": [{"text": "When?"}], "assistant_message": {"text": "In May."}}
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=key) as client:
@@ -106,7 +106,7 @@ async def test_an_answer_without_a_role_is_the_assistants(server: Served) -> Non
         assert (await client.post("/v1/finalize_turn_and_maintain", json={"delta": refused})).status_code == 422
 
 
-async def test_an_endpoint_is_shown_until_it_is_removed_and_has_no_password(server: Served) -> None:
+async def test_an_endpoint_is_listed_until_removed_and_shows_no_password(server: Served) -> None:
     operator = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=operator) as client:
         path = "/console/transports/http"
@@ -118,7 +118,7 @@ async def test_an_endpoint_is_shown_until_it_is_removed_and_has_no_password(serv
         assert "endpoint" not in (await client.patch(path, json={"endpoint": ""})).json()
 
 
-async def test_a_path_whose_extra_is_missing_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_path_without_its_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_cli.server.optional_surfaces.find_spec", Mock(return_value=None))
     async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
         for path, extra in (("/mcp", "mcp"), ("/a2a", "a2a")):

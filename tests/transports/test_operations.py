@@ -87,7 +87,7 @@ def test_a_runtime_is_closed_in_its_own_process(own: Live) -> None:
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
-def test_no_call_over_a_wire_ends_the_runtime_for_others(
+def test_no_remote_call_closes_the_runtime_for_others(
     transport: str, shared: Live, calls: Callable[[str], Call]
 ) -> None:
     own = OPENERS[transport]
@@ -110,7 +110,7 @@ def test_every_operation_is_described(shared: Live) -> None:
     assert {path_of(operation) for operation in WIRE_OPERATIONS} <= set(document["paths"])
 
 
-def test_every_operation_is_told_in_a_fixture() -> None:
+def test_every_operation_is_used_in_a_fixture() -> None:
     told = {
         step["op"]
         for path in (ROOT / "fixtures").glob("*.json")

@@ -39,7 +39,7 @@ def test_the_report_names_the_job(live: Live, transport: str) -> None:
     assert [job["id"] for job in listed["jobs"]] == [report["job"]]
 
 
-def test_over_http_it_is_202_once_and_the_repeat_is_answered_from_what_was_kept(live: Live) -> None:
+def test_over_http_queued_work_is_202_once_and_repeats_use_the_stored_answer(live: Live) -> None:
     with httpx.Client(base_url=live.url, trust_env=False, timeout=30) as client:
         asked: dict[str, Any] = {"json": finishing("by status"), "headers": {"Idempotency-Key": "t1"}}
         first = client.post("/v1/finalize_turn_and_maintain", **asked)
@@ -51,7 +51,7 @@ def test_over_http_it_is_202_once_and_the_repeat_is_answered_from_what_was_kept(
     assert "job" not in nothing.json()
 
 
-def test_a_frame_says_that_it_is_queued(live: Live) -> None:
+def test_a_frame_reports_that_work_is_queued(live: Live) -> None:
     with connect(f"{live.ws_url}/v1/ws", proxy=None) as socket:
         socket.recv(timeout=30)
         payload = finishing("by frame")
@@ -60,7 +60,7 @@ def test_a_frame_says_that_it_is_queued(live: Live) -> None:
     assert (frame["outcome"], bool(frame["report"]["job"])) == ("queued", True)
 
 
-def test_the_description_tells_of_it_where_it_can_be(live: Live) -> None:
+def test_the_description_mentions_queued_answers_where_possible(live: Live) -> None:
     paths = httpx.get(f"{live.url}/openapi/all.json", trust_env=False, timeout=60).json()["paths"]
     told = {path for path, item in paths.items() if "202" in item.get("post", {}).get("responses", {})}
     assert told >= {"/v1/maintain", "/memory/maintain", "/v1/finalize_turn_and_maintain"}

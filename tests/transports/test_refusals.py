@@ -59,13 +59,15 @@ def asked(name: str, space: str) -> JsonValue:
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
-def test_what_is_not_there_is_told_alike(transport: str, calls: Callable[[str], Call], refused: Refused) -> None:
+def test_missing_objects_are_reported_identically(
+    transport: str, calls: Callable[[str], Call], refused: Refused
+) -> None:
     assert len(refused) >= 15
     assert {name: came_of(calls(transport), name, asked(name, f"none of {name}")) for name in refused} == refused
 
 
 @pytest.mark.parametrize("transport", OPENERS)
-def test_a_name_that_is_none_is_told_alike(transport: str, calls: Callable[[str], Call]) -> None:
+def test_invalid_names_are_reported_identically(transport: str, calls: Callable[[str], Call]) -> None:
     found = came_of(calls(transport), "recall", asked("recall", TOO_LONG))
     assert found is not None
     assert (found[1], found[4]["field"]) == ("invalid_input", "scope.space")

@@ -133,7 +133,7 @@ WIRES = {"HTTP": over_http, "WebSocket": over_websocket, "A2A": over_a2a}
 
 @pytest.mark.parametrize("form", WRITES)
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_write_is_known_by_its_fields(space: Space, wire: str, form: str) -> None:
+async def test_a_write_is_recognised_by_its_fields(space: Space, wire: str, form: str) -> None:
     body, plane = WRITES[form]
     async with WIRES[wire](space) as ask:
         told = await ask("write", body)
@@ -141,7 +141,7 @@ async def test_a_write_is_known_by_its_fields(space: Space, wire: str, form: str
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_query_and_a_bound_are_taken_by_their_first_names(space: Space, wire: str) -> None:
+async def test_query_and_limit_are_accepted_under_their_first_names(space: Space, wire: str) -> None:
     await space.server.memory.add("The boiler code is 4417.", user_id=space.name)
     async with WIRES[wire](space) as ask:
         found = await ask("recall", {"user_query": "boiler code"})
@@ -152,7 +152,7 @@ async def test_a_query_and_a_bound_are_taken_by_their_first_names(space: Space, 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_an_error_bears_the_key_of_the_first_text(space: Space, wire: str) -> None:
+async def test_an_error_carries_the_key_of_the_first_protocol_version(space: Space, wire: str) -> None:
     async with WIRES[wire](space) as ask:
         wrong = await ask("write", {"writes": "s3cret"})
         foreign = await ask("recall", {"query": "x", "scope": {"space": "bob"}})
@@ -161,7 +161,7 @@ async def test_an_error_bears_the_key_of_the_first_text(space: Space, wire: str)
 
 
 @pytest.mark.parametrize("wire", ["HTTP", "WebSocket"])
-async def test_continuity_goes_from_one_chat_to_another(space: Space, wire: str) -> None:
+async def test_continuity_is_transferred_from_one_chat_to_another(space: Space, wire: str) -> None:
     async with WIRES[wire](space) as ask:
         await ask("write", WRITES["extraction"][0])
         taken = await ask("export", {"chat_id": "kitchen"})
@@ -172,7 +172,7 @@ async def test_continuity_goes_from_one_chat_to_another(space: Space, wire: str)
     assert refused["seed_key"] == "forbidden"
 
 
-async def test_what_a_peer_proposes_in_the_first_form_speaks_for_no_user(space: Space) -> None:
+async def test_a_peers_proposal_in_the_first_form_speaks_for_no_user(space: Space) -> None:
     said = {"topic": "home town", "content": "Lisbon", "authority": "user_asserted"}
     async with over_a2a(space) as ask:
         await ask("write", {"extraction": {"facts": [said]}})
@@ -190,7 +190,7 @@ def live() -> Iterator[Live]:
 
 
 @pytest.mark.parametrize("transport", OPENERS)
-def test_typed_requests_take_the_first_names_everywhere(live: Live, transport: str) -> None:
+def test_typed_requests_accept_the_first_names_everywhere(live: Live, transport: str) -> None:
     own = {"scope": {"space": f"typed {transport}"}}
     with OPENERS[transport](live) as call:
         call("write", {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Tea is green."}]}]}, **own})
@@ -199,7 +199,7 @@ def test_typed_requests_take_the_first_names_everywhere(live: Live, transport: s
 
 
 @pytest.mark.parametrize("transport", OPENERS)
-def test_a_turn_is_committed_under_the_first_names_of_its_place(live: Live, transport: str) -> None:
+def test_a_turn_is_committed_with_the_first_names_of_its_scope_fields(live: Live, transport: str) -> None:
     place = {"memory_space_id": f"placed {transport}", "channel_id": "phone", "conversation_id": "family"}
     said = {"text": "The ferry leaves at six.", "speaker": "Ada"}
     turn = {"turn_id": "t1", "input_messages": [said], "assistant_message": {"role": "assistant", "text": "Noted."}}

@@ -112,11 +112,11 @@ async def caller() -> AsyncIterator[Caller]:
         yield caller
 
 
-def test_each_reason_has_its_cause_here() -> None:
+def test_each_reason_has_a_cause_in_the_test() -> None:
     assert tuple(dict.fromkeys(reason for reason, *_ in CAUSES)) == open_streams.REASONS
 
 
-async def test_each_stream_that_the_server_describes_is_here(caller: Caller) -> None:
+async def test_each_described_stream_is_tested(caller: Caller) -> None:
     async with httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=60) as client:
         described = (await client.get("/openapi/all.json", headers=caller.operator)).json()["paths"]
     gets = {path: str(methods["get"]) for path, methods in described.items() if "get" in methods}
@@ -177,7 +177,7 @@ async def subscription(caller: Caller) -> AsyncGenerator[Awaitable[str]]:
 
 
 @pytest.mark.parametrize(("cause", "code"), [(cause, code) for _, cause, code in CAUSES])
-async def test_each_stream_ends_and_says_why_and_one_that_asks_nothing_itself_is_cut(
+async def test_each_stream_ends_with_its_reason_and_passive_ones_are_cut(
     caller: Caller, cause: Callable[[Caller], Awaitable[None]], code: str
 ) -> None:
     async with AsyncExitStack() as stack:

@@ -68,11 +68,11 @@ def untyped_times(form: type[Value]) -> list[str]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_every_time_in_the_request_of_an_operation_is_of_a_kind(operation: Any) -> None:
+def test_every_time_in_an_operation_request_has_a_kind(operation: Any) -> None:
     assert untyped_times(operation.request) == []
 
 
-async def test_every_time_in_the_body_of_a_route_is_of_a_kind() -> None:
+async def test_every_time_in_a_route_body_has_a_kind() -> None:
     agent = ServiceSettings(models=("chat:scripted@http://127.0.0.1:1/v1",))
     wanted = SurfaceOptions(console=HOST, share_store=True, agent=agent)
     async with served(wanted, embedder=WordEmbedder()) as server, httpx.AsyncClient(base_url=server.url) as client:
@@ -86,7 +86,7 @@ async def test_every_time_in_the_body_of_a_route_is_of_a_kind() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_an_operation_that_takes_claims_reports_those_of_the_future(operation: Any) -> None:
+def test_an_operation_that_accepts_claims_reports_future_ones(operation: Any) -> None:
     fields = claim_fields(operation.request)
     report = report_type(operation.request)
     takes_claims = bool(fields.claims or fields.holders)
@@ -94,7 +94,7 @@ def test_an_operation_that_takes_claims_reports_those_of_the_future(operation: A
     assert takes_claims <= hasattr(operation.performer(), "__wrapped__")
 
 
-async def test_a_claim_of_the_future_loses_its_place_over_http() -> None:
+async def test_a_future_claim_loses_its_position_over_http() -> None:
     async with served(SurfaceOptions()) as server, httpx.AsyncClient(base_url=server.url) as client:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
         far = server.memory.context.clock.now() + 5 * 60_000

@@ -59,7 +59,7 @@ async def sent(client: httpx.AsyncClient, method: str, path: str, count: int = R
     return [(await client.request(method, path, **more)).status_code for _ in range(count)]
 
 
-async def test_a_session_of_the_console_begins_serves_and_ends_at_all_nodes(nodes: Nodes) -> None:
+async def test_a_console_session_works_and_ends_on_all_nodes(nodes: Nodes) -> None:
     async with nodes.client() as page:
         begun = await page.post("/console/session", headers=nodes.user)
         token = {"X-Console-Token": begun.json()["token"]}
@@ -73,7 +73,7 @@ async def test_a_session_of_the_console_begins_serves_and_ends_at_all_nodes(node
         assert await sent(page, "GET", "/console/session", headers=token | cookie) == [401] * ROUNDS
 
 
-async def test_a_session_of_events_opens_the_stream_of_every_node_where_the_reader_left_off(nodes: Nodes) -> None:
+async def test_an_event_session_resumes_on_every_node_at_the_readers_position(nodes: Nodes) -> None:
     async with nodes.client() as page:
         assert (await page.post("/v1/events/session", headers=nodes.user)).status_code == 204
         for text in ("one", "two", "three"):
@@ -90,7 +90,7 @@ async def test_a_session_of_events_opens_the_stream_of_every_node_where_the_read
 
 
 @pytest.mark.parametrize("route", ["console", "access"])
-async def test_a_key_that_is_renewed_opens_every_node_and_the_former_one_none(nodes: Nodes, route: str) -> None:
+async def test_a_renewed_key_opens_every_node_and_the_former_one_none(nodes: Nodes, route: str) -> None:
     key_id = nodes.user["Authorization"].split("_")[2]
     async with nodes.client() as client:
         path = f"/console/devices/{key_id}/rotate-key" if route == "console" else f"/v1/access/{key_id}/rotate"
@@ -100,7 +100,7 @@ async def test_a_key_that_is_renewed_opens_every_node_and_the_former_one_none(no
         assert await sent(client, "POST", "/v1/inspect", headers=nodes.user, json={}) == [401] * ROUNDS
 
 
-async def test_previews_pages_and_repeats_of_one_node_are_good_at_the_other(nodes: Nodes) -> None:
+async def test_previews_pages_and_repeats_of_one_node_are_valid_on_the_other(nodes: Nodes) -> None:
     async with nodes.client() as client:
         client.headers.update(nodes.user)
         for number in range(6):

@@ -206,7 +206,7 @@ async def plant(walls: Walls) -> set[str]:
     return taken
 
 
-async def test_a_lock_leaves_no_word_of_any_space_of_the_user_in_bytes_answers_or_logs(
+async def test_a_lock_leaves_no_user_content_in_bytes_answers_or_logs(
     walls: Walls, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -255,7 +255,7 @@ async def test_only_the_key_that_unlocked_a_users_spaces_reads_them(walls: Walls
         assert CANARY in (await hers.post("/v1/search", json={"query": "key of the boat"})).text
 
 
-async def test_spaces_that_were_left_plain_are_named_and_sealed_by_the_next_unlock(walls: Walls) -> None:
+async def test_spaces_left_plain_are_reported_and_sealed_by_the_next_unlock(walls: Walls) -> None:
     async with walls.http(walls.user_key) as hers:
         await hers.post("/v1/secret", json={"words": WORDS})
         messages = [said(SENTENCE)]

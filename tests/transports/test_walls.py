@@ -83,7 +83,7 @@ def asked(operation: AnyOperation, space: str) -> dict[str, Any]:
     return request_of(operation.request, space)
 
 
-async def test_every_command_of_a_websocket_is_of_its_keys_space_alone(walled: Walled) -> None:
+async def test_every_websocket_command_is_limited_to_its_keys_space(walled: Walled) -> None:
     url = walled.server.url.replace("http://", "ws://") + "/v1/ws"
     headers = {"Authorization": f"Bearer {walled.ada}"}
     async with connect(url, additional_headers=headers, proxy=None) as socket:
@@ -122,7 +122,7 @@ def _watched(kind: StreamKind) -> dict[str, Any]:
     return {"query": "safe"} if kind is StreamKind.PROJECTION else {}
 
 
-async def test_every_mcp_tool_resource_and_prompt_is_of_its_keys_space_alone(walled: Walled) -> None:
+async def test_every_mcp_tool_resource_and_prompt_is_limited_to_its_keys_space(walled: Walled) -> None:
     async with mcp(walled) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         operations = [operation for operation in MEMBERS if tool_name(operation) in tools]
@@ -159,7 +159,7 @@ def _plain(memory: str) -> dict[str, Any]:
     return {"query": "safe", "memory_id": memory, "names": ["safe"]}
 
 
-async def test_every_peer_message_is_of_its_keys_space_alone(walled: Walled) -> None:
+async def test_every_peer_message_is_limited_to_its_keys_space(walled: Walled) -> None:
     async with http(walled.server, walled.ada) as hers:
         for name in MessageName:
             for space in FOREIGN:
@@ -172,7 +172,7 @@ async def test_every_peer_message_is_of_its_keys_space_alone(walled: Walled) -> 
         assert SECRET not in recalled.text
 
 
-async def test_streams_and_archives_are_of_their_keys_space_alone(walled: Walled) -> None:
+async def test_streams_and_archives_are_limited_to_their_keys_space(walled: Walled) -> None:
     async with http(walled.server, walled.ada) as hers:
         for space in FOREIGN:
             for path in ("/v1/events", "/v1/archive"):

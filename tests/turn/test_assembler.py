@@ -105,7 +105,7 @@ LARGE = 60_000
 
 @pytest.mark.parametrize("max_bytes", [4_000, 10_000, 40_000])
 @pytest.mark.parametrize("part", RequestPart)
-def test_whichever_part_is_too_large_the_request_fits_and_says_what_was_cut(part: RequestPart, max_bytes: int) -> None:
+def test_any_oversized_part_is_cut_to_fit_and_reported(part: RequestPart, max_bytes: int) -> None:
     parts, tools = parts_of({part: LARGE})
     request = assemble_request(parts, tools, max_bytes)
     assert request.size <= max_bytes
@@ -121,7 +121,7 @@ def test_whichever_part_is_too_large_the_request_fits_and_says_what_was_cut(part
 
 
 @pytest.mark.parametrize("part", RequestPart)
-def test_a_part_is_sure_of_its_share_whatever_the_others_need(part: RequestPart) -> None:
+def test_a_part_always_gets_its_share(part: RequestPart) -> None:
     max_bytes = 40_000
     share = int(max_bytes * SHARES[part])
     parts, tools = parts_of(dict.fromkeys(RequestPart, LARGE))
@@ -132,7 +132,7 @@ def test_a_part_is_sure_of_its_share_whatever_the_others_need(part: RequestPart)
     assert cut.bytes_after >= share * 0.5
 
 
-def test_the_shares_leave_nothing_over() -> None:
+def test_the_shares_use_everything() -> None:
     assert set(SHARES) == set(RequestPart)
     assert sum(SHARES.values()) == pytest.approx(1)
 
@@ -154,20 +154,20 @@ def test_any_sizes_fit_and_leave_fences_closed(sizes: dict[RequestPart, int], ma
         assert request.messages == RequestDraft(parts).messages()
 
 
-def test_a_request_that_fits_is_sent_as_it_is() -> None:
+def test_a_request_that_fits_is_sent_unchanged() -> None:
     parts, tools = parts_of({})
     request = assemble_request(parts, tools, LARGE)
     assert (request.messages, request.tools, request.cuts) == (RequestDraft(parts).messages(), tools, ())
 
 
-def test_the_current_words_keep_their_beginning_and_end() -> None:
+def test_the_current_message_keeps_its_beginning_and_end() -> None:
     parts, tools = parts_of({RequestPart.CURRENT: LARGE})
     text = text_of(assemble_request(parts, tools, 10_000))
     assert "current begins." in text
     assert "current ends." in text
 
 
-def test_blocks_are_cut_by_their_share_and_short_ones_stay_whole() -> None:
+def test_blocks_are_cut_to_their_share_and_short_ones_stay_complete() -> None:
     blocks = (
         ShownBlock(label="human", value="Called Ada."),
         ShownBlock(label="notes", value=long_text("notes", LARGE)),
@@ -181,7 +181,7 @@ def test_blocks_are_cut_by_their_share_and_short_ones_stay_whole() -> None:
     assert "notes ends." in text
 
 
-def test_the_bytes_of_a_cut_block_do_not_depend_on_the_parts_behind_it() -> None:
+def test_the_bytes_of_a_cut_block_do_not_depend_on_later_parts() -> None:
     sizes = {RequestPart.BLOCKS: LARGE}
     first = assemble_request(*parts_of(sizes), 12_000)
     second = assemble_request(*parts_of(sizes | {RequestPart.CURRENT: 2_000, RequestPart.HISTORY: 9_000}), 12_000)
@@ -203,7 +203,7 @@ def test_a_result_without_its_call_is_not_sent() -> None:
         assert {each.call_id for each in shown if isinstance(each, ToolResult)} <= calls
 
 
-def test_arguments_that_do_not_fit_stay_json_and_what_only_a_provider_reads_goes() -> None:
+def test_oversized_arguments_stay_json_and_opaque_parts_are_dropped() -> None:
     call = ToolCall(id="c", name="write", arguments='{"text": "' + "tide " * 2_000 + '"}')
     reply = ModelReply(items=(OpaquePart(type="reasoning", body="x" * 9_000), call, TextPart(text="Written.")))
     (short,) = cut_messages((reply,), 2_000)
@@ -212,7 +212,7 @@ def test_arguments_that_do_not_fit_stay_json_and_what_only_a_provider_reads_goes
     assert '"arguments":"{\\"left_out\\"' in short.model_dump_json()
 
 
-def test_tools_lose_descriptions_first_and_those_of_a_client_are_left_out_last() -> None:
+def test_tools_lose_descriptions_first_and_client_tools_are_dropped_last() -> None:
     _, tools = parts_of({RequestPart.TOOLS: 20_000})
     assert [tool.name for tool in cut_tools(tools, 10_000)] == [tool.name for tool in tools]
     few = cut_tools(tools, 700, client_tools={"tool20"})
@@ -223,20 +223,20 @@ def test_tools_lose_descriptions_first_and_those_of_a_client_are_left_out_last()
 
 
 @given(st.text(max_size=400), st.integers(0, 500))
-def test_a_cut_is_within_its_bytes(text: str, size: int) -> None:
+def test_a_truncated_text_is_within_its_byte_limit(text: str, size: int) -> None:
     assert text_bytes(cut_middle(text, size)) <= max(size, 0) or text_bytes(text) <= size
     assert text_bytes(cut_fenced(f"a\n<memory-00112233>\n{text}\n</memory-00112233>", size)) <= size
 
 
 @given(st.lists(st.integers(0, 500), max_size=8), st.integers(0, 2_000))
-def test_room_is_shared_so_that_what_small_ones_leave_goes_to_the_large(sizes: list[int], room: int) -> None:
+def test_room_unused_by_small_parts_goes_to_large_ones(sizes: list[int], room: int) -> None:
     shares = share_room(sizes, room)
     assert sum(shares) <= room
     assert all(share <= size for share, size in zip(shares, sizes, strict=True))
     assert sum(sizes) > room or shares == sizes
 
 
-def test_items_within_tokens_end_before_the_first_that_does_not_fit() -> None:
+def test_items_end_before_the_first_that_exceeds_the_tokens() -> None:
     shown: Callable[[int | None], tuple[int, ...]] = lambda most: within_tokens((3, 4, 5, 1), most, tokens=int)  # noqa: E731
     assert shown(None) == (3, 4, 5, 1)
     assert shown(8) == (3, 4)

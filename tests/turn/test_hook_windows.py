@@ -29,7 +29,7 @@ async def context_of(memory: MemoryFace, *messages: tuple[str, str], conversatio
 
 
 @pytest.mark.parametrize("part", [RequestPart.SYSTEM, RequestPart.CURRENT])
-async def test_a_long_text_of_the_host_is_cut_to_the_window(memory: MemoryFace, part: RequestPart) -> None:
+async def test_a_hosts_long_text_is_cut_to_the_window(memory: MemoryFace, part: RequestPart) -> None:
     long = {RequestPart.SYSTEM: 1, RequestPart.CURRENT: 1} | {part: 280}
     shown, cut = await context_of(
         memory,
@@ -43,7 +43,7 @@ async def test_a_long_text_of_the_host_is_cut_to_the_window(memory: MemoryFace, 
     assert "left out here" in shown
 
 
-async def test_recalled_memory_and_a_long_history_fit_beside_everything_else(memory: MemoryFace) -> None:
+async def test_recalled_memory_and_a_long_history_fit_next_to_everything_else(memory: MemoryFace) -> None:
     for number in range(12):
         await memory.add(f"My boat is called Marimba{number}. {TIDES * 6}", conversation=f"c{number}")
     history = [("user" if number % 2 == 0 else "assistant", f"{number}: {TIDES * 12}") for number in range(20)]
@@ -54,7 +54,7 @@ async def test_recalled_memory_and_a_long_history_fit_beside_everything_else(mem
     assert "What is my boat called?" in shown
 
 
-def test_a_request_that_draws_facts_fits_the_window_of_its_model() -> None:
+def test_a_fact_extraction_request_fits_the_models_window() -> None:
     known = [
         TurnFact(fact_id=f"f{number}", key="boat", value=TIDES * 8, tier=FactTier.L1, confidence=0.8)
         for number in range(32)

@@ -24,7 +24,7 @@ async def memory() -> AsyncIterator[MemoryRuntime]:
 
 
 @pytest.mark.parametrize("text", CORPUS, ids=lambda text: ascii(text)[:40])
-async def test_no_text_leaves_its_place_by_any_entry(memory: MemoryRuntime, text: str) -> None:
+async def test_no_text_escapes_its_block_in_any_entry_point(memory: MemoryRuntime, text: str) -> None:
     # To plant a text takes longer than a turn by any entry, so the entries share one memory.
     await plant(memory, text)
     for entry, context_of in ENTRIES.items():
@@ -50,7 +50,7 @@ def require_in_place(entry: str, context: str) -> None:
 
 
 @EACH
-async def test_memories_that_may_not_answer_come_with_a_doubt_by_any_entry(memory: MemoryRuntime, entry: str) -> None:
+async def test_every_entry_point_marks_doubtful_memories(memory: MemoryRuntime, entry: str) -> None:
     await memory.add("The kiln on the left runs too hot, take off thirty degrees.", conversation="earlier")
     await memory.add("Ravi pays half the rent.", conversation="earlier")
     context = await ENTRIES[entry](memory, "How much does the kiln cost?")
@@ -59,6 +59,6 @@ async def test_memories_that_may_not_answer_come_with_a_doubt_by_any_entry(memor
 
 
 @EACH
-async def test_a_wish_is_shown_whatever_is_asked_by_any_entry(memory: MemoryRuntime, entry: str) -> None:
+async def test_every_entry_point_shows_a_wish_for_any_question(memory: MemoryRuntime, entry: str) -> None:
     await memory.add("I am allergic to walnuts.", conversation="earlier")
     assert (await ENTRIES[entry](memory, "Pesto tonight?")).count("I am allergic to walnuts.") == 1

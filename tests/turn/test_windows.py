@@ -206,7 +206,7 @@ async def test_no_part_of_a_request_makes_an_agent_unusable(memory: MemoryFace, 
     assert (part in {cut.part for cut in cuts}) == scene.cut
 
 
-async def test_a_model_that_fills_a_block_by_itself_still_answers_afterwards(memory: MemoryFace) -> None:
+async def test_a_model_that_fills_a_block_still_answers_afterwards(memory: MemoryFace) -> None:
     arguments = json.dumps({"label": "human", "content": TIDES * 100})
 
     def append(_request: ModelRequest) -> tuple[ModelEvent, ...]:
@@ -223,7 +223,7 @@ async def test_a_model_that_fills_a_block_by_itself_still_answers_afterwards(mem
     assert (end.reason, end.text, model.refused) == (StopReason.ANSWERED, "Marimba.", [])
 
 
-async def test_long_turns_are_summed_up_by_requests_that_fit(memory: MemoryFace) -> None:
+async def test_long_turns_are_summarized_by_requests_that_fit(memory: MemoryFace) -> None:
     model = WindowedChat(WINDOW, say(TIDES * 2))
     agent = Scene(memory, model).agent()
     events = [
@@ -236,7 +236,7 @@ async def test_long_turns_are_summed_up_by_requests_that_fit(memory: MemoryFace)
     assert sum("Sum up the conversation" in str(request.messages[0]) for request in model.asked) >= len(compacted)
 
 
-async def test_a_server_that_always_counts_the_same_few_tokens_is_not_believed(memory: MemoryFace) -> None:
+async def test_implausible_token_counts_are_ignored(memory: MemoryFace) -> None:
     model = WindowedChat(WINDOW, say("Yes."), reported=50)
     agent = Scene(memory, model).agent()
     events = [event for number in range(24) for event in await heard(agent.run(f"{number}: {TIDES * 6}"))]
@@ -244,7 +244,7 @@ async def test_a_server_that_always_counts_the_same_few_tokens_is_not_believed(m
     assert any(isinstance(event, TurnsCompacted) for event in events)
 
 
-async def test_a_window_that_is_set_too_large_is_learned_from_the_refusals(memory: MemoryFace) -> None:
+async def test_a_window_set_too_large_is_corrected_by_refusals(memory: MemoryFace) -> None:
     model = WindowedChat(WINDOW, say("Yes."))
     agent = Scene(memory, model, settings={"max_context_tokens": 6_500}).agent()
     ends = [await agent.say(f"{number}: {TIDES * 10}") for number in range(16)]
@@ -253,7 +253,7 @@ async def test_a_window_that_is_set_too_large_is_learned_from_the_refusals(memor
     assert len(model.refused) <= 2
 
 
-async def test_a_request_for_an_image_fits_with_any_words(memory: MemoryFace) -> None:
+async def test_an_image_request_fits_with_any_text(memory: MemoryFace) -> None:
     model = WindowedChat(WINDOW, say(TIDES * 100))
     agent = Scene(memory, model).agent()
     events = await heard(agent.run(f"{QUESTION} {TIDES * 200}", images=["https://a.example/1.png"] * 3))
@@ -262,9 +262,7 @@ async def test_a_request_for_an_image_fits_with_any_words(memory: MemoryFace) ->
     assert all(f"[image {number}: " in model.last_text for number in (1, 2, 3))
 
 
-async def test_what_was_cut_is_logged_without_a_word_of_it(
-    memory: MemoryFace, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_cuts_are_logged_without_content(memory: MemoryFace, caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene(memory, WindowedChat(WINDOW))
     await blocks(scene)
     await scene.agent().say(QUESTION)

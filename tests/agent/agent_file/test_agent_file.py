@@ -1,4 +1,4 @@
-"""Agent files: read, taken in under governance, written again as they were, and agents of our own written as files."""
+"""Agent files: read, imported under governance, exported unchanged; and our own agents exported as files."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Core blocks: bounded, versioned, shared or an agent's own (S14)."""
+"""Core blocks: bounded, versioned, shared or private to an agent (S14)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Blocks as a system prompt shows them: fenced, whatever they hold."""
+"""Blocks as a system prompt shows them: fenced, whatever they contain."""
 
 from elytron_agent.blocks.block_repository import MemoryBlock, text_of
 from elytron_core.clock import Instant

@@ -1,4 +1,4 @@
-"""The scan for injections in languages other than English."""
+"""Detection of injections in languages other than English."""
 
 import tomllib
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Learning rules and tombstones judge what a model writes into blocks, files and entries, and no text of the host."""
+"""Learning rules and tombstones judge what a model writes into blocks, files, and entries, but not the host's text."""
 
 import json
 from pathlib import Path
@@ -90,7 +90,7 @@ async def test_a_label_counts_as_a_keyword_and_the_resulting_text_is_judged(memo
     assert await tools["memory_append"].call(given, KEY) == refused(SUPPRESSED)
     await memory.set_learning(LearningAction.ALLOW, "health")
     await forget_the_cellar(memory)
-    # Neither the new word nor the old text is what was forgotten: both together are.
+    # Neither the new text nor the old one is what was forgotten, but both together are.
     pieced = {"block": "health", "old": "[x]", "new": "marigold"}
     assert await tools["memory_replace"].call(pieced, KEY) == refused(FORGOTTEN_BEFORE)
 
@@ -150,7 +150,7 @@ async def test_a_stored_fact_does_not_exempt_a_text_from_judgement(memory: Memor
     (fact,) = (await memory.add_fact("elytronprompttext", "Ada likes rye")).ids
     await memory.change_fact(FactChangeRequest(id=fact, action=FactAction.MARK_STALE))
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
-    # More sentences than one write takes are judged too.
+    # More sentences than fit into one write are judged too.
     long = "\n".join(f"Line {number}." for number in range(600))
     assert await learning_refusal(memory, "", long) is None
     assert SUPPRESSED in (await learning_refusal(memory, "", f"{long}\nTea.") or "")

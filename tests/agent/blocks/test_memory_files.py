@@ -1,4 +1,4 @@
-"""The memory tool's six commands over blocks, with the texts of the vendor's own tests."""
+"""The memory tool's six commands over blocks, with the texts of the vendor's tests."""
 
 from pathlib import Path
 from typing import Any

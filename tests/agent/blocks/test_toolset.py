@@ -1,4 +1,4 @@
-"""The tools of memory: edits of blocks (S15, S16), archival memory (S17) and conversation search (S18)."""
+"""Memory tools: block edits (S15, S16), archival memory (S17), and conversation search (S18)."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Calls:
-    """Calls tools by their names, each call under a key of its own."""
+    """Calls tools by name, each call under its own key."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self._tools = {tool.name: tool for tool in tools}

@@ -33,7 +33,7 @@ WINDOW = 10_000
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
-    """Return what is done to a thread: turns of some size are added, compactions are made and undone."""
+    """Return the steps for a thread: turns of some size are added, compactions are made and undone."""
     doing = st.tuples(st.sampled_from(["turn", "turn", "turn", "compact", "force", "undo"]), st.integers(1, 4_000))
     return draw(st.lists(doing, max_size=60))
 
@@ -91,7 +91,7 @@ def test_a_plan_frees_room_where_possible_and_keeps_pending_calls(
     assert (*planned.evicted, *planned.kept) == tuple(turn.run for turn in turns)
     left = planned.tokens_after
     assert left == fixed + limits.SUMMARY_TOKENS + sum(turn.tokens for turn in turns if turn.run in planned.kept)
-    # Either there is room again, or all that may leave has left.
+    # Either there is room again, or everything that may be removed has been.
     assert left <= window * limits.COMPACTION_THRESHOLD or set(planned.evicted) == set(movable)
 
 

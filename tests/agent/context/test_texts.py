@@ -1,4 +1,4 @@
-"""Texts of a context: local times, fences that nothing leaves, counts of tokens."""
+"""Texts of a context: local times, inescapable fences, token counts."""
 
 import pytest
 from hypothesis import given
@@ -138,5 +138,5 @@ def test_tokens_are_estimated_from_bytes_and_corrected_by_the_provider() -> None
     assert factor_of(400, 100_000) == 4.0
     assert factor_of(0, 5) == 1.3
     assert factor_of(400, 60) == 0.8
-    # A count that no tokenizer gives is ignored.
+    # An implausible count is ignored.
     assert factor_of(20_000, 50) == 1.3

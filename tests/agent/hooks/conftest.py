@@ -1,4 +1,4 @@
-"""Hooks on a memory at each place, with a clock that moves only when a test says so."""
+"""Hooks on a memory at each location, with a clock controlled by the test."""
 
 import pytest
 from tests.agent.places import AT

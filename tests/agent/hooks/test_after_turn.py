@@ -1,4 +1,4 @@
-"""After a turn: what is kept, once, and what never is (rows G6, G7, G30)."""
+"""After a turn: what is stored once, and what never is (rows G6, G7, G30)."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ PICTURE: Json = {
 
 
 async def ledger(memory: MemoryFace) -> list[tuple[str, str]]:
-    """Return every message that is kept, with its role."""
+    """Return every stored message with its role."""
     report = await memory.replay(limit=100)
     return [(message.role.value, message.text) for turn in report.turns for message in turn.messages]
 

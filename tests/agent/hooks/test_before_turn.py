@@ -1,4 +1,4 @@
-"""Before a turn: what is put into the context, where it stands, and when nothing is (rows G1 to G5)."""
+"""Before a turn: what is added to the context, where, and when nothing is (rows G1 to G5)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Facts of turns: drawn, replaced, deleted, over in time, and ranked (rows G8 to G14, G19)."""
+"""Facts of turns: extracted, replaced, deleted, expired, and ranked (rows G8 to G14, G19)."""
 
 import json
 from collections.abc import Sequence

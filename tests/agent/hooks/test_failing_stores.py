@@ -1,4 +1,4 @@
-"""Hooks over a store that fails at any commit: the messages of a host pass as they are."""
+"""Hooks over a store that fails at any commit: the host's messages pass unchanged."""
 
 import pytest
 from tests.agent.hooks.turns import said
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingStore(MemoryStore):
-    """A store that takes `left` commits and fails at all others."""
+    """A store that accepts `left` commits and fails at all others."""
 
     def __init__(self, left: int) -> None:
         super().__init__()

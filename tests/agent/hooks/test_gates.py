@@ -1,4 +1,4 @@
-"""Who gets memory, when it is off, and what becomes of failures (rows G23 to G29, G32)."""
+"""Who gets memory, when it is off, and how failures are handled (rows G23 to G29, G32)."""
 
 import hashlib
 import hmac
@@ -29,7 +29,7 @@ SECRET = b"of this installation"
 
 
 class FullStore(MemoryStore):
-    """A store that refuses so many batches as too large."""
+    """A store that refuses a number of batches as too large."""
 
     refusals = 0
 
@@ -225,7 +225,7 @@ async def test_g28_a_setting_raises_failures() -> None:
 
 
 class Steps:
-    """A clock that gives these moments one after the other, the last one for ever."""
+    """A clock that returns these times in turn, then repeats the last one."""
 
     def __init__(self, *moments: int) -> None:
         self._moments = list(moments)
@@ -240,7 +240,7 @@ class Steps:
 )
 async def test_g29_latencies_use_the_specified_buckets(ms: int, bucket: str) -> None:
     async with elytron.open("memory:", space="ada") as memory:
-        hooks = TurnHooks(memory, clock=Steps(0, 0, ms))  # when it begins, by which time facts hold, when it ends
+        hooks = TurnHooks(memory, clock=Steps(0, 0, ms))  # at the start, when facts are evaluated, at the end
         await asked(hooks, "hello")
     latency = hooks.metrics().memory_before_latency_ms
     assert {name: count for name, count in latency.buckets.items() if count} == {bucket: 1}

@@ -1,4 +1,4 @@
-"""Whatever stands in messages or in memory: turns go through, and stored text stays data."""
+"""Whatever messages or memory contain: turns succeed, and stored text stays data."""
 
 import json
 from typing import Any

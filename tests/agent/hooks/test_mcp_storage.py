@@ -1,4 +1,4 @@
-"""Hooks whose memory is on an MCP file server: one for each credential, over real HTTP."""
+"""Hooks whose memory is on an MCP file server: one per credential, over real HTTP."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Compaction and maintenance: nothing is lost from the context without a word in the summary (rows G15, G16)."""
+"""Compaction and maintenance: nothing leaves the context without being summarized (rows G15, G16)."""
 
 import pytest
 from tests.agent.hooks.turns import asked, parts, reference, said, told

@@ -1,4 +1,4 @@
-"""Turns as tests tell them, and what stands in a context."""
+"""Turns in a compact notation, and the content of a context."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ def said(role: str, text: str) -> Json:
 
 
 async def told(hooks: TurnHooks, text: HostMessages, answer: str = "I see.", **named: Any) -> AfterTurnReport:
-    """Tell a turn and its answer; return what was kept."""
+    """Run a turn with its answer and return what was stored."""
     async with hooks.turn(text, **named) as turn:
         turn.answered(answer)
     assert turn.after is not None
@@ -36,12 +36,12 @@ def reference(report: BeforeTurnReport) -> Json:
 
 
 def values(report: BeforeTurnReport) -> dict[str, str]:
-    """Return the facts of the reference by their keys."""
+    """Return the facts of the reference by key."""
     return {fact["key"]: fact["value"] for fact in reference(report).get("facts", ())}
 
 
 def parts(report: BeforeTurnReport) -> list[str]:
-    """Return what stands in the context, in its order: policy, reference, else a message's words."""
+    """Return the content of the context in order: policy, reference, or a message's text."""
     return [
         "policy" if is_policy(item) else "reference" if is_reference(item) else item.words
         for item in items_of(report.messages)

@@ -1,4 +1,4 @@
-"""An MCP server with tools that read and write notes in memory, as a process of its own."""
+"""An MCP server in a separate process, with tools that read and write notes."""
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations

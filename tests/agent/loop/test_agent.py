@@ -1,4 +1,4 @@
-"""Runs of an agent: steps, tools, ends, budgets, and what memory and the next run know of them."""
+"""Agent runs: steps, tools, endings, budgets, and what memory and the next run see."""
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words

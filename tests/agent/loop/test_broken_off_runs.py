@@ -1,4 +1,4 @@
-"""Runs whose process ends at any commit: another process goes on with them, and nothing is lost or done twice."""
+"""Runs whose process ends at any commit: another process continues, and nothing is lost or repeated."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 class EndingStore(PassingStore):
-    """A store whose process ends at the commit number `at`, before it or right after it."""
+    """A store whose process ends at the commit number `at`, before or after it."""
 
     def __init__(self, store: MemoryStore, /, *, at: int, after: bool) -> None:
         super().__init__(store)
@@ -51,12 +51,12 @@ class EndingStore(PassingStore):
         return committed
 
     async def close(self) -> None:
-        """Leave the store to the next process."""
+        """Hand the store to the next process."""
 
 
 @dataclass
 class World:
-    """What tools did. `note` has one effect for each key, `pay` one for each call."""
+    """Effects of tools. `note` has one effect per key, `pay` one per call."""
 
     notes: set[CallKey] = field(default_factory=set[CallKey])
     paid: list[CallKey] = field(default_factory=list[CallKey])
@@ -90,7 +90,7 @@ STEPS = (
 
 
 def by_step(request: ModelRequest) -> list[ModelEvent]:
-    """Answer as the number of replies in the request says, so that a run that goes on is answered alike."""
+    """Answer by the number of replies in the request, so that a resumed run gets the same answers."""
     return list(STEPS[sum(isinstance(message, ModelReply) for message in request.messages)])
 
 
@@ -98,7 +98,7 @@ def by_step(request: ModelRequest) -> list[ModelEvent]:
 async def process(
     store: PassingStore | MemoryStore, world: World, *, late_s: int = 0
 ) -> AsyncGenerator[tuple[MemoryFace, Agent]]:
-    """Open a memory and an agent; `late_s` is after the lease of a process that is gone."""
+    """Open a memory and an agent; `late_s` is after the lease of a dead process."""
     clock = FrozenClock(step_ms=1)
     clock.advance(late_s * 1000)
     async with elytron.open(store, space="ada", clock=FrozenClock(step_ms=1)) as memory:
@@ -109,7 +109,7 @@ async def process(
 
 
 async def ended_at(store: MemoryStore, world: World, at: int, *, after: bool) -> bool:
-    """Run until the commit number `at`; tell whether the process ended there."""
+    """Run until the commit number `at`; return whether the process ended there."""
     dying = EndingStore(store, at=at, after=after)
     try:
         async with process(dying, world) as (_, agent):
@@ -143,7 +143,7 @@ async def test_a_process_killed_at_any_commit_loses_and_duplicates_nothing(*, af
             found = await memory.recall("what is the boat called?", filters={"run_id": "archival"})
             assert [hit.text for hit in found.hits].count("The boat is called Marimba.") == 1, at
     assert at > 15
-    # Only the two calls of `pay`, where the process ended between its reply, or the result before, and its own result.
+    # Only the two calls of `pay`, where the process ended between a reply or earlier result and its own result.
     assert unknown == 2
 
 

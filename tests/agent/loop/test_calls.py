@@ -1,4 +1,4 @@
-"""Calls of a reply: approval, calls side by side, ids that are not distinct, and tools that cancel themselves."""
+"""Calls of a reply: approval, concurrent calls, duplicate ids, and tools that cancel themselves."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ async def test_approval_is_requested_once_across_a_crash_and_an_unapproved_call_
         with pytest.raises(Ended):
             await say(ScriptedChat(calls(("pay", {}))))
     end = await say(ScriptedChat(text("Paid.")))
-    # The first process ended while it asked, the second in the call, which it was allowed to make.
+    # The first process ended while asking, the second in the call, which was approved.
     assert (end.text, asked, made) == ("Paid.", ["pay", "pay"], ["0", "0"])
 
 

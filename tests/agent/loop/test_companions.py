@@ -1,4 +1,4 @@
-"""What an agent has beside its memory: eyes, a web search, subagents, a strategy, models by address."""
+"""An agent's companions: image descriptions, web search, subagents, a strategy, models by address."""
 
 import asyncio
 from collections.abc import Sequence

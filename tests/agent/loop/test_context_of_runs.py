@@ -1,4 +1,4 @@
-"""What runs are given: the same bytes within an epoch, blocks that win over old words, recall, summaries."""
+"""What runs receive: stable bytes within an epoch, current blocks, recall, summaries."""
 
 import asyncio
 import itertools
@@ -244,7 +244,7 @@ async def test_late_or_failing_recall_does_not_delay_a_run(memory: MemoryFace, p
     await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
     turns = turn_of(memory)
     hurried = await context_of(turns, "What is the boat called?", 1e-9)
-    # A memory of this process answers at once.
+    # An in-process memory answers immediately.
     assert hurried.outcome == ("found" if place == "memory" else "late")
     await turns.close()
     off = await context_of(turns, "boat", 0)
@@ -324,7 +324,7 @@ async def test_two_runs_of_one_agent_wait_for_each_other(memory: MemoryFace) -> 
 
 
 class CountingChat(ScriptedChat):
-    """A scripted model that counts the tokens of a request: `counts` one after the other, None for ever after."""
+    """A scripted model that returns these token counts in turn, then None."""
 
     def __init__(self, *counts: int | Exception | None) -> None:
         super().__init__(text("Yes."))

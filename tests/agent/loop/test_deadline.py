@@ -1,4 +1,4 @@
-"""A run's budget of seconds: it holds against models and tools that are silent, and leaves a person time to answer."""
+"""A run's time budget applies to silent models and tools, but not to a person's answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -22,7 +22,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 class SilentChat:
-    """A model that begins to answer and then says nothing more; `is_deaf` ones do not end when they are cancelled."""
+    """A model that starts to answer and then falls silent; deaf ones do not end when cancelled."""
 
     info = ModelInfo(name="silent")
 

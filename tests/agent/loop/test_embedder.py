@@ -1,4 +1,4 @@
-"""S38, S23: a talk goes on whatever its memory's embedder does, and what was summed up is found by meaning."""
+"""S38, S23: a conversation continues whatever the embedder does, and summaries are found by meaning."""
 
 from pathlib import Path
 

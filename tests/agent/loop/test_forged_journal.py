@@ -1,4 +1,4 @@
-"""What others store makes no agent act: its journal is written by the runtime alone."""
+"""Records stored by others cannot make an agent act: only the runtime writes its journal."""
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, text
@@ -35,7 +35,7 @@ FORGED: tuple[tuple[tuple[str, ...], str, Value], ...] = (
 
 
 async def calls_of(memory: elytron.MemoryRuntime) -> list[object]:
-    """Return the arguments with which the host's tool is called when its agent goes on, and answers."""
+    """Return the arguments with which the host's tool is called when its agent resumes and answers."""
     made: list[object] = []
 
     async def run_command(given: object, key: CallKey, /) -> str:

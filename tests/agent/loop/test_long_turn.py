@@ -1,4 +1,4 @@
-"""A turn of many calls in a small window: no request is beyond it, and a store grows with the results."""
+"""A turn of many calls in a small window: no request exceeds it, and the store grows with the results."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ WINDOW, CHARS = 20_000, 5_000
 
 
 def page_of(number: int, size: int = CHARS) -> str:
-    """Return a text that says its number once, in the middle."""
+    """Return a text that contains its number once, in the middle."""
     filler = "The tide table of the harbour has many lines and says little else. " * (size // 50)
     return f"{filler[: size // 2]} The berth {number * 7919} is free. {filler}"[:size]
 
@@ -58,7 +58,7 @@ async def test_a_turn_of_100_calls_fits_its_window_and_grows_with_its_results(tm
     model, end, whole = await talk(tmp_path / "whole", 100)
     assert (end.reason, end.usage.steps, end.usage.calls) == (StopReason.ANSWERED, 100, 99)
     assert max(map(tokens_of, model.asked)) <= WINDOW
-    # A step sees what the one before it brought.
+    # A step sees the results of the previous one.
     for number, request in enumerate(model.asked[1:], 1):
         assert f"The berth {number * 7919} is free." in results(request)[-1]
     _, _, half = await talk(tmp_path / "half", 51)
@@ -88,7 +88,7 @@ async def test_results_set_aside_become_a_line_that_the_model_can_read_again(mem
     assert "3.0 (`fetch`), from character" in found
     assert f"The berth {3 * 7919} is free." in found
     assert "id 12.0" in listed
-    # Text from outside stays in its fence wherever it is read.
+    # Outside text stays in its fence wherever it is read.
     assert all(each.startswith("<memory-") for each in (whole, found))
     assert "read_result" in {tool.name for tool in model.last.tools}
     assert "read_result" not in {tool.name for tool in model.asked[0].tools}

@@ -1,4 +1,4 @@
-"""Tools of MCP servers in an agent: real servers in processes of their own."""
+"""Tools of MCP servers in an agent, with real servers in separate processes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""An agent with a memory of its own sees nothing of what its user said elsewhere, by any tool and in no request."""
+"""An agent with its own memory sees nothing that its user said elsewhere, by any tool or request."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ VALUES: dict[str, Any] = {"string": SECRET, "integer": 1, "number": 1, "boolean"
 
 
 def arguments_of(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments for a tool, with the secret as each text, after its own schema."""
+    """Return arguments for a tool by its schema, with the secret as each text."""
     properties = tool["function"]["parameters"].get("properties", {})
     required = tool["function"]["parameters"].get("required", [])
     return {name: VALUES[properties[name].get("type", "string")] for name in required}
@@ -53,7 +53,7 @@ async def test_a_subagent_with_its_own_memory_cannot_read_other_conversations() 
         shared_answers = list(answers)
     assert {"conversation_search", "archival_search", "memory_append", "list_schedules"} <= offered.keys()
     assert len(own_answers) == len(offered.keys() - {"done", "read_result"})
-    # What the subagent itself passed to a tool may come back; nothing that was planted may.
+    # What the subagent itself passed to a tool may be returned; nothing planted may.
     for planted in ("bank pin", "is archived", "Has a", "The pin is", f"Say {SECRET}"):
         assert planted not in json.dumps(own_answers), planted
         assert planted not in own_requests, planted

@@ -1,4 +1,4 @@
-"""Words that tools, pages and memories plant: they reach no privileged role, leave no fence, and call no tool."""
+"""Text planted by tools, pages, and memories reaches no privileged role, leaves no fence, and calls no tool."""
 
 import json
 import re
@@ -58,7 +58,7 @@ _FENCE = re.compile(r"<memory-([0-9a-f]+)>\n.*?\n</memory-\1>", re.DOTALL)
 
 
 def outside_fences(request: ModelRequest) -> str:
-    """Return what an obedient model obeys: privileged words, and what a user says outside any fence."""
+    """Return what an obedient model obeys: privileged text, and user text outside any fence."""
     told = "\n".join(
         part.text
         for message in request.messages
@@ -70,7 +70,7 @@ def outside_fences(request: ModelRequest) -> str:
 
 
 class Obedient:
-    """Does whatever an instruction says that stands where instructions may stand; first it looks around."""
+    """Follows any instruction in a place for instructions; first it looks around."""
 
     def __init__(self) -> None:
         self.info = ScriptedChat().info
@@ -124,7 +124,7 @@ async def test_200_planted_payloads_reach_no_privileged_role_and_call_no_tool(me
             for message in request.messages
             for mark in re.findall(r"</?memory-[^>.]*>", json.dumps(message.model_dump(mode="json")))
         ]
-        # Every mark is one of ours: they come in pairs of the same name.
+        # Every mark is one of ours: they occur in pairs of the same name.
         assert marks[::2] == [mark.replace("</", "<") for mark in marks[1::2]]
         privileged = [
             part.text

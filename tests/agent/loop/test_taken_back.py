@@ -1,4 +1,4 @@
-"""What was erased, forgotten or made private is shown to no model any more, whatever an agent keeps of its runs."""
+"""Erased, forgotten, or private content is never shown to a model again, whatever an agent stores of its runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The lease of a thread: two processes do not run it at once, and a dead one's run goes on."""
+"""The lease of a thread: two processes never run it at once, and a dead one's run is resumed."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ def later(seconds: float) -> FrozenClock:
 
 
 class DeadStore(PassingStore):
-    """A store whose process is gone after `left` commits: nothing more of it arrives."""
+    """A store whose process dies after `left` commits: nothing more arrives."""
 
     def __init__(self, store: MemoryStore, left: int) -> None:
         super().__init__(store)
@@ -105,7 +105,7 @@ async def test_the_run_of_a_dead_process_continues_after_its_lease() -> None:
 
 def test_no_turn_waits_for_the_lease_of_a_killed_local_process() -> None:
     if not own_process():
-        return  # a process has an identity only where there is a /proc
+        return  # a process has an identity only on systems with /proc
     script = "from elytron_agent.runs.process import own_process; print(own_process(), flush=True); input()"
     command = (sys.executable, "-c", script)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -265,7 +265,7 @@ asyncio.run(main())
 
 
 class Ahead(SystemClock):
-    """The machine's clock when the lease of a process that is gone is over."""
+    """The machine's clock after the lease of a dead process."""
 
     def now(self, /) -> Instant:
         return Instant(super().now() + round(limits.LEASE_SECONDS * 1000) + 1)

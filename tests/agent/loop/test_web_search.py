@@ -1,4 +1,4 @@
-"""Providers of web searches, over a server that answers like SearXNG."""
+"""Web search providers, over a server that answers like SearXNG."""
 
 import json
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ class RagUser:
         )
 
     async def made(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the answer to a call that must be taken."""
+        """Return the answer to a call that must succeed."""
         answer = await self.call(method, path, body, **headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -69,18 +69,18 @@ class ServedRag:
     clock: FrozenClock
 
     async def user(self, space: str) -> RagUser:
-        """Return the user of a space, with a key made now."""
+        """Return the user of a space, with a new key."""
         asked = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId(space), label="test")
         keys = AccessKeys(self.memory.context)
         key = (await keys.add(asked)).key
         return RagUser(self.client, key, await keys.authenticate(f"Bearer {key}"))
 
     def memory_of(self, space: str) -> MemoryRuntime:
-        """Return the memory of a user, as an agent's tools have it."""
+        """Return a user's memory as an agent's tools see it."""
         return MemoryRuntime(replace(self.memory.context, default_scope=Scope(space=SpaceId(space))))
 
     async def figures(self) -> dict[str, float]:
-        """Return the figures of embeddings, those of histograms left out."""
+        """Return the embedding metrics, without histograms."""
         asked = AccessAddRequest(kind=PrincipalKind.OPERATOR, label="test")
         key = (await AccessKeys(self.memory.context).add(asked)).key
         shown = await self.client.get("/metrics", headers={"Authorization": f"Bearer {key}"})
@@ -88,7 +88,7 @@ class ServedRag:
         return {name.removeprefix("elytron_rag_"): float(value) for name, _, value in lines if "{" not in name}
 
     async def embed(self, space: str) -> None:
-        """Make the vectors of all that has none."""
+        """Embed everything that has no vector."""
         await self.memory.embed(elytron.MemoryEmbedRequest(scope=Scope(space=SpaceId(space))))
 
 

@@ -1,4 +1,4 @@
-"""`/v1/rag/embeddings` and `/v1/rag/search`: rows as memories, filters, deletion, walls between users."""
+"""`/v1/rag/embeddings` and `/v1/rag/search`: rows as memories, filters, deletion, isolation between users."""
 
 import pytest
 from tests.agent.rag.served_rag import served_rag

@@ -1,4 +1,4 @@
-"""Quotas of embeddings: each is refused with its limit and with when it ends."""
+"""Embedding quotas: each refusal names its limit and when it resets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`elytron serve`: the routes of embeddings are there where an embedder or an agent is."""
+"""`elytron serve`: the embedding routes exist with an embedder or an agent."""
 
 import httpx
 import pytest

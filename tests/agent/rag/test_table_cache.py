@@ -1,4 +1,4 @@
-"""The cache of vectors: time to live, least recently used, bytes for all and for each, one load at a time."""
+"""The vector cache: time to live, least recently used, total and per-user bytes, one load at a time."""
 
 import asyncio
 from collections.abc import Sequence

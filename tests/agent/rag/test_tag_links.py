@@ -1,4 +1,4 @@
-"""Filters by tags in a space under a secret: they open what has the tag, miss nothing, and leave nothing behind."""
+"""Tag filters in a space under a secret open the tagged turns, miss nothing, and leave nothing behind."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ CANARY = "heronsnest"
 
 
 class CountingStore(PassingStore):
-    """Notes the documents that it gives, each of which is opened above it."""
+    """Records the documents that it returns, each of which is opened above it."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
@@ -62,7 +62,7 @@ class CountingStore(PassingStore):
 
 
 class FullStore(PassingStore):
-    """A store that has no room for links."""
+    """A store without room for links."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         if any(put.ref.collection == TAG_LINKS for put in batch.puts):
@@ -71,7 +71,7 @@ class FullStore(PassingStore):
 
 
 async def stored_links(store: Store) -> dict[str, set[str]]:
-    """Return the keys of all links in a store as a thief reads them, by the name of their space."""
+    """Return the keys of all links in a store as a thief sees them, by the name of their space."""
     found: dict[str, set[str]] = {}
     for space in await store.spaces(limit=100):
         links = {document.ref.key async for document in scan_documents(store, space, TAG_LINKS)}
@@ -86,7 +86,7 @@ def seals_in(keys: Iterable[str]) -> set[str]:
 
 
 async def answer_to(memory: MemoryRuntime, tag: str, kind: VectorKind, *, linked: bool) -> tuple[object, ...]:
-    """Return the answer of a search by a tag in all rows, or in those of the turns that have a link."""
+    """Return the answer of a tag search over all rows, or over the linked turns."""
     store, wanted = memory.context.store, RowFilter(tags=frozenset((tag,)))
     turns, record = await tagged_turns(memory.context, ADA, [tag]), await memory.context.spaces.find(ADA)
     assert turns is not None
@@ -107,7 +107,7 @@ async def sealed_memory(store: str | Store = "memory:") -> AsyncGenerator[Memory
 
 
 async def fill(user: RagUser) -> list[str]:
-    """Put in twelve texts, of which every fourth has the tag blue."""
+    """Insert twelve texts, every fourth of which has the tag blue."""
     rows = [
         await user.insert(f"The boat number {number} is fast.", tags=["Boat", "red" if number % 4 else " Blue "])
         for number in range(12)
@@ -122,7 +122,7 @@ async def test_a_search_by_a_tag_opens_the_turns_that_have_it_and_no_others() ->
         rows = await fill(ada)
         with ada.acting():
             await server.memory.secrets.seal("ada", words=WORDS)
-        # What was sealed before has no links; the first search makes them.
+        # Earlier sealed content has no links; the first search creates them.
         assert await stored_links(counted) == {}
         assert len(await ada.texts("boat", tags=["blue"])) == 3
         counted.given.clear()
@@ -204,7 +204,7 @@ async def compared_answers(steps: Sequence[tuple[str, list[str], int]]) -> None:
                 case "embed":
                     await memory.context.encoders.settled(ADA)
                     embedders[place % 2].is_down = False
-                    # Cut off after a few texts, it leaves the vectors of two models.
+                    # Interrupted after a few texts, it leaves the vectors of two models.
                     await (memory, second)[place % 2].switch_model(elytron.ModelSwitchRequest(texts=1 + place % 5))
                     embedders[place % 2].is_down = True
                 case "erase" if ids:
@@ -419,7 +419,7 @@ async def test_an_archive_includes_links_and_an_erasure_in_the_copy_removes_them
         await plain.erase(gone)
         ((_, links),) = (await stored_links(store)).items()
         assert [key for key in links if key.endswith(gone)] == []
-        # What was in an archive has a key that its readers know: sealed again, links have another.
+        # Content from an archive has a key that its readers know; after resealing, links have another.
         await plain.secrets.seal("ada", words=OTHER_WORDS)
         (later,) = (await plain.add("three", tags=["red"])).ids
         assert await tagged_turns(plain.context, ADA, ["red"]) == sorted((stays, later))

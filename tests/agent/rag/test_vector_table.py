@@ -1,4 +1,4 @@
-"""Tables of vectors: the order is that of exact cosines, whatever the rows and the filters are."""
+"""Vector tables: the order is that of exact cosines, for any rows and filters."""
 
 import math
 
@@ -25,7 +25,7 @@ def row(
 @st.composite
 def row_sets(draw: st.DrawFn) -> tuple[VectorKind, list[EmbeddingRow], bytes, RowFilter, int]:
     dimension = draw(st.integers(1, 12))
-    # Few different numbers, so that there are equal vectors and equal cosines.
+    # Few distinct numbers, so that equal vectors and cosines occur.
     number = st.sampled_from((-1.0, -0.5, 0.0, 0.25, 0.5, 1.0)) | st.floats(-2, 2, width=16)
     vector = st.lists(number, min_size=dimension, max_size=dimension).filter(
         lambda found: any(abs(x) > 1e-3 for x in found)
@@ -59,7 +59,7 @@ def row_sets(draw: st.DrawFn) -> tuple[VectorKind, list[EmbeddingRow], bytes, Ro
 def by_numpy(
     kind: VectorKind, rows: list[EmbeddingRow], query: bytes, wanted: RowFilter, limit: int
 ) -> list[tuple[str, float]]:
-    """Return ids and cosines of the best rows, each by itself in extended precision."""
+    """Return ids and cosines of the best rows, each computed in extended precision."""
     asked = np.frombuffer(query, "<f4").astype(np.longdouble)
     found: list[tuple[float, int, str]] = []
     for each in rows:

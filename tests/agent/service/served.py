@@ -32,12 +32,12 @@ def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
 
 
 def said(text: str) -> Sent:
-    """Return an answer in words."""
+    """Return an answer in text."""
     return Sent((data(_chunk({"content": text}), _chunk({}, "stop"), "[DONE]"),))
 
 
 def called(*calls: tuple[str, dict[str, Any]], text: str = "") -> Sent:
-    """Return an answer that calls tools, perhaps after some words."""
+    """Return an answer that calls tools, optionally after some text."""
     made = [
         {"index": at, "id": f"t{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
         for at, (name, given) in enumerate(calls)
@@ -47,7 +47,7 @@ def called(*calls: tuple[str, dict[str, Any]], text: str = "") -> Sent:
 
 
 def last_words(asked: Asked) -> str:
-    """Return what the user said last in a request to the model."""
+    """Return the user's last message in a request to the model."""
     messages = [message for message in asked.body["messages"] if message["role"] == "user"]
     content = messages[-1]["content"]
     text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
@@ -69,7 +69,7 @@ class Event:
 
 
 async def events_of(response: httpx.Response) -> AsyncGenerator[Event]:
-    """Yield the events of a stream as they come; comments are left out."""
+    """Yield the events of a stream as they arrive, without comments."""
     fields: dict[str, str] = {}
     async for line in response.aiter_lines():
         if line:
@@ -95,13 +95,13 @@ class ServedUser:
         )
 
     async def made(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the answer to a call that must be taken."""
+        """Return the answer to a call that must succeed."""
         answer = await self.call(method, path, body, **headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def items(self, query: str = "", *, thread: str = "") -> Any:
-        """Return a page of a thread's items, without the first words to the person."""
+        """Return a page of a thread's items, without the welcome."""
         page = await self.made("GET", f"{thread}/items{query}")
         return page | {"data": [item for item in page["data"] if item["run_id"] != WELCOMED]}
 
@@ -133,7 +133,7 @@ class ServedAgents:
     users: dict[str, ServedUser] = field(default_factory=dict[str, ServedUser])
 
     async def user(self, space: str) -> ServedUser:
-        """Return the user of a space, with a key made now."""
+        """Return the user of a space, with a new key."""
         asked = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId(space), label="test")
         key = (await AccessKeys(self.memory.context).add(asked)).key
         return self.users.setdefault(space, ServedUser(self.client, key))
@@ -151,7 +151,7 @@ async def served(
     clock: FrozenClock | None = None,
     **settings: Any,
 ) -> AsyncGenerator[ServedAgents]:
-    """Serve agents over a store before a model that answers as `reply` says."""
+    """Serve agents over a store with a model that answers by `reply`."""
     async with (
         serving() as model,
         elytron.open(store, space=None, keys=keys, clock=clock or FrozenClock(AT, step_ms=1)) as memory,

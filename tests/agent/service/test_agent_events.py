@@ -1,4 +1,4 @@
-"""The channel of events: one order for every device and server, resumed anywhere, gaps and erasures included."""
+"""The event channel: one order for every device and server, resumable anywhere, with gaps and erasures."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def until_done(events: AsyncGenerator[Event], count: int = 1) -> list[Event]:
-    """Return the events up to the end of `count` turns."""
+    """Return the events until the end of `count` turns."""
     found: list[Event] = []
     while sum(event.kind in {"agent.done", "agent.error"} for event in found) < count:
         found.append(await anext(events))
@@ -189,7 +189,7 @@ async def test_events_missed_by_a_killed_process_are_logged_at_the_next_read() -
 
 
 async def _half_logged(server: ServedAgents, agent_id: str) -> str:
-    """Have a turn run of which only the beginning is in the log, and return its run."""
+    """Run a turn of which only the start is logged, and return its run."""
     context = server.memory.context
     user = UserAgents(context, SpaceId("ada"), ServiceSettings(models=("chat:m",)), caller="test")
     run = context.ids.new()

@@ -1,4 +1,4 @@
-"""Blocks with versions, archival memory with tags, and a search over both within a budget of tokens."""
+"""Blocks with versions, archival memory with tags, and a search over both within a token budget."""
 
 import pytest
 from tests.agent.service.served import served

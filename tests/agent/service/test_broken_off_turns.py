@@ -32,7 +32,7 @@ async def until_done(events: Any) -> list[Event]:
 
 
 async def asked_twice(server: ServedAgents) -> None:
-    """Return when the model has the second request of a turn and gives no answer."""
+    """Return when the model has the second request of a turn and returns no answer."""
     gate, free = asyncio.Event(), server.model.reply
 
     def reply(asked: Asked) -> Sent | None:

@@ -1,4 +1,4 @@
-"""Chat: a turn is a stream of events, goes on when its client leaves, and those of one thread keep their order."""
+"""Chat: a turn is an event stream, continues when its client disconnects, and turns of a thread keep their order."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The page `/agent` in a real browser: it enters by a key, shows the thread live, reacts, and loads nothing else."""
+"""The page `/agent` in a real browser: sign in with a key, live thread, reactions, and nothing else loaded."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

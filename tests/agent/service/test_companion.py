@@ -1,4 +1,4 @@
-"""The companion: one for each user, made once, described, changed, erased whole."""
+"""The companion: one per user, created once, described, changed, erased completely."""
 
 import asyncio
 from pathlib import Path

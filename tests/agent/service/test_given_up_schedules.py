@@ -1,4 +1,4 @@
-"""Schedules whose job was taken too often: each ends as its turn did, and no turn answers behind its schedule."""
+"""Schedules whose job was leased too often end as their turn did, and no turn answers after its schedule."""
 
 import asyncio
 from pathlib import Path
@@ -28,7 +28,7 @@ ADA = SpaceId("ada")
 
 
 async def use_up(server: ServedAgents, schedule: dict[str, Any]) -> None:
-    """Have the job of a schedule be due, with as many attempts as there are."""
+    """Make the job of a schedule due, with the maximum number of attempts."""
     context = server.memory.context
     job = await find_job(context, ADA, KIND, job_name(schedule["id"], Instant(schedule["next_due_at"])))
     assert job is not None

@@ -1,4 +1,4 @@
-"""Credentials that the product issues: no message that has one is stored with it, and no copy of a store makes one."""
+"""Issued credentials: no message containing one is stored with it, and no copy of a store yields one."""
 
 import logging
 import shutil
@@ -42,7 +42,7 @@ SECRET = "a secret that lies elsewhere, " * 2
 
 @dataclass
 class Issuer:
-    """Issues a credential of each kind, as the product does."""
+    """Issues a credential of each kind, like the product."""
 
     memory: elytron.MemoryRuntime
     client: httpx.AsyncClient
@@ -136,7 +136,7 @@ def _line_of(_logger: object, _level: str, event: dict[str, object]) -> str:
 
 
 async def derivations(memory: elytron.MemoryRuntime) -> set[str]:
-    """Return what the product's own functions make of all that a plain store holds."""
+    """Return what the product's own functions derive from everything in a plain store."""
     store = memory.context.store
     records = {
         space: SpaceRecord.from_bytes(document.body)
@@ -160,7 +160,7 @@ async def derivations(memory: elytron.MemoryRuntime) -> set[str]:
 
 
 COMPUTED = ("gateway user key", "push key", "push secret", "webhook secret")
-"""What is derived; all else is random."""
+"""Derived credentials; all others are random."""
 
 
 async def test_no_copy_of_a_plain_store_yields_a_credential(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Items: pages of a thread, one message, what was delivered, reactions; what was forgotten or erased is none."""
+"""Items: thread pages, single messages, delivery, reactions; forgotten or erased ones have none."""
 
 import pytest
 from tests.agent.service.served import ServedAgents, ServedUser, served

@@ -1,4 +1,4 @@
-"""What a person does besides words, and what was said to the person first, reach the model in the next requests."""
+"""Nonverbal actions of a person and the welcome reach the model in the next requests."""
 
 import pytest
 from tests.agent.service.served import served

@@ -1,4 +1,4 @@
-"""Push: an encrypted preview for a turn that no device got, to browsers by the published rules and to webhooks."""
+"""Push: an encrypted preview of an undelivered turn, to browsers by the published standards and to webhooks."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ def test_the_published_push_message_example_is_reproduced() -> None:
 
 
 class Browser:
-    """A browser's side of a subscription, as RFC 8291 has it."""
+    """A browser's side of a subscription, as in RFC 8291."""
 
     def __init__(self) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -74,7 +74,7 @@ class Browser:
 
 @asynccontextmanager
 async def receiver(*statuses: int) -> AsyncGenerator[FakeServer]:
-    """Yield a push service that answers with these statuses, the last one for ever."""
+    """Yield a push service that returns these statuses in turn, then repeats the last one."""
     left = list(statuses or (201,))
     async with serving() as server:
         server.reply = lambda _: Sent((b"",), status=left.pop(0) if len(left) > 1 else left[0], media_type="text/plain")
@@ -91,7 +91,7 @@ async def pushing(
 
 
 async def fired(user: ServedUser, clock: FrozenClock) -> str:
-    """Have a schedule say something while no device listens, and return the item."""
+    """Let a schedule say something while no device listens, and return the item."""
     rule = {"type": "interval", "seconds": 60}
     made = await user.made("POST", "/schedules", {"task": "Water the plants.", "rule": rule})
     clock.advance(MINUTE_MS)

@@ -1,4 +1,4 @@
-"""A key that is revoked ends the streams that it opened; the turn that it began is its user's, and goes on."""
+"""A revoked key ends the streams that it opened; the turn that it started is its user's, and continues."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 def waiting(_asked: Asked) -> Sent:
-    """Begin an answer, and go on with it when the model server is told to."""
+    """Start an answer, and continue it when the model server is told to."""
     begun = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     first = {**begun, "choices": [{"index": 0, "delta": {"content": "The bees"}, "finish_reason": None}]}
     last = {**begun, "choices": [{"index": 0, "delta": {"content": " sleep."}, "finish_reason": "stop"}]}

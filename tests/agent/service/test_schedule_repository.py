@@ -1,4 +1,4 @@
-"""The repository of schedules: its bounds, and what it makes of jobs that are no longer as it left them."""
+"""The schedule repository: its limits, and how it handles jobs in an unexpected state."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ async def repository_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[Schedule
 
 
 def once(minutes: int) -> ScheduleRequest:
-    """Return a request for something at a moment behind the clock's first one."""
+    """Return a request for something after the clock's first time."""
     return ScheduleRequest(task="Knit.", rule=OneOffRule(at=format_instant(Instant(AT + minutes * 60_000))))
 
 
@@ -114,4 +114,4 @@ async def test_deleting_a_subagent_deletes_only_its_schedules() -> None:
         zone = await ada.made("PATCH", "/preferences", {"timezone": "Asia/Tokyo"})
         same = (await ada.made("GET", "/schedules"))["data"]
     assert ([each["id"] for each in left], zone["timezone"]) == ([own["id"]], "Asia/Tokyo")
-    assert same == left  # an interval has no zone to follow
+    assert same == left  # an interval has no time zone to follow

@@ -1,4 +1,4 @@
-"""Times of schedules, held to the clocks of every zone in the last and the next ten years."""
+"""Times of schedules, compared with the clocks of every zone in the last and the next ten years."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -79,7 +79,7 @@ def test_a_skipped_time_is_due_at_the_end_of_the_gap_and_a_repeated_time_once(
 
 @cache
 def changes_of(zone: str) -> tuple[Instant, ...]:
-    """Return the moments of the last and next ten years at which the clocks of a zone were or will be set."""
+    """Return the times within ten years at which a zone's clocks were or will be changed."""
     place, found = ZoneInfo(zone), list[Instant]()
     at = datetime.fromtimestamp((NOW - YEARS_MS) / 1000, UTC)
     end, step = datetime.fromtimestamp((NOW + YEARS_MS) / 1000, UTC), timedelta(days=10)
@@ -98,7 +98,7 @@ def changes_of(zone: str) -> tuple[Instant, ...]:
 
 
 def oracle(clock: str, after: Instant, zone: str, minutes: int) -> Instant | None:
-    """Return when a daily time is due next, by looking at the clock of every minute; None if it is later than that."""
+    """Return the next due time of a daily rule by checking every minute; None if it is later."""
     place = ZoneInfo(zone)
     hour, minute = map(int, clock.split(":"))
     before = datetime.fromtimestamp(after / 1000, UTC).astimezone(place).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""The tools of schedules: each kind of rule, what is no rule, listing and ending, and a call that is repeated."""
+"""Schedule tools: every kind of rule, invalid rules, listing and ending, and repeated calls."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ RULES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 def scheduling(*given: dict[str, Any]) -> Any:
-    """Return an agent that makes these schedules when it is asked, then says what it was answered."""
+    """Return an agent that creates these schedules on request, then reports the answers."""
 
     def reply(asked: Asked) -> Sent:
         results = [message["content"] for message in asked.body["messages"] if message["role"] == "tool"]

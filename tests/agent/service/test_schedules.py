@@ -1,4 +1,4 @@
-"""Schedules: an agent's turn at its time, once, also through restarts and failures; and who may make one."""
+"""Schedules: an agent's turn at its time, once, even through restarts and failures; and who may create one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ POLL: dict[str, Any] = {"schedule_poll_s": 0.01}
 
 
 def at(minutes: float) -> dict[str, str]:
-    """Return a rule for a moment behind the clock's first one."""
+    """Return a rule for a time after the clock's first one."""
     return {"type": "one_off", "at": format_instant(Instant(AT + round(minutes * MINUTE_MS)))}
 
 
@@ -34,7 +34,7 @@ async def made(
 
 
 async def until_over(user: ServedUser, schedule: dict[str, Any], ended: int = 1) -> dict[str, Any]:
-    """Return a schedule once so many of its runs are over."""
+    """Return a schedule once that many of its runs are over."""
     while True:
         shown = await user.made("GET", f"/schedules/{schedule['id']}")
         if shown["completed"] + shown["failed"] + shown["expired"] >= ended:

@@ -1,4 +1,4 @@
-"""`elytron serve --agent-model`: a killed server goes on with its turn, and without the option there is no agent."""
+"""`elytron serve --agent-model`: a killed server resumes its turn, and without the option no agent is served."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def process(folder: Path, *options: str) -> AsyncGenerator[tuple[asyncio.subprocess.Process, dict[str, Any]]]:
-    """Yield a server in a process of its own, and what it says of itself."""
+    """Yield a server in a separate process, and its own description."""
     started = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()",
         "serve", "--port", "0", "--development", *options,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 WINDOW = 20_000
 CALLS, PAGES, PAGE_CHARS = 100, 8, 1_000
-"""Of a long turn: each call finds pages of 2,000 tokens in all."""
+"""Long turns: each call finds pages of 2,000 tokens in total."""
 
 
 async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
             for at in range(1, limits.QUEUED_RUNS + 1):
                 is_queued = asyncio.Event()
                 turns.append(asyncio.create_task(chat(at, is_queued)))
-                # Its answer begins once it is in the queue.
+                # Its answer starts once it is in the queue.
                 await is_queued.wait()
             refused = await chat(limits.QUEUED_RUNS + 1, asyncio.Event())
             assert (refused[0], await waiting()) == (409, 1)
@@ -62,13 +62,13 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
 
 
 def page_of(number: int, place: int) -> dict[str, str]:
-    """Return a page that a search finds: words of its own, so that no store makes it small."""
+    """Return a page that a search finds, with unique words, so that no store compresses it."""
     words = " ".join(hashlib.sha256(f"{number}.{place}.{word}".encode()).hexdigest()[:9] for word in range(120))
     return {"title": f"Page {place}", "url": f"https://example.org/{number}/{place}", "content": words[:PAGE_CHARS]}
 
 
 def found_pages(asked: Asked) -> Sent:
-    """Answer as SearXNG does."""
+    """Answer like SearXNG."""
     number = int(asked.path.rpartition("matter+")[2].partition("&")[0])
     results = [page_of(number, place) for place in range(PAGES)]
     return Sent((json.dumps({"results": results}).encode(),), media_type="application/json")

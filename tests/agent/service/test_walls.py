@@ -1,4 +1,4 @@
-"""Walls: a second user who replays every id of the first one sees what one sees who made the ids up."""
+"""Isolation: a second user replaying every id of the first sees the same as with made-up ids."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A gateway in this process, its user `ada`, and the way to it."""
+"""A gateway in this process, its user `ada`, and the transport to it."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -32,7 +32,7 @@ def gateway(shared: elytron.MemoryRuntime) -> MemoryGateway:
 
 @pytest.fixture
 async def road(shared: elytron.MemoryRuntime, gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch) -> Road:
-    """The way to the gateway, with the key of its user."""
+    """The transport to the gateway, with the key of its user."""
     app = create_app(shared, authenticator=DevelopmentCallers(), further=(gateway_surfaces(gateway),))
     found = Road(httpx.ASGITransport(app), key=(await gateway.create_user(UserRequest(user_id="ada"))).user_key)
 

@@ -1,4 +1,4 @@
-"""A host's loop over a strategy, and the way to a gateway in this process."""
+"""A host's loop over a strategy, and the transport to a gateway in this process."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Wrong = Callable[[httpx.Request], httpx.Response]
 
 @dataclass
 class Road(httpx.AsyncBaseTransport):
-    """The way to a gateway in this process: it notes what goes over it, and may break on each path."""
+    """The transport to a gateway in this process: it records requests, and may fail on each path."""
 
     to: httpx.AsyncBaseTransport
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
@@ -36,7 +36,7 @@ class Road(httpx.AsyncBaseTransport):
 
 @dataclass
 class Host:
-    """A host's loop: it has a strategy, and knows no more of it than its calls."""
+    """A host's loop: it knows only the calls of its strategy."""
 
     memory: MemoryStrategy
     answers: Callable[[str], str] = lambda prompt: f"You said: {prompt}"
@@ -72,7 +72,7 @@ def words(message: InputMessage) -> str:
 
 @dataclass
 class Notes:
-    """Another strategy: notes that stand in the system prompt, and nothing to do after a run."""
+    """Another strategy: notes in the system prompt, and nothing to do after a run."""
 
     notes: str
 

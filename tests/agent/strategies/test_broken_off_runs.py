@@ -1,4 +1,4 @@
-"""Runs with a strategy whose process ends: the next one goes on with what stood before it, and tells its end once."""
+"""Runs with a strategy whose process ends: the next one resumes from the same state, and reports the end once."""
 
 import httpx
 import pytest

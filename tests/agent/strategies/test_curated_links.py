@@ -1,4 +1,4 @@
-"""Curated memory in a folder that another person filled: no link is followed, and nothing but a plain file is read."""
+"""Curated memory in a folder filled by someone else: no symlink is followed, and only plain files are read."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The strategy `curated` (B20-B24): two bounded lists of notes, one tool, a frozen snapshot, files if asked for."""
+"""The strategy `curated` (B20-B24): two bounded lists of notes, one tool, a frozen snapshot, optional files."""
 
 import asyncio
 import json

@@ -34,7 +34,7 @@ STRATEGIES: dict[str, Callable[[MemoryFace, Road, Path], MemoryStrategy]] = {
 
 
 class FailingStore(MemoryStore):
-    """A store that takes `left` commits and fails at all others."""
+    """A store that accepts `left` commits and fails at all others."""
 
     def __init__(self, left: int) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Kept:
-    """A host over the gateway, and the events that it keeps for itself."""
+    """A host over the gateway, and the events that it records."""
 
     runs: GatewayStrategy
     host: Host
@@ -187,7 +187,7 @@ async def test_failures_are_events_and_change_no_answer(
     assert [event.kind for event in failed] == [f"memory_gateway_{name}_failed" for name in ("recall", "add", "flush")]
     assert {(event.failure, event.status) for event in failed} == {(failure, status)}
     assert [event.add_succeeded for event in failed] == [None, None, True]
-    # One attempt each, and no flush behind an add that failed.
+    # One attempt each, and no flush after a failed add.
     assert [path for path, _ in road.sent] == [*paths, *paths[:2], *paths]
     assert "uk_" not in repr(kept.events)
 

@@ -1,4 +1,4 @@
-"""Strategies in the agent's own loop (B6, B7, B9, B10, B15, B16, B17, B20, B23): one loop, whichever memory it has."""
+"""Strategies in the agent's own loop (B6, B7, B9, B10, B15, B16, B17, B20, B23): one loop with any memory."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Configuration of strategies (B1-B6, B20): which one, with what, and what is wrong with a section."""
+"""Strategy configuration (B1-B6, B20): selection, options, and errors in a section."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ GATEWAY: dict[str, Any] = {
     "topK": 8,
     "timeoutSeconds": 10,
 }
-"""The seed's own example, but for the port."""
+"""The specification's example, except for the port."""
 
 
 def written(folder: Path, configuration: object, *, name: str = "config.json") -> Path:

@@ -1,4 +1,4 @@
-"""Reference data and words in the bytes of every dialect: never one message, and the reference in a fence."""
+"""References and messages in the bytes of every dialect: always separate, and the reference fenced."""
 
 import json
 import re
@@ -22,7 +22,7 @@ WORDS = ("Delete the old backups, please.", "And what is the boiler code?", "Are
 
 
 def users_texts(dialect: str, request: ModelRequest) -> list[str]:
-    """Return what each message of a user says, as the server is sent it."""
+    """Return each user message as sent to the server."""
     body = json.loads(json.dumps(DIALECTS[dialect].body(request, ModelTarget("m", "me"))))
     told: list[dict[str, Any]] = body.get("messages") or body["input"]
     neighbours = [(first.get("role"), second.get("role")) for first, second in pairwise(told)]
@@ -39,7 +39,7 @@ def outside_of_fences(said: str) -> str:
 
 
 async def requests_of(memory: MemoryFace, road: Road, mode: str) -> list[ModelRequest]:
-    """Return what a model is asked in a thread, one of whose questions has no answer."""
+    """Return the requests to a model in a thread with one unanswered question."""
     await memory.add(CODE, conversation="elsewhere")
     await BlockRepository(memory).create_missing()
     await BlockRepository(memory).change("human", value="Called Ada.")

@@ -1,4 +1,4 @@
-"""Terms that the analyser makes of texts."""
+"""Terms that the analyser extracts from texts."""
 
 import pytest
 from hypothesis import given

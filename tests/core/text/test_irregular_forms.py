@@ -1,4 +1,4 @@
-"""Irregular forms are found by the words they are of."""
+"""Irregular forms are found by their base words."""
 
 import pytest
 

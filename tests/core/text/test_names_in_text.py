@@ -1,4 +1,4 @@
-"""Names in texts: words of their own, in every script."""
+"""Names in texts: separate words, in every script."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables of patterns that ship: each compiles, none holds a part that is not there."""
+"""Shipped pattern tables: each compiles, and none refers to a missing part."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The words of a key are found however they are laid out, and ordinary words are no key."""
+"""Recovery words are found in any layout, and ordinary words are not a key."""
 
 import json
 from collections.abc import Sequence

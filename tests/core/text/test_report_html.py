@@ -1,4 +1,4 @@
-"""Values in notebooks: tables that are escaped and bounded."""
+"""Values in notebooks: escaped and bounded tables."""
 
 import elytron
 from elytron_core.contracts.memories import ControlDecision, ControlOutcome, MemoryControlReport

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ScriptedClient(BaseChatClient[Any]):
-    """A model that answers with the name of the boat if it is shown it."""
+    """A model that answers with the boat's name if it sees it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The memory tool answers as the vendor's own tool over files, and no space reads another's files."""
+"""The memory tool answers like the vendor's tool over files, and no space reads another's files."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The session store holds the SDK's 14 contracts; its words are recalled, and no space reads another's sessions."""
+"""The session store meets the SDK's 14 contracts; its text is recalled, and no space reads another's sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The memory service: what was said is found once, for its user and app only, and stays gone once deleted."""
+"""The memory service: content is found once, only for its user and app, and stays deleted."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stored sessions: what the framework's service in memory does, durable, and walled by user and app."""
+"""Stored sessions: like the framework's in-memory service, but durable and isolated by user and app."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def memory() -> AsyncIterator[MemoryFace]:
 
 @pytest.fixture(params=["elytron", "framework"])
 def service(request: pytest.FixtureRequest, memory: MemoryFace) -> BaseSessionService:
-    """Return the adapter, and the framework's own service, which the same claims hold of."""
+    """Return the adapter and the framework's own service, to which the same claims apply."""
     return ElytronSessionService(memory) if request.param == "elytron" else InMemorySessionService()
 
 

@@ -1,4 +1,4 @@
-"""The checkpointer in graphs: what a run leaves is continued, forked, pruned and erased, and stays in its space."""
+"""The checkpointer in graphs: a run's state is resumed, forked, pruned, and erased, and stays in its space."""
 
 # Types of the framework are in part unknown, or unions that a test knows better.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -36,7 +36,7 @@ class Talk(TypedDict):
 
 
 def talk_graph(saver: ElytronSaver) -> Any:
-    """Return a graph of two steps; the second one asks a person about `stop`."""
+    """Return a graph of two steps, the second of which asks a person about `stop`."""
 
     def hear(state: Talk) -> Talk:
         return {"words": [f"heard {state['words'][-1]}"]}
@@ -49,7 +49,7 @@ def talk_graph(saver: ElytronSaver) -> Any:
 
 
 def checkpoint_of(number: int, **values: Any) -> Checkpoint:
-    """Return a checkpoint with an id that follows those of lower numbers."""
+    """Return a checkpoint whose id follows those of lower numbers."""
     return {**empty_checkpoint(), "id": f"{number:08}", "channel_values": values}
 
 
@@ -190,12 +190,12 @@ async def test_an_older_checkpoint_does_not_become_the_head() -> None:
 
 
 def append_words(words: list[str] | None, updates: Sequence[list[str]]) -> list[str]:
-    """Return words with those of each update."""
+    """Return the text with that of each update."""
     return [*(words or ()), *(word for update in updates for word in update)]
 
 
 class DeltaTalk(TypedDict):
-    """A state that is stored whole at times only, and as changes between."""
+    """A state that is stored completely at intervals, and as changes in between."""
 
     words: Annotated[list[str], DeltaChannel(append_words, snapshot_frequency=5)]
 

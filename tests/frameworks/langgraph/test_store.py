@@ -1,4 +1,4 @@
-"""The store in the cases of LangGraph's own Postgres store, and where a memory differs from that."""
+"""The store in the cases of LangGraph's own Postgres store, and where a memory differs."""
 
 # Types of the framework are in part unknown, or unions that a test knows better.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -55,12 +55,12 @@ def put_names(store: ElytronStore, *namespaces: tuple[str, ...]) -> None:
 
 
 def found_names(store: ElytronStore, prefix: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """Return the namespaces of the items that a search below a prefix finds."""
+    """Return the namespaces of the items that a search under a prefix finds."""
     return {item.namespace for item in store.search(prefix, limit=100)}
 
 
 def found_keys(store: ElytronStore, *prefix: str, **search: Any) -> list[str]:
-    """Return the keys of the items that a search finds, in its order."""
+    """Return the keys of the items that a search finds, in order."""
     return [item.key for item in store.search(prefix, **search)]
 
 

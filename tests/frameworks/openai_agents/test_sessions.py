@@ -1,4 +1,4 @@
-"""A session of the Agents SDK: items as they were, in order, continued after a restart, and what was said in memory."""
+"""An Agents SDK session: unchanged items in order, resumed after a restart, with messages in memory."""
 
 # Types of the framework are in part unknown, or unions that a test knows better.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -39,7 +39,7 @@ def completion(text: str) -> dict[str, Any]:
 
 
 async def said(memory: Any) -> list[tuple[str, str, str]]:
-    """Return what is evidence in the memory: conversation, role and text."""
+    """Return the evidence in the memory: conversation, role, and text."""
     return [(hit.conversation, hit.role, hit.text) for hit in await memory.list()]
 
 

@@ -1,4 +1,4 @@
-"""Tools of the Agents SDK: a model recalls, stores and forgets in one space, and what it recalls is fenced."""
+"""Agents SDK tools: a model recalls, stores, and forgets in one space, and recalled text is fenced."""
 
 import json
 from typing import Any

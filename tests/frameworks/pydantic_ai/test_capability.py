@@ -1,4 +1,4 @@
-"""Memory around an agent's runs: recalled before its requests, stored after them, never in their way."""
+"""Memory around an agent's runs: recalled before requests, stored afterwards, never in the way."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Stored conversations: what the framework's own store in memory does, durable, and walled by space."""
+"""Stored conversations: like the framework's in-memory store, but durable and isolated by space."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def memory() -> AsyncIterator[MemoryFace]:
 
 @pytest.fixture(params=["elytron", "framework"])
 def store(request: pytest.FixtureRequest, memory: MemoryFace) -> ConversationStore:
-    """Return the adapter, and the framework's own store, which the same claims hold of."""
+    """Return the adapter and the framework's own store, to which the same claims apply."""
     return ElytronConversationStore(memory) if request.param == "elytron" else InMemoryConversationStore()
 
 

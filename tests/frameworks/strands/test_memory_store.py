@@ -1,4 +1,4 @@
-"""The memory store of Strands: searched and written by its manager, once for each message, for one user only."""
+"""The Strands memory store: searched and written by its manager, once per message, for one user only."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The official client of OpenAI before a server of agents."""
+"""The official OpenAI client against a server of agents."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -27,7 +27,7 @@ ITEM_EVENTS = {
 
 
 def require_resource(body: dict[str, Any]) -> None:
-    """Compare a response with the required fields of the published schema, by their types."""
+    """Compare a response with the types of the required fields in the published schema."""
     assert body["object"] == "response"
     assert all(isinstance(body[name], str) for name in TEXTS), body
     assert all(isinstance(body[name], int | float) for name in NUMBERS), body
@@ -50,7 +50,7 @@ def require_resource(body: dict[str, Any]) -> None:
 
 
 async def responded(ada: ServedClient, **body: Any) -> dict[str, Any]:
-    """Return a response that is complete and has the published form."""
+    """Return a complete response in the published format."""
     headers = {"Authorization": f"Bearer {ada.user.key}"}
     answer = await ada.server.client.post("/v1/responses", headers=headers, json={"model": "scripted", **body})
     assert answer.status_code == 200, answer.text
@@ -160,7 +160,7 @@ async def test_a_previous_response_is_continued() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        # Cases for what this server has not: each is refused by its name.
+        # Cases for unsupported features: each is rejected by name.
         (
             {"input": [message("user", [{"type": "input_file", "filename": "a.pdf", "file_data": "data:,"}])]},
             "input.0.content.0.file_data",

@@ -1,4 +1,4 @@
-"""Options of responses: each reaches the model, or is refused by its name; none is without effect."""
+"""Response options: each reaches the model or is rejected by name; none is silently ignored."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests of responses and conversations that are refused, each by its field."""
+"""Rejected requests of responses and conversations, each by its field."""
 
 from typing import Any
 

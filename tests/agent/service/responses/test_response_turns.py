@@ -1,4 +1,4 @@
-"""Turns of responses: cut off, cancelled from elsewhere, branched from any place, and given what the model may use."""
+"""Turns of responses: interrupted, cancelled remotely, branched anywhere, and with files, tools, and options."""
 
 import asyncio
 from binascii import b2a_base64
@@ -57,7 +57,7 @@ async def test_an_interrupted_response_continues_when_next_read(tmp_path: Path, 
 
 
 def file_part(text: str, kind: str = "text/markdown", **more: str) -> dict[str, str]:
-    """Return a part of a message with a file."""
+    """Return a message part with a file."""
     data_url = f"data:{kind};base64,{b2a_base64(text.encode(), newline=False).decode()}"
     return {"type": "input_file", "filename": "tides.md", "file_data": data_url} | more
 

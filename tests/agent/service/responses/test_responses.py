@@ -30,7 +30,7 @@ WEATHER: Any = {
 
 
 def texts(asked: Asked) -> list[str]:
-    """Return what a request to the model says of the conversation, without times and reference data."""
+    """Return the conversation in a request to the model, without times and reference data."""
     found: list[str] = []
     for message in asked.body["messages"]:
         content = message["content"] if isinstance(message.get("content"), str) else ""
@@ -98,7 +98,7 @@ async def test_a_stream_has_the_same_answer_as_the_response() -> None:
 
 
 def weather(asked: Asked) -> Sent:
-    """Call the client's tool, and repeat what that returned."""
+    """Call the client's tool, and repeat its result."""
     last = asked.body["messages"][-1]
     if last["role"] == "tool":
         return said(f"It is {last['content']}.")
@@ -218,7 +218,7 @@ REQUIRED = (
     *("max_output_tokens", "max_tool_calls", "background", "service_tier", "metadata", "safety_identifier"),
     "prompt_cache_key",
 )
-"""Fields that Open Responses wants in each response, also those without a value."""
+"""Fields that Open Responses requires in each response, even without a value."""
 
 
 async def test_a_response_has_every_field_of_open_responses() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of candidates: rules refuse, judgements decide, and nothing is accepted by itself."""
+"""What becomes of candidates: rules refuse, judgements decide, and nothing is accepted automatically."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Facts that say nearly the same are found, folded, and brought back exactly."""
+"""Nearly equal facts are found, merged, and restored exactly."""
 
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId

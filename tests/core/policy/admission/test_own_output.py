@@ -1,4 +1,4 @@
-"""Memory knows its own output again, and leaves everything else alone."""
+"""Memory recognises its own output, and preserves everything else."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ STANDING = build_projection(
 @given(before=st.sampled_from(["", "Hello.\n\n"]), after=st.sampled_from(["", "\n\nWhat now?", " and more"]))
 def test_a_block_is_removed_and_surrounding_text_stays(block: str, before: str, after: str) -> None:
     if block is STANDING and after == " and more":
-        return  # it would be the end of the last line of memory
+        return  # it would be the end of the last memory line
     told = strip_own_output(f"{before}{block}{after}")
     assert (" ".join(told.text.split()), told.blocks) == (" ".join(f"{before}{after}".split()), 1)
     assert is_own_output(f"{before}{block}{after}")

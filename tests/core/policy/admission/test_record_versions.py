@@ -1,4 +1,4 @@
-"""Which version of a record follows which, and which earlier ones are kept, to the last byte."""
+"""Which record version follows which, and which earlier ones are stored, to the last byte."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def put(current: Record | None, *, value: str, at: Instant, expires_at: Instant 
 
 
 def of(*values: str) -> Record:
-    """Return a record that was given `values`, one after the other."""
+    """Return a record that received `values` in turn."""
     known: Record | None = None
     for at, value in enumerate(values, start=1):
         known = put(known, value=value, at=Instant(at))

@@ -169,7 +169,7 @@ def test_each_draft_is_judged_by_its_rule(proposed: FactDraft, known: Fact | Non
 
 
 def versions(known: Fact | None) -> tuple[Fact, ...]:
-    """Return a slot with this version alone, or none."""
+    """Return a slot with only this version, or none."""
     return (known,) if known is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Capsules: which are shown, how they are told, and which give way."""
+"""Capsules: which are shown, how they are phrased, and which are dropped."""
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant

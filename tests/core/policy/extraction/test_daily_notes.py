@@ -1,4 +1,4 @@
-"""Notes of days: the days that are read, and the sentences that are noted."""
+"""Daily notes: the days that are read, and the sentences that are noted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ TELLING = "I met Ada in 2019."
 
 
 def turns(*told: tuple[int, str], **more: object) -> list[tuple[TurnId, transcript.Turn]]:
-    """Return the turns that were said some days ago."""
+    """Return turns from some days ago."""
     return [
         (
             transcript.turn_id(TAG, number),

@@ -1,4 +1,4 @@
-"""A language file is data of one mechanism: it is checked when it is read, and no phrase of it takes long."""
+"""A language file is data for one mechanism: it is checked on loading, and no phrase of it takes long."""
 
 import time
 

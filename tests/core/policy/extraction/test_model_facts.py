@@ -1,4 +1,4 @@
-"""Facts from a model: the turns that may be read, and the items that an answer may propose."""
+"""Facts from a model: which turns may be read, and which items an answer may propose."""
 
 import pytest
 from hypothesis import given

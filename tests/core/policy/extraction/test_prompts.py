@@ -1,4 +1,4 @@
-"""Prompts: the part of a turn that a model is shown."""
+"""Prompts: the part of a turn that a model sees."""
 
 from elytron_core.clock import Instant
 from elytron_core.evidence import EvidenceRole

@@ -1,4 +1,4 @@
-"""Shape of a model's answer: the schema sent to it, and the JSON found in its text."""
+"""The format of a model's answer: the schema sent to it, and the JSON found in its text."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Wishes that people said are to hold, and that they took back."""
+"""Standing wishes that people stated, and those that they withdrew."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ from elytron_core.text.traits import LastingTime, StandingPhrases
 
 
 def held(latest_first: Iterable[PersonMessage]) -> tuple[WishItem, ...]:
-    """Return what holds by the phrases that ship."""
+    """Return the wishes in force by the shipped phrases."""
     lasting = StandingPhrases.load().lasting
     return standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not LastingTime.NOT)
 
 
 def wishes(*texts: str) -> list[str]:
-    """Return what holds after `texts` were said, one after the other, latest first."""
+    """Return the wishes in force after `texts` in turn, latest first."""
     said = [
         PersonMessage(id=f"m{place}", text=text, speaker="Mina", at=Instant(place)) for place, text in enumerate(texts)
     ]

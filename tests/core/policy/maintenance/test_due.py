@@ -1,4 +1,4 @@
-"""What maintenance decides without a model."""
+"""Maintenance decisions without a model."""
 
 import pytest
 

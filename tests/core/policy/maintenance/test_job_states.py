@@ -1,4 +1,4 @@
-"""The life of a job, step by step."""
+"""The lifecycle of a job, step by step."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What models may cost in a day."""
+"""Daily model costs."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""A capability is visible where all five factors say yes; the eight snapshots are the same everywhere."""
+"""A capability is visible if all five factors allow it; the eight snapshots are the same everywhere."""
 
 from importlib.util import find_spec
 from pathlib import Path

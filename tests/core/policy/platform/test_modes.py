@@ -1,4 +1,4 @@
-"""What a host is doing says what memory may do meanwhile."""
+"""A host's mode determines what memory may do."""
 
 import pytest
 

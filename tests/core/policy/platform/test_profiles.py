@@ -1,4 +1,4 @@
-"""The eight profiles have the limits of their table, and larger places have larger ones."""
+"""The eight profiles have the limits of their table, and larger devices have larger ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The projected block: bounded, escaped, fenced, stable where it says so."""
+"""The projected block: bounded, escaped, fenced, and stable where promised."""
 
 import re
 from typing import Any
@@ -61,7 +61,7 @@ def inputs_of(
     recall_limit: int = limits.RECALL_MAX,
     **fields: Any,
 ) -> ProjectionInputs:
-    """Return the inputs of a block, with each of the other fields in the group that has it."""
+    """Return the inputs of a block, with each further field in its group."""
     groups = {"form": builder.BlockForm, "stable": builder.StableItems, "guidance": builder.GuidanceItems}
     for name, group in groups.items():
         fields[name] = group(**{key: fields.pop(key) for key in group.model_fields.keys() & fields.keys()})
@@ -88,7 +88,7 @@ def section(made: builder.BuiltProjection, name: SectionName) -> ProjectionSecti
     return next(part for part in made.sections if part.name is name)
 
 
-# Characters that break lines, hide, join, or look like fences come up often.
+# Characters that break lines, hide, join, or look like fences occur often.
 TRICKY = st.sampled_from(
     [*"<>/-[]\n\r\t \u2028\u200b\u200d\x00\x1b\u202e…memory", "<memory-", "</memory-7f3a9c>", "\n- ["]
 )
@@ -147,7 +147,7 @@ def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
         if line.startswith("- ") and text.endswith("…") and len(text) < sections.ITEM_CHARS_MIN:
-            # Short and with an ellipsis: the text given was so.
+            # Short and with an ellipsis, as in the given text.
             assert any("…" in given for given in texts_of(inputs))
 
 

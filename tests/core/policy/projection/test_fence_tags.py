@@ -1,4 +1,4 @@
-"""No text closes a tag that a surface puts around it, and a surface has no tag of its own."""
+"""No text closes a tag that a surface puts around it, and no surface has a tag of its own."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""No text in a block holds a mark of any family of models."""
+"""No text in a block contains a role mark of any model family."""
 
 import re
 import sys
@@ -125,7 +125,7 @@ FORMS = re.compile(
 
 @st.composite
 def disguised(draw: st.DrawFn) -> str:
-    """Return a mark with lookalikes of its signs, characters that are not seen, and spaces within its brackets."""
+    """Return a mark with lookalike and invisible characters, and spaces within its brackets."""
     mark = draw(st.sampled_from([*MARKS, *TAGS]))
     text = ""
     for char in mark:
@@ -163,7 +163,7 @@ def test_a_bracketed_mark_with_additions_is_escaped(mark: str) -> None:
 
 
 RUN = 256
-"""Characters that are read at once: of a run without a bracket, none is one."""
+"""Characters scanned at once: a run without a bracket contains no mark."""
 
 
 def test_every_character_that_is_read_as_a_bracket_is_escaped() -> None:

@@ -1,4 +1,4 @@
-"""The second walls of a block: what is withheld, what came from outside, and lines that say something else."""
+"""A block's second safeguards: withheld content, outside content, and altered lines."""
 
 from dataclasses import replace
 from typing import Any

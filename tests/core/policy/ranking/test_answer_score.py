@@ -1,4 +1,4 @@
-"""Scores are between 0 and 1, keep the order of hits, and stay below the estimate that the search answers at all."""
+"""Scores are between 0 and 1, keep the order of hits, and stay below the estimate that anything answers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Times that are named by an event."""
+"""Times that are described by an event."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Points for facts: each rule alone, then the order they make together."""
+"""Points for facts: each rule separately, then the resulting order."""
 
 from collections.abc import Mapping
 from random import Random
@@ -29,7 +29,7 @@ BARE = FactWeights(
     evidence_each=0, evidence_citation=0, authority={}, confidence={}, trigram_max=0, stale=0, review=0,
     recent_week=0, recent_month=0, confirmed_week=0, confirmed_month=0,
 )  # fmt: skip
-"""Only the points for matching, and none for likeness."""
+"""Only the points for matching, without similarity."""
 
 
 def fact(name: str = "f1", *, topic: str = "boat", content: str = "Tomas owns a skiff", **fields: object) -> Fact:

@@ -1,4 +1,4 @@
-"""The router reads what a query is after from its words, and favours the planes that answer that."""
+"""The router infers a query's intent from its words, and favours the planes that answer it."""
 
 import pytest
 from hypothesis import given

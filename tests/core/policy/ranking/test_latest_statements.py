@@ -1,4 +1,4 @@
-"""The last word of several messages on a matter."""
+"""The latest statement of several messages on a matter."""
 
 import pytest
 

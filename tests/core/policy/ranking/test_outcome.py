@@ -1,4 +1,4 @@
-"""A recall says `found` if its first hit is likely to answer, among other signs by a value of the kind asked for."""
+"""A recall says `found` if its first hit is likely to answer, judged among others by a value of the requested kind."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reading of a question: what it wants, by its words."""
+"""Reading a question: what it asks for, by its words."""
 
 import pytest
 

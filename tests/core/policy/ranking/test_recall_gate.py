@@ -1,4 +1,4 @@
-"""The gate for memories that go to a model unasked: more evidence opens it, more memories close it, and it is total."""
+"""The gate for automatically recalled memories: more evidence opens it, more memories close it, and it is total."""
 
 import math
 

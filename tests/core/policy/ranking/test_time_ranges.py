@@ -61,7 +61,7 @@ def test_without_a_year_any_near_year_is_meant(text: str) -> None:
 
 
 LIKENESSES = ["what happened tonıght", "TONİGHT", "yeſterday", "fıve days ago", "ſix weeks ago", "last ſunday"]
-"""Letters that ignoring case takes for others: no word of a time is spelled with them."""
+"""Letters confused by case folding: no time word is spelled with them."""
 
 
 @pytest.mark.parametrize(

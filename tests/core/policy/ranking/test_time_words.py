@@ -1,4 +1,4 @@
-"""Times in the words of other languages than English."""
+"""Times in the words of languages other than English."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Keys that services issue: each form is found, by itself and within a text, and what is not long enough is left."""
+"""Keys issued by services: each format is found, alone and within text, and shorter strings are preserved."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Which secrets are found, and what is left alone."""
+"""Which secrets are found, and what is preserved."""
 
 import json
 from pathlib import Path
@@ -209,5 +209,5 @@ def test_a_text_crafted_to_be_slow_is_scanned_quickly(piece: str) -> None:
         scrub_secrets(text)
         return process_time() - started
 
-    # Twenty times the text may take a hundred times as long, where a quadratic pattern would take four hundred.
+    # Twenty times the text may take a hundred times as long; a quadratic pattern would take four hundred.
     assert seconds(200_000) < 100 * max(seconds(10_000), 0.002)

@@ -1,4 +1,4 @@
-"""One look through all skills."""
+"""One governance run over all skills."""
 
 from random import Random
 

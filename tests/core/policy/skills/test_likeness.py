@@ -1,4 +1,4 @@
-"""When two skills are one."""
+"""When two skills are duplicates."""
 
 import pytest
 from tests.core.policy.skills.test_quality import skill

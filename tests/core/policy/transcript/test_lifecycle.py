@@ -1,4 +1,4 @@
-"""Raw text can be put away, brought back while it is there, and emptied for good."""
+"""Raw text can be archived, restored while it exists, and deleted permanently."""
 
 import pytest
 

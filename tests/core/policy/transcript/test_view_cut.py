@@ -1,4 +1,4 @@
-"""A cut page says what it left out, within its budget, and counts all of it."""
+"""A truncated page reports its omissions, stays within its budget, and counts everything."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each audience may see, as one table; and no private word crosses a view, whatever a transcript is like."""
+"""What each audience may see, as one table; and no private text crosses a view, whatever a transcript contains."""
 
 import random
 
