@@ -183,29 +183,23 @@ def _scrub_message(message: Message, findings: _FoundSecrets) -> Message:
     return message.model_copy(update={"text": text, "speaker": speaker})
 
 
+def scrub_json(body: str, /) -> str:
+    """Return JSON text without own output and secrets, which is JSON again; the rest stays byte for byte."""
+    return _scrub_body(body, _FoundSecrets())
+
+
 def _scrub_body(body: str, findings: _FoundSecrets) -> str:
-    """Return JSON text without own output and secrets, which is JSON again."""
-    clean, kinds = scrub_json(body)
-    findings.kinds.update(kinds)
     findings.longest = max(findings.longest, len(body))
-    return clean
-
-
-def scrub_json(body: str, /) -> tuple[str, dict[str, int]]:
-    """Return JSON text without own output and secrets, and what was found by kind. The rest stays byte for byte.
-
-    If what was removed went over the end of a value, each value is cleaned, and the JSON is written anew.
-    """
-    findings = _FoundSecrets()
-    clean = _black_out(findings.strip(body), findings)
-    if clean == body:
-        return body, {}
+    attempt = _FoundSecrets()
+    clean = _black_out(attempt.strip(body), attempt)
     try:
-        strict_json.parse_json(clean.encode())
+        if clean is not body:
+            strict_json.parse_json(clean.encode())
     except (InvalidJson, PayloadTooLarge):
-        findings = _FoundSecrets()
-        clean = json_text(_scrub_json_value(json.loads(body), findings))
-    return clean, dict(findings.kinds)
+        # What was removed went over the end of a value: each is cleaned, and the JSON is written anew.
+        return json_text(_scrub_json_value(json.loads(body), findings))
+    findings.kinds.update(attempt.kinds)
+    return clean
 
 
 def json_text(value: object, /) -> str:
