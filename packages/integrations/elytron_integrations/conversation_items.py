@@ -240,7 +240,7 @@ class ConversationItems:
 
 def clean_json(value: JsonValue, /) -> str:
     """Return a value as JSON without credentials and blocks of recalled memory. It may be cut into pieces."""
-    return scrub_json(json_text(value))[0]
+    return scrub_json(json_text(value))
 
 
 def text_pieces(text: str, /) -> list[str]:

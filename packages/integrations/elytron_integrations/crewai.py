@@ -192,7 +192,11 @@ class ElytronStorage:
         for size in map(len, vectors):
             if size != len(query):
                 raise EmbeddingDimensionMismatchError(size, len(query))
-        hits = zip(records, _cosine_scores(vectors, query), strict=True)
+        matrix = np.asarray(vectors, "<f4").reshape(-1, len(query))
+        lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(query)
+        # Cosines; 0 for a vector without a direction.
+        scores: list[float] = (matrix @ query / np.where(lengths > 0, lengths, np.inf)).tolist()
+        hits = zip(records, scores, strict=True)
         best = sorted((hit for hit in hits if hit[1] >= min_score), key=lambda hit: hit[1], reverse=True)
         return best[: max(limit, 0)]
 
@@ -295,13 +299,6 @@ def _checked_vector(numbers: Sequence[float]) -> NDArray[np.float32]:
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise InvalidInput(field=_EMBEDDING, problem="must be a list of finite numbers")
     return vector
-
-
-def _cosine_scores(vectors: Sequence[Sequence[float]], query: NDArray[np.float32]) -> list[float]:
-    """Return how similar vectors are to a query; 0 for one without a direction."""
-    matrix = np.asarray(vectors, "<f4").reshape(-1, len(query))
-    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(query)
-    return (matrix @ query / np.where(lengths > 0, lengths, np.inf)).tolist()
 
 
 def _scope_path(scope: str) -> str:

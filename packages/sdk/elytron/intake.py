@@ -183,34 +183,31 @@ def _scrub_message(message: Message, findings: _FoundSecrets) -> Message:
     return message.model_copy(update={"text": text, "speaker": speaker})
 
 
+def scrub_json(body: str, /) -> str:
+    """Return JSON text without own output and secrets, which is JSON again; the rest stays byte for byte."""
+    return _scrub_body(body, _FoundSecrets())
+
+
 def _scrub_body(body: str, findings: _FoundSecrets) -> str:
-    """Return JSON text without own output and secrets, which is JSON again."""
-    clean, kinds = scrub_json(body)
-    findings.kinds.update(kinds)
     findings.longest = max(findings.longest, len(body))
-    return clean
-
-
-def scrub_json(body: str, /) -> tuple[str, dict[str, int]]:
-    """Return JSON text without own output and secrets, and what was found by kind. The rest stays byte for byte.
-
-    Each text is cleaned before the JSON, in which escapes such as that of a line break touch the words next to them.
-    """
-    findings = _FoundSecrets()
     if "\\" in body:
-        value = _scrub_json_value(json.loads(body), findings)
-        body = json_text(value) if findings.kinds else body
-    further = _FoundSecrets()
-    clean = _black_out(further.strip(body), further)
-    if clean == body:
-        return body, dict(findings.kinds)
+        # An escape such as that of a line break touches the word behind it, which hides a secret in the JSON.
+        escaped = _FoundSecrets()
+        value = _scrub_json_value(json.loads(body), escaped)
+        if escaped.kinds:
+            findings.kinds.update(escaped.kinds)
+            body = json_text(value)
+    attempt = _FoundSecrets()
+    clean = _black_out(attempt.strip(body), attempt)
     try:
-        strict_json.parse_json(clean.encode())
+        if clean is not body:
+            strict_json.parse_json(clean.encode())
     except (InvalidJson, PayloadTooLarge):
         # What was removed reached beyond the end of a value: clean each value and write the JSON again.
-        further = _FoundSecrets()
-        clean = json_text(_scrub_json_value(json.loads(body), further))
-    return clean, dict(findings.kinds + further.kinds)
+        attempt = _FoundSecrets()
+        clean = json_text(_scrub_json_value(json.loads(body), attempt))
+    findings.kinds.update(attempt.kinds)
+    return clean
 
 
 def json_text(value: object, /) -> str:

@@ -1,6 +1,6 @@
 """The storage of CrewAI's memory: its whole interface, over records that recall finds and no other user sees.
 
-CrewAI itself is not needed: `.ci/long` installs the modules of its interface only, of version 1.15.30 and later.
+CrewAI itself is not needed: `.ci/long` loads the modules of its interface only. It is the same in 1.15.0 and 1.15.30.
 """
 
 import asyncio
