@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.assistants.test_repository import git, repository
+from tests.assistants.test_project_identity import git, repository
 
 import elytron
 from elytron.runtime import MemoryRuntime

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.assistants.test_repository import git, repository
+from tests.assistants.test_project_identity import git, repository
 
 import elytron
 from elytron_assistants import project_registry as registries

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import Result
-from tests.assistants.test_repository import repository
+from tests.assistants.test_project_identity import repository
 from tests.cli.conftest import FIXTURES, CommandLine, Machine
 from tests.command_processes import RUN
 

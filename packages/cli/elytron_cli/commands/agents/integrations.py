@@ -7,7 +7,7 @@ import click
 from elytron_cli.app import FAILURE
 from elytron_cli.input.options import common_options
 from elytron_cli.session import run_output
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_integrations.conformance_runs import (
     IntegrationsReport,
     IntegrationStatus,
@@ -38,7 +38,7 @@ def _show_versions(console: "Console", report: IntegrationsReport) -> None:
         (status.module, f"{status.distribution}{status.tested_range}", _installed_text(status))
         for status in report.integrations
     )
-    tables_common.show_table(console, columns, rows, whole="module")
+    tables_layout.show_table(console, columns, rows, whole="module")
 
 
 def _show_checks(console: "Console", report: IntegrationsReport) -> None:
@@ -53,7 +53,7 @@ def _show_checks(console: "Console", report: IntegrationsReport) -> None:
         )
         for status in report.integrations
     )
-    tables_common.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
+    tables_layout.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
 
 
 def _installed_text(status: IntegrationStatus) -> str:
