@@ -34,7 +34,7 @@ LOADED = (
     *("elytron_cli.agents.resident", "elytron_cli.commands.agents.hooks"),
     *("elytron_cli.server.optional_surfaces", "elytron_cli.commands.servers.serve", "elytron_cli.commands.servers.mcp"),
     *("elytron_agent.service.companion", "elytron_agent.service.surfaces", "elytron_agent.rag.rag_surfaces"),
-    *("elytron_http_shell.server", "elytron_http_shell.telemetry", "elytron_mcp_shell.app", "elytron_proxy.app"),
+    *("elytron_http_shell.server", "elytron_http_shell.telemetry.spans", "elytron_mcp_shell.app", "elytron_proxy.app"),
     *("elytron_gateway.routes.surfaces", "elytron_store.sqlite.store", "elytron_store.sealed", "httpx", "uvicorn"),
 )
 """Modules that load much of what commands do."""

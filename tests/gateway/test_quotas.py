@@ -10,9 +10,9 @@ from tests.gateway.test_usage_counts import add, given
 import elytron
 from elytron_core.clock import SystemClock
 from elytron_core.errors import LimitExceeded
-from elytron_core.planes.gateway import COUNTS, USERS
+from elytron_core.planes.servers.gateway import COUNTS, USERS
 from elytron_core.ports.store import Batch, CommitReceipt, Store
-from elytron_gateway import accounts, wire
+from elytron_gateway import quotas, wire
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
 from elytron_store import open_store
 from elytron_store.engine import PassingStore
@@ -90,7 +90,7 @@ async def test_two_servers_that_add_to_two_apps_at_once_fill_a_quota_and_no_more
 async def test_what_is_about_to_be_added_under_a_part_that_was_taken_back_is_refused(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     one.store.space = "ada/tea/default"
@@ -108,7 +108,7 @@ async def test_what_is_about_to_be_added_under_a_part_that_was_taken_back_is_ref
 async def test_what_was_added_just_before_a_part_is_taken_back_counts(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     # The other has made the part of `tea` smaller, and is about to write its count anew.
@@ -125,7 +125,7 @@ async def test_what_was_added_just_before_a_part_is_taken_back_counts(
 async def test_a_server_that_stopped_in_the_middle_leaves_nothing_set_aside(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     other.store.space = "ada/tea/default"

@@ -15,7 +15,7 @@ from elytron_adapter.access_keys import AccessKeys
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.errors import Unauthorized
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 OWNERS = {

@@ -221,7 +221,7 @@ async def _store_report(settings: RunSettings) -> StoreReport:
 async def _computable_keys(runtime: "MemoryRuntime") -> int:
     """Return how many gateway users have a key computable from older copies of the store; this one no longer allows
     it."""
-    from elytron_gateway.accounts import GatewayUsers
+    from elytron_gateway.users import GatewayUsers
 
     users = GatewayUsers(runtime.context)
     try:

@@ -18,7 +18,7 @@ from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron_adapter.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
-    from elytron_core.planes.space import KeyQuota
+    from elytron_core.planes.servers.system_documents import KeyQuota
 
 
 PAGE = 1_000
@@ -51,7 +51,7 @@ def quota_options(command: Callable[..., None]) -> Callable[..., None]:
 def add_command(*, kind: str, label: str, **limits: int | None) -> None:
     """Create an access key and print it once; the key of a user or device opens the space that --space names."""
     from elytron_adapter.access_keys import AccessAddRequest
-    from elytron_core.planes.space import PrincipalKind
+    from elytron_core.planes.servers.system_documents import PrincipalKind
 
     space = None if kind == PrincipalKind.OPERATOR else run_settings().space.value
     request = valid_value(
@@ -117,7 +117,7 @@ def revoke_command(*, key_id: str, yes: bool) -> None:
 
 
 def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
-    from elytron_core.planes.space import KeyQuota
+    from elytron_core.planes.servers.system_documents import KeyQuota
 
     return valid_value(KeyQuota, **limits) if any(limits.values()) else None
 

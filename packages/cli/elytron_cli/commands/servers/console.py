@@ -21,7 +21,8 @@ from elytron_cli.input.server_options import (
     listening_options,
     logging_options,
 )
-from elytron_cli.server.optional_surfaces import SurfaceOptions, console_host, open_surfaces
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_cli.session import open_session, run_output, run_settings, without_core_dumps
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, MissingExtra

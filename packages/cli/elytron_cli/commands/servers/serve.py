@@ -29,12 +29,8 @@ from elytron_cli.input.server_options import (
     run_budget,
     several_options,
 )
-from elytron_cli.server.optional_surfaces import (
-    OptionalSurfaces,
-    SurfaceOptions,
-    console_host,
-    open_surfaces,
-)
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.optional_surfaces import OptionalSurfaces, SurfaceOptions, open_surfaces
 from elytron_cli.server.workers import end_with_input, read_server_key, require_workers, run_workers
 from elytron_cli.session import (
     CommandSession,
@@ -477,7 +473,7 @@ _PURPOSES: Final = {"server": "the HTTP server", "proxy": "the memory proxy", "a
 def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") -> None:
     """Log this process's work, as JSON or for people. Raises MissingExtra, which names `extra`."""
     try:
-        from elytron_http_shell.telemetry import LogStyle, configure_logs
+        from elytron_http_shell.telemetry.logs import LogStyle, configure_logs
     except ImportError as error:
         raise MissingExtra(extra=extra, purpose=_PURPOSES[extra]) from error
 
