@@ -35,7 +35,7 @@ from elytron_agent import Agent, AgentSettings, RunEnded
 from elytron_agent.rag.rows import EmbeddingRow
 from elytron_agent.rag.vector_table import RowFilter, VectorKind, VectorTable
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_models import open_model
 
 SHARE_MOST, MANY_MOST, SEARCH_MOST = 3.0, 4.0, 3.0

@@ -24,7 +24,7 @@ from benchmarks.console import chromium
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_console import ConsoleHost, SmokeCheck
-from elytron_console.host import StorageReport
+from elytron_console.console_host import StorageReport
 from elytron_core.clock import FrozenClock, Instant, SystemClock
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId

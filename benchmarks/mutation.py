@@ -57,7 +57,7 @@ MODULES = (
     "elytron_core/policy/ranking/weights.py",
     "elytron_core/policy/ranking/facts.py",
     "elytron_adapter",
-    "elytron_gateway/accounts.py",
+    "elytron_gateway/users.py",
     "elytron_index/structures/visibility.py",
 )
 """Modules that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""

@@ -30,11 +30,11 @@ from typing import Any
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 LOADED = (
-    *("elytron.runtime", "elytron.recall.retrieval", "elytron_cli.app", "elytron_cli.agents.hosts"),
+    *("elytron.runtime", "elytron.recall.retrieval", "elytron_cli.app", "elytron_cli.agents.mcp_config"),
     *("elytron_cli.agents.resident", "elytron_cli.commands.agents.hooks"),
     *("elytron_cli.server.optional_surfaces", "elytron_cli.commands.servers.serve", "elytron_cli.commands.servers.mcp"),
     *("elytron_agent.service.companion", "elytron_agent.service.surfaces", "elytron_agent.rag.rag_surfaces"),
-    *("elytron_http_shell.server", "elytron_http_shell.telemetry", "elytron_mcp_shell.app", "elytron_proxy.app"),
+    *("elytron_http_shell.server", "elytron_http_shell.telemetry.spans", "elytron_mcp_shell.app", "elytron_proxy.app"),
     *("elytron_gateway.routes.surfaces", "elytron_store.sqlite.store", "elytron_store.sealed", "httpx", "uvicorn"),
 )
 """Modules that load most of what commands need."""

@@ -43,7 +43,7 @@ from elytron_agent.service.schedules import schedule_repository
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import Instant, SystemClock, format_instant
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell import create_app
 
 _CONTEXT = get_context("forkserver")

@@ -32,9 +32,9 @@ from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt, Store
-from elytron_gateway.accounts import SPACE
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import SPACE
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_http
 from elytron_store.store_urls import open_store
 

@@ -23,7 +23,7 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

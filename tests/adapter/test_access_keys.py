@@ -23,7 +23,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.policy.redaction import scrub_secrets
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureTarget
 from elytron_store.engine import PassingStore

@@ -8,7 +8,7 @@ import pytest
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds, NoShedding
 from elytron_core.errors import Overloaded, RateLimited
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, Acce
 from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SYSTEM_SPACE, SeededIds
-from elytron_core.planes.space import SESSIONS, PrincipalKind
+from elytron_core.planes.servers.system_documents import SESSIONS, PrincipalKind
 from elytron_core.ports.store import scan_documents
 
 pytestmark = pytest.mark.anyio

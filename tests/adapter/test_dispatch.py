@@ -29,7 +29,7 @@ from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_store.engine import PassingStore
 

@@ -12,7 +12,7 @@ from elytron_adapter.key_quotas import QUOTA_STORED_EVERY_MS, KeyQuotas
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, RateLimited
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.space import KeyQuota, PrincipalKind
+from elytron_core.planes.servers.system_documents import KeyQuota, PrincipalKind
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

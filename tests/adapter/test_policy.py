@@ -24,7 +24,7 @@ from elytron_adapter.envelope import (
     Response,
 )
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_replay import comparison
 
 pytestmark = pytest.mark.anyio

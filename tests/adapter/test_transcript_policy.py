@@ -12,7 +12,7 @@ from elytron_core.contracts.transcript import (
     TranscriptReplayView,
 )
 from elytron_core.model import Request
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 
 def refusal(operation: str, request: Request, role: PrincipalKind) -> str | None:

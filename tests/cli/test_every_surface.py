@@ -24,12 +24,13 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
-from elytron_cli.server.optional_surfaces import SurfaceOptions, console_host, open_surfaces
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_console.sessions import ROOT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import OpaqueId
 from elytron_http_shell import create_app
 from elytron_proxy import ProxySettings

@@ -22,7 +22,8 @@ from tests.command_processes import RUN
 from elytron_assistants.hooks.activity import ActivityFolder
 from elytron_cli import main
 from elytron_cli.agents import prompt_client, resident
-from elytron_cli.agents.resident import HookPlace, HookServer, start_resident
+from elytron_cli.agents.hook_space import HookPlace
+from elytron_cli.agents.resident import HookServer, start_resident
 from elytron_cli.config import resolve_settings
 from elytron_cli.session import open_session
 

@@ -18,7 +18,7 @@ from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
 from elytron_cli.server.optional_surfaces import SurfaceOptions
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"

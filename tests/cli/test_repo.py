@@ -15,7 +15,7 @@ from tests.cli.conftest import CommandLine
 from elytron_assistants.hooks.events import HookKind, read_event
 from elytron_assistants.hosts import HostName
 from elytron_assistants.project_identity import repository_of, space_name
-from elytron_cli.agents.resident import server_space
+from elytron_cli.agents.hook_space import server_space
 
 FORMATTER = "In this repo we always use ruff, never black."
 PROMPT = "Which formatter do we use here?"

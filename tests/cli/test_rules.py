@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 from elytron.api.line_tools import line_tools
-from elytron_cli.agents.hosts import TOOLS, RulesTarget
+from elytron_cli.agents.rules import TOOLS, RulesTarget
 
 
 @pytest.mark.parametrize("target", list(RulesTarget))

@@ -11,7 +11,7 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.secrets import secret_surfaces
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import PutChange
 from elytron_store.secret.derivation.user_key import terms_of_words
 from elytron_store.secret.holds import fresh_until

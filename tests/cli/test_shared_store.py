@@ -10,7 +10,7 @@ from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.store import store_surfaces
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 KEY = "ada-key-of-the-shared-store"
 

@@ -9,7 +9,8 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_facts import stated
 
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
-from elytron_cli.tables.common import account_text, show_controlled, show_recall, show_turns
+from elytron_cli.tables.hits import show_controlled, show_recall
+from elytron_cli.tables.inspection import account_text
 from elytron_cli.tables.jobs import worked_off
 from elytron_cli.tables.planes import (
     continuity_shown,
@@ -19,6 +20,7 @@ from elytron_cli.tables.planes import (
     show_learning,
     show_profile,
 )
+from elytron_cli.tables.transcript import show_turns
 from elytron_core.clock import Instant
 from elytron_core.contracts.continuity import ContinuityReport
 from elytron_core.contracts.facts import (

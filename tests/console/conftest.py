@@ -15,7 +15,7 @@ from tests.transports.serving import Served, served
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost, SmokeCheck
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 PROGRAM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 NO_BROWSER = "no Chromium on this machine: install the package `chromium`"

@@ -15,7 +15,7 @@ from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import KEY as BOOK_KEY
 from elytron_core.planes.jobs import SPENDING, ModelUsage, SpendingHistory
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.policy.spending_budget import hold_call, settle_call
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 

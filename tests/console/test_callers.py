@@ -12,7 +12,7 @@ from tests.transports.serving import Served, served
 
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_proxy import ModelUpstream, ProxySettings
 
 pytestmark = pytest.mark.anyio

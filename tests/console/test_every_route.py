@@ -28,7 +28,7 @@ from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import with_fingerprints
 

@@ -15,9 +15,9 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_cli.app import elytron_group
 from elytron_cli.config import RunSettings, resolve_settings
-from elytron_cli.server.optional_surfaces import FileModelSettings, console_host
+from elytron_cli.server.console_host import FileModelSettings, console_host
 from elytron_console import ConsoleHost, ModelConfigChange, SmokeCheck
-from elytron_console.host import SmokeRunner
+from elytron_console.smoke_checks import SmokeRunner
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from elytron_core.contracts.facts import FactListRequest
 from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

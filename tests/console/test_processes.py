@@ -21,7 +21,7 @@ import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from starlette.types import Message
 from tests.console.conftest import Keys, bearer
 from tests.transports.serving import Served
 
-from elytron_cli.commands.servers.server import sender_of
+from elytron_cli.commands.servers.console import sender_of
 from elytron_console.relay import console_relay
 from elytron_core.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from tests.transports.serving import Served
 
 from elytron_console.surfaces import static_assets
 from elytron_core.contracts.memories import MemoryEraseRequest
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -103,7 +103,7 @@ LASTING_PARTICIPLES = {
     "elytron_agent/service/responses/response_repository.py: ResponseDocument.asked": _STORED,
     "elytron_agent/service/wire.py: AgentEventKind.DONE": _VALUE,
     "elytron_assistants/space_split.py: SpaceSplitReport.left": _CLIENTS,
-    "elytron_cli/agents/hosts.py: RulesReport.written": _CLIENTS,
+    "elytron_cli/agents/rules.py: RulesReport.written": _CLIENTS,
     "elytron_cli/chat/screen.py: CommandAnswer.given": _CLIENTS,
     "elytron_console/spending_reports.py: ProgramSpending.written": _CLIENTS,
     "elytron_core/contracts/archive.py: ArchiveWord.KEPT": _VALUE,

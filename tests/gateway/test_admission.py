@@ -12,7 +12,7 @@ import elytron
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.planes import gateway as forms
+from elytron_core.planes.servers import gateway as forms
 from elytron_core.scope import OpaqueId
 from elytron_gateway import wire
 from elytron_gateway.collection import CollectionRepository

@@ -12,9 +12,9 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, Acce
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import AlreadyExists, Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
-from elytron_gateway.accounts import UserKeys
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import UserKeys
 
 pytestmark = pytest.mark.anyio
 

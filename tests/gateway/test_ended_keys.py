@@ -15,11 +15,11 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import AlreadyExists, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
-from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
-from elytron_core.planes.space import PrincipalKind
-from elytron_gateway.accounts import UserKeys, derived_user_key
+from elytron_core.planes.servers.gateway import KEYS, USERS, GatewayUser, KeyName
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_gateway.collection import CollectionRepository, commit_changes, record_of
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import UserKeys, derived_user_key
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, Acce
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreBudgetExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio

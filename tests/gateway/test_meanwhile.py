@@ -7,7 +7,7 @@ from tests.sdk.meanwhile import Meanwhile
 
 import elytron
 from elytron_core.errors import NotFound
-from elytron_core.planes.gateway import ATTACHMENTS, RESOURCES
+from elytron_core.planes.servers.gateway import ATTACHMENTS, RESOURCES
 from elytron_gateway import wire
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.resources import UploadedFile

@@ -10,9 +10,9 @@ from tests.gateway.test_usage_counts import add, given
 import elytron
 from elytron_core.clock import SystemClock
 from elytron_core.errors import LimitExceeded
-from elytron_core.planes.gateway import COUNTS, USERS
+from elytron_core.planes.servers.gateway import COUNTS, USERS
 from elytron_core.ports.store import Batch, CommitReceipt, Store
-from elytron_gateway import accounts, wire
+from elytron_gateway import quotas, wire
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
 from elytron_store import open_store
 from elytron_store.engine import PassingStore
@@ -90,7 +90,7 @@ async def test_two_servers_adding_to_two_apps_never_exceed_a_quota(
 async def test_an_addition_under_a_withdrawn_allotment_is_refused(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     one.store.space = "ada/tea/default"
@@ -108,7 +108,7 @@ async def test_an_addition_under_a_withdrawn_allotment_is_refused(
 async def test_an_addition_just_before_an_allotment_is_withdrawn_counts(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     # The other has reduced the allotment of `tea`, and is about to rewrite its count.
@@ -125,7 +125,7 @@ async def test_an_addition_just_before_an_allotment_is_withdrawn_counts(
 async def test_an_interrupted_server_leaves_no_reservation(
     servers: tuple[Server, Server], ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SHARES", 1)
+    monkeypatch.setattr(quotas, "SHARES", 1)
     one, other = servers
     await one.add(ada, "tea", "first")
     other.store.space = "ada/tea/default"

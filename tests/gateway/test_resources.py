@@ -7,7 +7,7 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import RESOURCES, ResourceStatus, UploadedResource
+from elytron_core.planes.servers.gateway import RESOURCES, ResourceStatus, UploadedResource
 from elytron_core.planes.transcript import Turn
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
 from elytron_gateway import wire

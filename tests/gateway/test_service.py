@@ -18,12 +18,12 @@ from elytron_core.errors import (
     Unauthorized,
 )
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import Scope
 from elytron_gateway import wire
-from elytron_gateway.accounts import UserKeys, is_genuine
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import UserKeys, is_genuine
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,8 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
 from elytron_core.planes.records import RUNTIME_RECORDS
-from elytron_core.planes.space import COLLECTIONS, PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
+from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import (
     Batch,
     BatchKey,

@@ -12,7 +12,7 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, GatewayRefused, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import COUNTS, SpaceCounts
+from elytron_core.planes.servers.gateway import COUNTS, SpaceCounts
 from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Batch, DeleteChange, DocumentRef, EntryDraft, JournalAction
 from elytron_gateway import wire
@@ -103,7 +103,7 @@ async def test_the_limits_of_a_space_apply_without_scanning_it(
 ) -> None:
     monkeypatch.setattr("elytron_gateway.resources.MAX_RESOURCES", 1)
     monkeypatch.setattr("elytron_gateway.overrides.MAX_EDITS", 1)
-    monkeypatch.setattr("elytron_gateway.accounts.MAX_SPACES", 1)
+    monkeypatch.setattr("elytron_gateway.users.MAX_SPACES", 1)
     made = await gateway.upload(wire.PlacedRequest(**ada), given("one"))
     with pytest.raises(LimitExceeded, match="resources per space"):
         await gateway.upload(wire.PlacedRequest(**ada), given("two"))

@@ -15,7 +15,7 @@ import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_gateway import names, wire
 from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.names import MemoryOwner, SessionKind

@@ -12,7 +12,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, Developmen
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell import create_app
 
 

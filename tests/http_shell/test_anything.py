@@ -18,7 +18,7 @@ from elytron.registry import OPERATIONS
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell import create_app
 from elytron_http_shell.operations import path_of
 

@@ -13,7 +13,7 @@ from tests.transports.serving import Served, served
 
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import AuthKind, CallAuth, CallSource, CallTransport, Envelope, RejectedAnswer
 from elytron_adapter.http.store import store_surfaces
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_http_shell import create_app
 from elytron_mcp_shell import DEFAULT_SETS

@@ -19,7 +19,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.telemetry import LOG_TEXTS_KNOWN, LogLines, LogStyle, RepeatFilter, configure_logs
+from elytron_http_shell.telemetry.logs import LOG_TEXTS_KNOWN, LogLines, LogStyle, RepeatFilter, configure_logs
 
 pytestmark = pytest.mark.anyio
 
@@ -215,7 +215,7 @@ class TestLogs:
 
     @pytest.mark.parametrize("known", [1, LOG_TEXTS_KNOWN])
     def test_a_log_line_contains_its_fields_and_time(self, known: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("elytron_http_shell.telemetry.LOG_TEXTS_KNOWN", known)
+        monkeypatch.setattr("elytron_http_shell.telemetry.logs.LOG_TEXTS_KNOWN", known)
         told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
         told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
         lines = LogLines(structlog.processors.JSONRenderer())
@@ -233,7 +233,7 @@ class TestSpans:
         export = pytest.importorskip("opentelemetry.sdk.trace.export")
         memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
-        from elytron_http_shell.telemetry import OtelSpans
+        from elytron_http_shell.telemetry.spans import OtelSpans
 
         exporter = memory.InMemorySpanExporter()
         provider = trace.TracerProvider()

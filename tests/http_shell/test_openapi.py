@@ -15,7 +15,7 @@ from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
 from elytron_adapter.envelope import FAILURES
 from elytron_core.contracts.maintenance.maintenance import PUTTING_OFF
 from elytron_core.scope import Scope
-from elytron_http_shell.description import OPENAPI_BYTES
+from elytron_http_shell.openapi import OPENAPI_BYTES
 
 pytestmark = pytest.mark.anyio
 

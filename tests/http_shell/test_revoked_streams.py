@@ -13,7 +13,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, Acce
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.surface import Route, Surface, SurfaceAccess, build_surfaces, own_app
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from elytron_adapter.surface import Family
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.server import ServingSettings, StartedServer, is_loopback, serve_http, served_http
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyIssued, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell import create_app
 from elytron_http_shell.webhooks import WEBHOOK_WINDOW_MS, webhook_signature
 

@@ -18,7 +18,7 @@ from elytron_adapter.http.open_streams import StreamGuard
 from elytron_core.contracts.events import CloseCode, StreamKind
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.events import ServerStreams, StreamBounds
 from elytron_http_shell.websocket import websocket_surfaces
 

@@ -12,7 +12,7 @@ from elytron_adapter.access_keys import ACCESS_CACHE_MS
 from elytron_core import limits
 from elytron_core.contracts.events import CloseCode
 from elytron_http_shell.events import StreamBounds
-from elytron_http_shell.telemetry import RepeatFilter
+from elytron_http_shell.telemetry.logs import RepeatFilter
 
 pytestmark = pytest.mark.anyio
 

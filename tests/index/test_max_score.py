@@ -16,7 +16,7 @@ from elytron_index.lexicon import terms
 from elytron_index.query import FoundCandidates
 from elytron_index.search import max_score, nearness, space_search
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import postings, state
+from elytron_index.structures import index_state, postings
 
 MANY = 1 << 30
 
@@ -34,7 +34,7 @@ def test_skipping_does_not_change_the_answers_of_small_spaces(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_LEAST", 1)
         patch.setattr(postings, "MOST_TABLES", 2)
-        patch.setattr(state, "_COMPACT_DEAD", 3)
+        patch.setattr(index_state, "_COMPACT_DEAD", 3)
         index = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
             index.apply(batch, watermark=sequence)

@@ -17,7 +17,7 @@ from elytron_core.policy.ranking.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import postings, state
+from elytron_index.structures import index_state, postings
 
 
 @given(history=HISTORIES, query=QUERIES)
@@ -110,7 +110,7 @@ def test_the_answer_does_not_depend_on_insertion_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_LIVE_MAX", data.draw(st.sampled_from([1, 12, 10_000]), label="live"))
         patch.setattr(postings, "_RATIO", data.draw(st.sampled_from([1, 2, 4]), label="ratio"))
-        patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 5, 1_000]), label="dead"))
+        patch.setattr(index_state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 5, 1_000]), label="dead"))
         grown = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
             grown.apply(batch, watermark=sequence)

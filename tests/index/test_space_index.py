@@ -12,7 +12,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitView
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import postings, state
+from elytron_index.structures import index_state, postings
 
 REF = DocumentRef("turn", "aa")
 
@@ -135,7 +135,7 @@ def test_a_unit_of_another_document_is_refused() -> None:
 
 
 def test_more_units_than_an_index_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "ROWS_MAX", 2)
+    monkeypatch.setattr(index_state, "ROWS_MAX", 2)
 
     with pytest.raises(LimitExceeded):
         SpaceIndex(ANALYSER).apply([DocumentChange(REF, (unit(), unit(part=1)))], watermark=1)
@@ -260,7 +260,7 @@ def test_an_index_continues_after_a_failed_compaction() -> None:
 
 
 def test_an_index_compacts_itself_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 2)
+    monkeypatch.setattr("elytron_index.structures.index_state._COMPACT_DEAD", 2)
     index = SpaceIndex(ANALYSER)
     refs = [DocumentRef("turn", f"{number:02x}") for number in range(20)]
     index.apply([DocumentChange(ref, (unit(ref=ref),)) for ref in refs], watermark=1)

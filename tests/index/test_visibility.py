@@ -13,7 +13,7 @@ from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.search import bm25, nearness
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import state, visibility
+from elytron_index.structures import index_state, visibility
 
 DAY_MS = 86_400_000
 ASKED = IndexQuery("tea", limit=9)
@@ -40,7 +40,7 @@ def test_earlier_queries_never_affect_later_answers(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(visibility, "_SIGHTS_KEPT", data.draw(st.sampled_from([1, 12]), label="sights"))
         patch.setattr(visibility, "_ROWS_KEPT", data.draw(st.sampled_from([0, 1 << 15]), label="rows"))
-        patch.setattr(state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
+        patch.setattr(index_state, "_COMPACT_DEAD", data.draw(st.sampled_from([0, 1_000]), label="dead"))
         patch.setattr(nearness, "LARGE", data.draw(st.sampled_from([0, 1 << 14]), label="large"))
         patch.setattr(nearness, "WHOLE", data.draw(st.sampled_from([0, 1 << 11]), label="whole"))
         patch.setattr(bm25, "_TABLE", data.draw(st.sampled_from([0, 60, 1 << 18]), label="table"))

@@ -13,7 +13,7 @@ from elytron.compat.mem0 import AsyncMemory, AsyncMemoryClient, Memory, MemoryCl
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused, ScopeMissing, Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
 pytestmark = pytest.mark.anyio

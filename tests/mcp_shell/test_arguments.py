@@ -15,10 +15,10 @@ import elytron
 from elytron.api.line_tools import adds_only, line_tools
 from elytron.registry import WIRE_OPERATIONS
 from elytron_core.model import Value, model_schema
-from elytron_mcp_shell.app import mcp_server
 from elytron_mcp_shell.arguments import prepare_arguments
 from elytron_mcp_shell.reference_tools import reference_tools
 from elytron_mcp_shell.server import ERROR
+from elytron_mcp_shell.stdio import mcp_server
 from elytron_mcp_shell.tools import ToolSet, everyday_tools, mem0_tools
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from tests.transports.serving import Served, served
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
 

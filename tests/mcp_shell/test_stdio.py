@@ -13,7 +13,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from elytron_mcp_shell.app import InputLines, at_signals
+from elytron_mcp_shell.stdio import InputLines, at_signals
 
 pytestmark = pytest.mark.anyio
 

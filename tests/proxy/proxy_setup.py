@@ -18,7 +18,7 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_core.contracts.memories import MemoryListRequest
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings

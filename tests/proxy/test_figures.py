@@ -12,7 +12,7 @@ from tests.transports.listener import listening
 
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.application import WatchedApplication
 from elytron_proxy.figures import ProxyFigures
 

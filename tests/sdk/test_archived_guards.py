@@ -16,7 +16,7 @@ from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import facts, skills, transcript
 from elytron_core.planes.facts import FactKind
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
+from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, SUPPRESSED
 
 pytestmark = pytest.mark.anyio
 

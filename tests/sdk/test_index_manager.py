@@ -280,7 +280,7 @@ async def test_a_refused_checkpoint_costs_only_time(monkeypatch: pytest.MonkeyPa
 
 
 async def test_an_index_is_compacted_in_the_background_while_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 3)
+    monkeypatch.setattr("elytron_index.structures.index_state._COMPACT_DEAD", 3)
     async with elytron.open("memory:", space="ada") as memory:
         report = await memory.write(told(*(f"tea {number}" for number in range(12))))
         await memory.recall("tea")

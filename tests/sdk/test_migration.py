@@ -15,7 +15,7 @@ from elytron.transfer.migration import copy_store
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes import gateway
+from elytron_core.planes.servers import gateway
 from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import (
     Batch,

@@ -11,7 +11,7 @@ from elytron_core.ids import FactId, SeededIds, SpaceId
 from elytron_core.planes import facts
 from elytron_core.planes.facts import Fact, FactKind, FactSlot
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
+from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, SUPPRESSED
 from elytron_core.ports.store import Batch, DeleteChange, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_store.memory import MemoryStore
 

@@ -14,7 +14,7 @@ from elytron_adapter.surface import Family
 from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.models import Embedder
 from elytron_http_shell.server import ServingSettings
 from elytron_http_shell.server import served_http as serving_of

@@ -26,7 +26,7 @@ from elytron_a2a_shell import MessageName
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.contracts.events import StreamKind
 from elytron_core.errors import SpaceLocked
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.server import ERROR
 from elytron_mcp_shell.tools import CONFIRM, tool_name

@@ -15,7 +15,7 @@ from elytron_adapter.access_keys import AccessKeys
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.errors import Unauthorized
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 OWNERS = {
@@ -24,7 +24,7 @@ OWNERS = {
         "http_shell/elytron_http_shell/server.py",
         # Commands without a server, and one that looks nothing up.
         "cli/elytron_cli/commands/servers/access.py",
-        "cli/elytron_cli/commands/servers/server.py",
+        "cli/elytron_cli/commands/servers/shutdown.py",
         "gateway/elytron_gateway/service.py",
     },
     "KeyQuotas": {"adapter/elytron_adapter/dispatch.py"},

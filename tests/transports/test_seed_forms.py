@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import Scope
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.app import mcp_surfaces

@@ -20,7 +20,7 @@ from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_console import ConsoleHost
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import PutChange
 from elytron_store.secret.records import SECRET_SLOT, SecretRenewal, SecretSlotState, fresh_inner, secret_batch
 

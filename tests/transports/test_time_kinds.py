@@ -17,7 +17,7 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.optional_surfaces import SurfaceOptions
 from elytron_core.clock import Instant
 from elytron_core.model import Value, report_type
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.policy.admission.claimed_times import claim_fields
 from elytron_core.time_kinds import TimeKind
 

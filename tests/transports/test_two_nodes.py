@@ -18,7 +18,7 @@ import elytron
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.server import ServingSettings
 
 pytestmark = pytest.mark.anyio

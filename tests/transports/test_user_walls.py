@@ -23,7 +23,7 @@ from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.optional_surfaces import SurfaceOptions
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_proxy import ModelUpstream, ProxySettings
 

@@ -52,8 +52,8 @@ from elytron_core.ids import IdSource
 from elytron_core.model import Request, Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FactAuthority, FactOperation
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.planes.skills import SkillSource
-from elytron_core.planes.space import PrincipalKind
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
 from elytron_store.private_files import private_opener

@@ -22,14 +22,8 @@ from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unauthoriz
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
-from elytron_core.planes.space import (
-    ACCESS_KEYS,
-    SESSIONS,
-    AccessKey,
-    KeyQuota,
-    PrincipalKind,
-    SpaceRecord,
-)
+from elytron_core.planes.servers.system_documents import ACCESS_KEYS, SESSIONS, AccessKey, KeyQuota, PrincipalKind
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import DocumentRef, PutChange
 from elytron_core.scope import Cursor, Name, PageLimit, Space
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from elytron_adapter.access_keys import Principal
 from elytron_core import limits
 from elytron_core.errors import Overloaded, RateLimited
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 HTTP_SILENT_S: Final = 5.0
 HTTP_HEAD_S: Final = 10.0

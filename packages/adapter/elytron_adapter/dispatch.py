@@ -45,7 +45,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.policy.admission.rules import borrowed_words
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
 from elytron_store.secret.sessions import PROCESS, SpaceCaller, calling_as, current_caller

@@ -12,7 +12,7 @@ from elytron.registry import AnyOperation, Operation
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import OperationRequest, Request, Value, every_name, invalid_input
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import IdempotencyKey, Name, Space, own_space
 from elytron_core.strict_json import parse_json
 

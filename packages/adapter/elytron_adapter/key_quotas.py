@@ -12,7 +12,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, RateLimited
 from elytron_core.lru_cache import LruCache
-from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
+from elytron_core.planes.servers.system_documents import ACCESS_USAGE, KeyQuota, KeyUsage
 from elytron_core.ports.store import PutChange
 
 WRONG_CREDENTIALS_PLACES: Final = 4_096

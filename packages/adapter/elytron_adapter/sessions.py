@@ -8,7 +8,8 @@ from elytron.context import OperationContext
 from elytron.state.change_lines import retry_lost_races
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core.clock import Instant
-from elytron_core.planes.space import SESSIONS, BrowserSession, SpaceRecord
+from elytron_core.planes.servers.system_documents import SESSIONS, BrowserSession
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.credentials import TOKEN_BYTES, issued_token
 from elytron_core.ports.store import DeleteChange, Document, PutChange
 from elytron_core.strict_json import keyed_tag

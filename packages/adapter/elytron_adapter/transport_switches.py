@@ -12,7 +12,7 @@ from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.errors import ElytronError, StoreUnavailable, TransportOff
 from elytron_core.model import Value
-from elytron_core.planes.space import TRANSPORTS, ClosedTransports, TransportEndpoints
+from elytron_core.planes.servers.system_documents import TRANSPORTS, ClosedTransports, TransportEndpoints
 from elytron_core.ports.store import PutChange
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from elytron_core.lazy import lazy_exports
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "elytron_console.host": (
+        "elytron_console.console_host": (
             "ConsoleHost ModelConfig ModelConfigChange ModelSetting ModelSettings SmokeCheck StorageReport "
             "models_in_use"
         ),

@@ -1,9 +1,9 @@
-from elytron_console.host import ConsoleHost as ConsoleHost
-from elytron_console.host import ModelConfig as ModelConfig
-from elytron_console.host import ModelConfigChange as ModelConfigChange
-from elytron_console.host import ModelSetting as ModelSetting
-from elytron_console.host import ModelSettings as ModelSettings
-from elytron_console.host import SmokeCheck as SmokeCheck
-from elytron_console.host import StorageReport as StorageReport
-from elytron_console.host import models_in_use as models_in_use
+from elytron_console.console_host import ConsoleHost as ConsoleHost
+from elytron_console.console_host import ModelConfig as ModelConfig
+from elytron_console.console_host import ModelConfigChange as ModelConfigChange
+from elytron_console.console_host import ModelSetting as ModelSetting
+from elytron_console.console_host import ModelSettings as ModelSettings
+from elytron_console.console_host import SmokeCheck as SmokeCheck
+from elytron_console.console_host import StorageReport as StorageReport
+from elytron_console.console_host import models_in_use as models_in_use
 from elytron_console.surfaces import console_surfaces as console_surfaces

@@ -13,7 +13,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import Name, Space
 
 

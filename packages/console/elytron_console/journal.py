@@ -20,7 +20,8 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import COLLECTIONS, AuditTrail, plane_of
+from elytron_core.planes.audit_trail import AuditTrail
+from elytron_core.planes.space import COLLECTIONS, plane_of
 from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import SpaceLoss
 

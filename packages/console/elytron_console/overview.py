@@ -19,14 +19,14 @@ from elytron_adapter.access_keys import (
 )
 from elytron_adapter.dispatch import CallerAdmission
 from elytron_console import limits
-from elytron_console.host import ConsoleHost, StorageReport
+from elytron_console.console_host import ConsoleHost, StorageReport
 from elytron_console.journal import JournalRow, TodayFigures, label_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import CapabilityState
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.policy.ranking.signals import SIGNAL_MEANINGS
 from elytron_core.profiles import StoreCapabilities
 from elytron_core.scope import Scope

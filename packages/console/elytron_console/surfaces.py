@@ -15,7 +15,7 @@ from elytron_adapter.dispatch import CallerAdmission
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.responses import answered_by, cached_response, request_app
 from elytron_adapter.surface import Family, Route, Surface, SurfaceAccess, SurfaceProtocol, build_surfaces, own_app
-from elytron_console.host import ConsoleHost
+from elytron_console.console_host import ConsoleHost
 from elytron_console.routes.console_calls import ConsoleService
 from elytron_console.routes.member_routes import MEMBER_ROUTES, SKILL_ROUTES, agent_page_routes
 from elytron_console.routes.memory_routes import MEMORY_ROUTES

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from elytron_adapter.dispatch import CallerAdmission
-from elytron_console.host import ConsoleHost, SmokeRunner
+from elytron_console.console_host import ConsoleHost
+from elytron_console.smoke_checks import SmokeRunner
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value

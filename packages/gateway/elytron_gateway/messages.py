@@ -12,7 +12,7 @@ from elytron_adapter.system_documents import record_of
 from elytron_core import limits, strict_json
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
 from elytron_core.evidence import EvidenceRole
-from elytron_core.planes.gateway import ATTACHMENTS, MessageAttachment, MessageItem
+from elytron_core.planes.servers.gateway import ATTACHMENTS, MessageAttachment, MessageItem
 from elytron_core.planes.transcript import Message
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits

@@ -5,13 +5,13 @@ from typing import Final
 from elytron.context import OperationContext
 from elytron_adapter.system_documents import record_of
 from elytron_core.errors import AlreadyExists, Conflict, InvalidInput, LimitExceeded, NotFound
-from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride, SpaceCounts
+from elytron_core.planes.servers.gateway import EDITS, EditKind, MemoryOverride, SpaceCounts
 from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
 from elytron_gateway import names
-from elytron_gateway.accounts import PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository
 from elytron_gateway.names import MemoryOwner
+from elytron_gateway.quotas import PlannedChange, SpaceCounting
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory, UpstreamMessage
 

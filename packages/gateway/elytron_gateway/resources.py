@@ -26,7 +26,7 @@ from elytron_core.errors import (
     Unreachable,
 )
 from elytron_core.evidence import EvidenceAuthority
-from elytron_core.planes.gateway import (
+from elytron_core.planes.servers.gateway import (
     RESOURCES,
     TWINS,
     ContentDuplicate,
@@ -38,12 +38,12 @@ from elytron_core.planes.gateway import (
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import collection, names
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_text import MEDIA, media_type, readable_types
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
+from elytron_gateway.quotas import PlannedChange, Room, SpaceCounting
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamItem, UpstreamMemory, UpstreamMessage
 from elytron_outbound.addresses import JudgedAddress, judged_address

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from elytron.context import OperationContext
-from elytron_core.planes.gateway import EditKind, MemoryOverride, UploadedResource
+from elytron_core.planes.servers.gateway import EditKind, MemoryOverride, UploadedResource
 from elytron_gateway import names
-from elytron_gateway.accounts import SpaceCounting
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, MemoryEdits, edit_tag
+from elytron_gateway.quotas import SpaceCounting
 from elytron_gateway.resources import OwnedResources
 from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory
 from elytron_gateway.wire import GatewaySearchRequest, Scope, SearchAnswer, SearchResult

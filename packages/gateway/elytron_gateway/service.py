@@ -16,30 +16,29 @@ from elytron_adapter.system_documents import record_of
 from elytron_core.contracts.memories import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import GatewayUser, MemoryOverride, MessageAttachment, QuotaQuantity, UploadedResource
+from elytron_core.planes.servers.gateway import (
+    GatewayUser,
+    MemoryOverride,
+    MessageAttachment,
+    QuotaQuantity,
+    UploadedResource,
+)
 from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
-from elytron_gateway.accounts import (
-    SPACE,
-    ErasedUser,
-    GatewayUsers,
-    SignedReport,
-    SpaceCounting,
-    UserQuotas,
-    sign_report,
-)
 from elytron_gateway.extraction.child_process import FileExtraction
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
+from elytron_gateway.quotas import SpaceCounting, UserQuotas
 from elytron_gateway.resources import AllowedSources, OwnedResources, UploadedFile, read_source
 from elytron_gateway.search import MemorySearch
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.backlog import UpstreamBacklog
 from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamMemory
+from elytron_gateway.users import SPACE, ErasedUser, GatewayUsers, SignedReport, sign_report
 
 CATCH_UP_S: Final = 30.0
 """Interval between two searches for additions that an upstream has not received."""

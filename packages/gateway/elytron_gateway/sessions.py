@@ -4,12 +4,12 @@ from elytron.context import OperationContext
 from elytron_adapter.system_documents import record_of
 from elytron_core import strict_json
 from elytron_core.errors import PermissionRefused
-from elytron_core.planes.gateway import SESSIONS, GatewaySession, SpaceCounts
+from elytron_core.planes.servers.gateway import SESSIONS, GatewaySession, SpaceCounts
 from elytron_core.ports.store import BatchKey, PutChange
 from elytron_gateway import names
-from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository
 from elytron_gateway.names import MemoryOwner, SessionKind
+from elytron_gateway.quotas import PlannedChange, Room, SpaceCounting
 
 _ADD = "gateway add"
 

@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
-from elytron_core.planes.gateway import EditKind, ResourceStatus
+from elytron_core.planes.servers.gateway import EditKind, ResourceStatus
 from elytron_core.scope import FutureClaims, Name
 from elytron_core.time_kinds import TimeKind
 from elytron_gateway import limits as gateway_limits

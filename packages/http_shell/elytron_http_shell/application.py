@@ -47,11 +47,13 @@ from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, Sur
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized
 from elytron_core.ids import IdSource
-from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.access_keys import access_surfaces, shutdown_surfaces
+from elytron_core.planes.servers.system_documents import PrincipalKind
+from elytron_http_shell.access_keys import access_surfaces
 from elytron_http_shell.description import describing_surfaces, watching_surfaces
 from elytron_http_shell.operations import flat_surfaces, operation_surfaces, seed_surfaces
-from elytron_http_shell.telemetry import RequestSpans, RequestWatch, ServerMetrics
+from elytron_http_shell.shutdown import shutdown_surfaces
+from elytron_http_shell.telemetry.metrics import ServerMetrics
+from elytron_http_shell.telemetry.spans import RequestSpans, RequestWatch
 from elytron_http_shell.webhooks import webhook_surfaces
 from elytron_http_shell.websocket import stream_surfaces
 

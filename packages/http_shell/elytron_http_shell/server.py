@@ -26,14 +26,14 @@ from elytron_adapter.dispatch import CallerAdmission, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_outbound.addresses import networks_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from elytron_adapter.surface import Family, Figures
-    from elytron_http_shell.telemetry import RequestSpans
+    from elytron_http_shell.telemetry.spans import RequestSpans
 
 BACKLOG_CONNECTIONS: Final = 2_048
 BACKLOG_TAKEN: Final = 16
@@ -363,7 +363,7 @@ def listening_address(listening: socket.socket, /) -> str:
 
 
 def _span_exporter() -> Any:
-    from elytron_http_shell.telemetry import otlp_spans
+    from elytron_http_shell.telemetry.spans import otlp_spans
 
     return otlp_spans()
 

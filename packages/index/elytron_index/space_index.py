@@ -46,8 +46,8 @@ from elytron_index.query import (
 from elytron_index.search.space_search import ReadingCache, latest_rows, search_space
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.embeddings import ModelVectors
+from elytron_index.structures.index_state import FrozenState, IndexState, JournalPlaces
 from elytron_index.structures.postings import PostingSegment
-from elytron_index.structures.state import FrozenState, IndexState, JournalPlaces
 from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap

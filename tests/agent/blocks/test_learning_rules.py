@@ -22,7 +22,7 @@ from elytron_agent import (
 )
 from elytron_agent.blocks.block_repository import learning_refusal
 from elytron_core.contracts.records import RecordHistoryRequest
-from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
+from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
 
 pytestmark = pytest.mark.anyio
 

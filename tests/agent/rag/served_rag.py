@@ -16,7 +16,7 @@ from elytron_adapter.dispatch import acting_as
 from elytron_agent.rag.rag_surfaces import RagSettings, rag_surfaces
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope

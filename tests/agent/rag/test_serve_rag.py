@@ -10,7 +10,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.input.server_options import rag_settings
 from elytron_cli.server.optional_surfaces import SurfaceOptions, open_surfaces
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import KeyProvider
 from elytron_http_shell import create_app
 

@@ -23,16 +23,17 @@ from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import AlreadyExists, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, RandomIds, SpaceId
-from elytron_core.planes.gateway import USERS, GatewayUser
-from elytron_core.planes.space import SPACE, PrincipalKind, SpaceRecord
+from elytron_core.planes.servers.gateway import USERS, GatewayUser
+from elytron_core.planes.servers.system_documents import PrincipalKind
+from elytron_core.planes.space import SPACE, SpaceRecord
 from elytron_core.policy.credentials import CREDENTIAL_FORMATS
 from elytron_core.policy.redaction import is_suspect, scrub_secrets
 from elytron_core.ports.store import scan_documents
 from elytron_core.strict_json import keyed_tag
-from elytron_gateway.accounts import derived_user_key
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import derived_user_key
 from elytron_http_shell import create_app
-from elytron_http_shell.telemetry import LogLines
+from elytron_http_shell.telemetry.logs import LogLines
 
 pytestmark = pytest.mark.anyio
 

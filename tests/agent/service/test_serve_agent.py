@@ -18,7 +18,7 @@ from tests.models.fake_server import serving
 from tests.transports.serving import served as served_over
 
 from elytron_cli.server.optional_surfaces import SurfaceOptions
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -101,7 +101,7 @@ async def test_a_caller_without_a_key_is_refused_on_every_route() -> None:
 
 async def _operator(server: Any) -> dict[str, str]:
     from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-    from elytron_core.planes.space import PrincipalKind
+    from elytron_core.planes.servers.system_documents import PrincipalKind
 
     asked = AccessAddRequest(kind=PrincipalKind.OPERATOR, label="test")
     return {"Authorization": f"Bearer {(await AccessKeys(server.memory.context).add(asked)).key}"}

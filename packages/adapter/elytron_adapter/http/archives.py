@@ -30,7 +30,7 @@ from elytron_core.contracts.archive import (
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.scope import ScopedRequest
 
 MEDIA_TYPE = "application/zip"

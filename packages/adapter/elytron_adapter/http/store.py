@@ -29,7 +29,7 @@ from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, Permiss
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.records import RUNTIME_RECORDS
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_core.ports.store import Store
 from elytron_store.engine import innermost_store
 from elytron_store.remote_store import (

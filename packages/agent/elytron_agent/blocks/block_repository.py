@@ -17,7 +17,8 @@ from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteReq
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 from elytron_core.model import Request, Value
 from elytron_core.planes.facts import FactAuthority
-from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED, plain_content
+from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
+from elytron_core.policy.admission.tombstones import plain_content
 from elytron_core.policy.projection.fence import FenceTag
 from elytron_core.policy.projection.sections import escape_line, label_of
 from elytron_core.scope import Name

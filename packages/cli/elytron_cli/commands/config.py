@@ -5,7 +5,7 @@ import click
 from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
 from elytron_cli.input.options import PageGroup, common_options, page_command
 from elytron_cli.session import run_output, stated_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_core.model import Value
 
 
@@ -51,7 +51,7 @@ def show_command(*, with_origin: bool) -> None:
         *OTHER_VARIABLES.items(),
     ]
     report = ConfigReport(settings=items, unset=unset, variables=OTHER_VARIABLES)
-    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
+    run_output().report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 
 
 SHELLS = ("bash", "zsh", "fish")

@@ -15,7 +15,7 @@ from elytron_cli.input.options import (
 )
 from elytron_cli.input.values import read_value, require_free, valid_value, write_file
 from elytron_cli.session import CommandSession, answer_request, run_work, scope_of, storing_missing
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
 from elytron_cli.tables import planes
 from elytron_cli.terminal.output import CommandOutput, json_text
 from elytron_core.contracts.continuity import (
@@ -109,7 +109,7 @@ def import_snapshot(*, file: Path, mode: SnapshotMode, dry_run: bool, conversati
 def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
     """Commit a write to a conversation and print the result."""
     request = MemoryWriteRequest(scope=scope_of(conversation), write=write)
-    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_hits.show_written, when_missing=WhenMissing.MAKE)
 
 
 @click.group("notes", cls=PageGroup)
@@ -185,4 +185,4 @@ def list_subjects(*, audit: bool, kinds: tuple[SubjectKind, ...]) -> int | None:
 def write_subject(*, file: Path) -> int | None:
     """Write the subjects and relationships in FILE (JSON); those in `ended_edges` are ended."""
     request = MemoryWriteRequest(write=read_value(SubjectsWrite, file))
-    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_hits.show_written, when_missing=WhenMissing.MAKE)

@@ -23,7 +23,7 @@ from elytron_cli.input.options import (
 )
 from elytron_cli.input.values import read_value, valid_value
 from elytron_cli.session import CommandSession, answer_request, run_work, scope_of, storing_missing
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
 from elytron_cli.tables import planes
 from elytron_cli.tables import planes as tables_facts
 from elytron_cli.terminal.output import CommandOutput, at_terminal, confirm_question
@@ -79,7 +79,7 @@ def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **options:
     """Propose CONTENT as the current fact on TOPIC; an admission policy accepts it or gives a reason."""
     draft = valid_value(FactDraft, fact_kind=kind, observed_at=at, **options)
     request = MemoryWriteRequest(scope=scope_of(None), write=LongTermExtraction(facts=(draft,)), dry_run=dry_run)
-    return answer_request(request, tables_common.show_written, when_missing=storing_missing(dry_run=dry_run))
+    return answer_request(request, tables_hits.show_written, when_missing=storing_missing(dry_run=dry_run))
 
 
 @facts_group.command("list")
@@ -242,7 +242,7 @@ def list_candidates(**options: Any) -> int | None:
 def propose_command(*, file: Path, conversation: str | None) -> int | None:
     """Propose the beliefs in FILE (JSON); those that rules cannot decide await a decision."""
     request = MemoryWriteRequest(scope=scope_of(conversation), write=read_value(CandidatesWrite, file))
-    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_hits.show_written, when_missing=WhenMissing.MAKE)
 
 
 @candidates_group.command("accept")

@@ -25,7 +25,8 @@ from elytron_cli.input.options import (
 )
 from elytron_cli.input.values import filter_options, spoken_text, valid_value
 from elytron_cli.session import CommandSession, answer_request, run_settings, run_work, scope_of
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
+from elytron_cli.tables import transcript as tables_transcript
 from elytron_cli.terminal.output import CommandOutput, at_terminal, confirm_question
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
@@ -81,7 +82,7 @@ def transcript_group() -> None:
 def replay_command(*, conversation: str | None, **options: Any) -> int | None:
     """Show the turns that the view may see, and the reasons for omissions."""
     return answer_request(
-        MemoryTranscriptReplayRequest(scope=scope_of(conversation), **options), tables_common.show_view
+        MemoryTranscriptReplayRequest(scope=scope_of(conversation), **options), tables_transcript.show_view
     )
 
 
@@ -92,7 +93,7 @@ def replay_command(*, conversation: str | None, **options: Any) -> int | None:
 def export_command(*, conversation: str | None, **options: Any) -> int | None:
     """Show the turns in the export view, which contains only exportable content."""
     return answer_request(
-        MemoryTranscriptExportRequest(scope=scope_of(conversation), **options), tables_common.show_view
+        MemoryTranscriptExportRequest(scope=scope_of(conversation), **options), tables_transcript.show_view
     )
 
 
@@ -117,7 +118,7 @@ def lifecycle_command(
         confirm_question(f"Delete the text of {what}? This cannot be undone.", yes=yes)
     scope = scope_of(conversation)
     request = MemoryTranscriptLifecycleRequest(scope=scope, transition=transition, turn_ids=turns, reason=reason)
-    return answer_request(request, tables_common.show_lifecycle)
+    return answer_request(request, tables_transcript.show_lifecycle)
 
 
 @transcript_group.command("repair")
@@ -130,7 +131,7 @@ def repair_command(*, conversation: str | None) -> int | None:
         return EXIT_DAMAGE if report.fail_closed else None
 
     return answer_request(
-        MemoryTranscriptRepairRequest(scope=scope_of(conversation)), tables_common.show_links, code=code
+        MemoryTranscriptRepairRequest(scope=scope_of(conversation)), tables_transcript.show_links, code=code
     )
 
 
@@ -140,7 +141,7 @@ def repair_command(*, conversation: str | None) -> int | None:
 @common_options
 def get_command(*, memory: str, include_private: bool) -> int | None:
     """Show the memory with the id MEMORY."""
-    return answer_request(MemoryGetRequest(id=memory, include_private=include_private), tables_common.show_memory)
+    return answer_request(MemoryGetRequest(id=memory, include_private=include_private), tables_hits.show_memory)
 
 
 @page_command("list")
@@ -154,7 +155,7 @@ def list_memories(*, hidden: bool, latest: bool, **options: Any) -> int | None:
     """List memories in the order they were stored."""
     which = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    return answer_request(MemoryListRequest(hidden=which, order=order, **options), tables_common.show_memories)
+    return answer_request(MemoryListRequest(hidden=which, order=order, **options), tables_hits.show_memories)
 
 
 @page_command("history")
@@ -163,7 +164,7 @@ def list_memories(*, hidden: bool, latest: bool, **options: Any) -> int | None:
 @common_options
 def history_command(*, memory: str, include_private: bool) -> int | None:
     """Show the history of the memory with the id MEMORY, oldest first."""
-    return answer_request(MemoryHistoryRequest(id=memory, include_private=include_private), tables_common.show_history)
+    return answer_request(MemoryHistoryRequest(id=memory, include_private=include_private), tables_hits.show_history)
 
 
 @page_command("add")
@@ -192,7 +193,7 @@ def add_command(
     message: Message = valid_value(Message, role=role, text=words, speaker=speaker, at=at)
     write = TranscriptWrite(turns=(valid_value(TurnDraft, messages=(message,), tags=tags),))
     request = MemoryWriteRequest(scope=scope_of(conversation), write=write, idempotency_key=idempotency_key)
-    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_hits.show_written, when_missing=WhenMissing.MAKE)
 
 
 @page_command("recall")
@@ -221,7 +222,7 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
     if where is not None:
         filters = filters.model_copy(update={"where": where_from(_filter_conditions(where))})
     return answer_request(
-        MemoryRecallRequest(filters=filters, **options), partial(tables_common.show_recall, explain=explain)
+        MemoryRecallRequest(filters=filters, **options), partial(tables_hits.show_recall, explain=explain)
     )
 
 
@@ -244,7 +245,7 @@ def project_command(*, include_private: bool, explain: bool, **options: Any) -> 
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(request)
-        out.report(report, partial(tables_common.show_projection, explain=explain))
+        out.report(report, partial(tables_hits.show_projection, explain=explain))
         if report.miss_reason is MissReason.NO_BUDGET:
             out.hint(f"no memory fits into a block of {report.budget} characters: raise --max-chars")
 
@@ -336,11 +337,11 @@ def _erase_origin(origin: OutsideOrigin, *, token: str | None, yes: bool, reason
         report = await session.call(first)
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
-                out.report(report, tables_common.show_controlled)
+                out.report(report, tables_hits.show_controlled)
             confirm_question("Erase all of these? This cannot be undone.", yes=yes)
             whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
             report = await session.call(whole)
-        out.report(report, tables_common.show_controlled)
+        out.report(report, tables_hits.show_controlled)
         return None if report.decisions else NOT_FOUND
 
     return run_work(work)
@@ -350,4 +351,4 @@ def _answer_control(request: MemoryForgetRequest | MemoryCorrectRequest | Memory
     def code(report: MemoryControlReport) -> int | None:
         return NOT_FOUND if {each.outcome for each in report.decisions} == {ControlOutcome.NOT_FOUND} else None
 
-    return answer_request(request, tables_common.show_controlled, code=code)
+    return answer_request(request, tables_hits.show_controlled, code=code)

@@ -27,7 +27,7 @@ from elytron_cli.session import (
     skill_dirs_of,
     storing_missing,
 )
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
 from elytron_cli.tables import planes as tables_skills
 from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core.clock import SystemClock
@@ -138,7 +138,7 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
     writes = tuple(write for file in files for write in skill_writes(file.name, read_file(file)))
     write = valid_value(ProcedureSource, writes=writes, source=SkillSource.MANUAL)
     request = MemoryWriteRequest(write=write, dry_run=dry_run)
-    return answer_request(request, tables_common.show_written, when_missing=storing_missing(dry_run=dry_run))
+    return answer_request(request, tables_hits.show_written, when_missing=storing_missing(dry_run=dry_run))
 
 
 @skills_group.command("outcome")

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from elytron_cli.tables.common import known_by_id, minute_text, show_more, show_pairs, show_table
+from elytron_cli.tables.layout import known_by_id, minute_text, show_more, show_pairs, show_table
 from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.contracts.continuity import (
     ContinuityExportReport,

@@ -18,9 +18,10 @@ from elytron_adapter.http.requests import query_scope, read_value
 from elytron_adapter.http.responses import principal_of, request_id_of
 from elytron_adapter.surface import Route
 from elytron_console import limits
-from elytron_console.host import ConsoleHost, SmokeRunner
+from elytron_console.console_host import ConsoleHost
 from elytron_console.journal import JournalReader
 from elytron_console.sessions import ConsoleGuard
+from elytron_console.smoke_checks import SmokeRunner
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value

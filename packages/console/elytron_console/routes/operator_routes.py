@@ -5,6 +5,7 @@ from typing import Final
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessListRequest
 from elytron_adapter.surface import Route, SurfaceAccess
 from elytron_console import spending_reports
+from elytron_console.console_host import ModelConfig, ModelConfigChange, models_in_use
 from elytron_console.devices import (
     DeviceChange,
     DeviceDraft,
@@ -15,10 +16,10 @@ from elytron_console.devices import (
     device_report,
     issued_device,
 )
-from elytron_console.host import ModelConfig, ModelConfigChange, SmokeCheckReport, models_in_use
 from elytron_console.overview import OverviewReport, SpaceReport, server_overview
 from elytron_console.routes.console_calls import ConsoleCall, ConsoleRoute
 from elytron_console.sessions import ROOT
+from elytron_console.smoke_checks import SmokeCheckReport
 from elytron_console.transports import (
     LlmGatewayReport,
     TransportChange,

@@ -1,13 +1,10 @@
-"""The space's own record, the audit of its changes, and the access keys in the system space."""
+"""The space's own record, and every collection that a space has."""
 
 import hashlib
-from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Final, NamedTuple
+from typing import NamedTuple
 
-from pydantic import Field
-
-from elytron_core import limits, strict_json
+from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
@@ -16,7 +13,6 @@ from elytron_core.planes import (
     continuity,
     embedding,
     facts,
-    gateway,
     jobs,
     records,
     skills,
@@ -24,63 +20,9 @@ from elytron_core.planes import (
     tools,
     transcript,
 )
-from elytron_core.scope import ConversationKey, Name, Space
-
-AUDIT = "audit"
-WHOLE_SPACE: Final = "space"
-"""Id of a space's own history: what was done to it as a whole."""
-
-
-class AuditAction(StrEnum):
-    """A control call's effect on a memory."""
-
-    CORRECTED = "corrected"
-    SUPERSEDED = "superseded"
-    DELETED = "deleted"
-    FORGOTTEN = "forgotten"
-    RESTORED = "restored"
-    MARKED_STALE = "marked_stale"
-    INVALIDATED = "invalidated"
-    PRIVACY_CHANGED = "privacy_changed"
-    SCOPE_CHANGED = "scope_changed"
-    ARCHIVED = "archived"
-    MASKED = "masked"
-    RAW_DELETED = "raw_deleted"
-    ENABLED = "enabled"
-    DISABLED = "disabled"
-    MERGED = "merged"
-    RECOVERED = "recovered"
-
-
-class AuditEvent(Value):
-    """One control call. `by` is the principal, or the transport of a call without one.
-
-    `audit_id` is the id of the caller's own records, `source` what the caller said to be; neither proves anything.
-    """
-
-    action: AuditAction
-    at: Instant
-    by: str
-    reason: str = ""
-    part: int | None = None
-    """The message of a turn; None: the whole document."""
-    audit_id: str | None = None
-    source: str | None = None
-
-
-class AuditTrail(Value):
-    """The control calls on one document, oldest first; beyond the limit the oldest is dropped."""
-
-    events: Annotated[tuple[AuditEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()
-
-    def plus(self, *events: AuditEvent) -> "AuditTrail":
-        """Return the trail with `events` appended."""
-        return AuditTrail(events=(*self.events, *events)[-limits.AUDIT_EVENTS :])
-
-    def without(self, part: int, /) -> "AuditTrail":
-        """Return the trail without the events of one message."""
-        return AuditTrail(events=tuple(event for event in self.events if event.part != part))
-
+from elytron_core.planes.audit_trail import AUDIT
+from elytron_core.planes.servers import gateway
+from elytron_core.scope import ConversationKey
 
 SPACE = "space"
 ERASED_IMPORTS = "erased_imports"
@@ -274,86 +216,3 @@ class SpaceRecord(Value):
     def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
         """Return a running keyed digest of `size` bytes for `purpose`."""
         return strict_json.keyed_chain(self._key, purpose, size=size)
-
-
-ACCESS_KEYS: Final = "access_keys"
-ACCESS_USAGE: Final = "access_usage"
-SESSIONS: Final = "sessions"
-TRANSPORTS: Final = "transports"
-
-
-class BrowserSession(Value):
-    """A browser session as stored. `holder` is a tag, `masked` a credential masked by the cookie."""
-
-    cookie: Name
-    holder: str
-    masked: str
-    until: Instant
-
-
-class ClosedTransports(Value):
-    """Transports that an operator disabled, by name. The system space has one document of them."""
-
-    names: tuple[Name, ...] = ()
-
-
-class TransportEndpoints(Value):
-    """Addresses at which clients reach transports, by name, as an operator set them."""
-
-    endpoints: dict[Name, str] = {}
-
-
-class PrincipalKind(StrEnum):
-    """Kind of a principal."""
-
-    OPERATOR = "operator"
-    """Operates the server: every space, every operation, users and keys."""
-    USER = "user"
-    """Has one space, and every member operation in it."""
-    DEVICE = "device"
-    """Acts for a user: the user's space and member operations, but no erasure of the whole space."""
-    DEVELOPER = "developer"
-    """The caller of a server in loopback development mode: an operator without a credential."""
-
-
-QuotaLimit = Annotated[int, Field(ge=1, le=10**12)]
-
-
-class KeyQuota(Value):
-    """Limits on the calls with one access key. A quantity without a limit is not bounded by it.
-
-    A day begins at midnight UTC. Bytes are those of the bodies of requests.
-    """
-
-    calls_per_minute: QuotaLimit | None = None
-    calls_per_day: QuotaLimit | None = None
-    bytes_per_day: QuotaLimit | None = None
-
-    @property
-    def is_daily(self) -> bool:
-        """Return whether the quota has a daily limit."""
-        return self.calls_per_day is not None or self.bytes_per_day is not None
-
-
-class KeyUsage(Value):
-    """Usage of one access key on one day, counted from 1970 in UTC."""
-
-    day: int
-    calls: int = 0
-    size_bytes: int = 0
-
-
-class AccessKey(Value):
-    """A key as it is stored: its principal and the keyed digest of its secret, which reveals nothing of it."""
-
-    id: str
-    kind: PrincipalKind
-    space: Space | None = None
-    label: Name
-    digest: str
-    created_at: Instant
-    rotations: int = 0
-    rotated_at: Instant | None = None
-    revoked_at: Instant | None = None
-    last_used_at: Instant | None = None
-    quota: KeyQuota | None = None

@@ -11,8 +11,8 @@ from elytron_core.errors import PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.accounts import SignedReport
 from elytron_gateway.names import DEFAULT
+from elytron_gateway.users import SignedReport
 
 AnswerT = TypeVar("AnswerT", bound=Value)
 Message = Mapping[str, Any]

@@ -25,7 +25,6 @@ from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Un
 from elytron_core.model import Value
 from elytron_core.strict_json import Json, parse_json
 from elytron_gateway import wire
-from elytron_gateway.accounts import SignedReport, principal_of
 from elytron_gateway.resources import UploadedFile
 from elytron_gateway.routes.forms import (
     CUT,
@@ -38,6 +37,7 @@ from elytron_gateway.routes.forms import (
     require_same,
 )
 from elytron_gateway.service import MemoryGateway
+from elytron_gateway.users import SignedReport, principal_of
 
 FORM = "multipart/form-data"
 TRANSPORT = "gateway"

@@ -18,7 +18,7 @@ from elytron_adapter.system_documents import record_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, SpaceIncomplete, SpaceLocked, Unreachable
-from elytron_core.planes.gateway import (
+from elytron_core.planes.servers.gateway import (
     BACKLOG,
     BEHIND,
     MessageItem,
@@ -29,10 +29,11 @@ from elytron_core.planes.gateway import (
 )
 from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
-from elytron_gateway.accounts import SPACE, PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
 from elytron_gateway.names import MemoryOwner
+from elytron_gateway.quotas import PlannedChange, SpaceCounting
 from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage
+from elytron_gateway.users import SPACE
 
 TELL_MESSAGES: Final = 500
 """Messages sent to an upstream at once."""

@@ -14,7 +14,7 @@ from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, Re
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
-from elytron_core.planes.gateway import MessageItem
+from elytron_core.planes.servers.gateway import MessageItem
 from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
 from elytron_core.ports import store
 from elytron_core.ports.store import Document

@@ -18,8 +18,8 @@ from elytron_index.lexicon import terms as lexicon_terms
 from elytron_index.query import Bm25Parameters, IndexQuery
 from elytron_index.search.nearness import highest_values
 from elytron_index.structures.columns import Mask
+from elytron_index.structures.index_state import IndexState
 from elytron_index.structures.postings import FoundPostings, TextField, code_of
-from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import Lines, RowNeighbours
 
 Floats = NDArray[np.float64]

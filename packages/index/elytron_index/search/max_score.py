@@ -17,8 +17,8 @@ from elytron_index.search import bm25
 from elytron_index.search.bm25 import Floats, Integers, PoolScores, QueryTerms, Rows, TermSpread
 from elytron_index.search.nearness import edge_value, highest_values
 from elytron_index.structures.columns import Mask
+from elytron_index.structures.index_state import IndexState
 from elytron_index.structures.postings import CountTable, PostingRun, TextField, code_of
-from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import RowNeighbours
 
 LARGE: Final = 1 << 14

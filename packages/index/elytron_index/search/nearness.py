@@ -30,7 +30,7 @@ from elytron_index.structures.embeddings import (
     dots_type,
     scan_rows,
 )
-from elytron_index.structures.state import IndexState
+from elytron_index.structures.index_state import IndexState
 from elytron_index.structures.visibility import Lines, RowNeighbours, VisibleRows
 
 Floats = NDArray[np.float64]

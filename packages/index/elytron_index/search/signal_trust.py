@@ -10,8 +10,8 @@ from elytron_index.lexicon.text_vectors import is_rare_word
 from elytron_index.query import IndexQuery
 from elytron_index.search.bm25 import Floats, QueryTerms, Rows
 from elytron_index.structures.columns import Mask, UnitColumns
+from elytron_index.structures.index_state import IndexState
 from elytron_index.structures.postings import TextField, code_of
-from elytron_index.structures.state import IndexState
 
 _TALK: Final = 0.1
 """Minimum share of texts with questions for a thread to count as talk."""

@@ -34,7 +34,7 @@ from elytron_index.search.nearness import Nearness, TextLikeness, best_rows, bes
 from elytron_index.search.signal_trust import SignalTrust, chosen_sums, fitting_rows
 from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask, UnitColumns
-from elytron_index.structures.state import IndexState
+from elytron_index.structures.index_state import IndexState
 from elytron_index.structures.visibility import RowNeighbours
 
 _DAY_MS: Final = 86_400_000

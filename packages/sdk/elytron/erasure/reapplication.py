@@ -27,8 +27,9 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
-from elytron_core.planes.space import ACCESS_KEYS, AccessKey, SpaceRecord
+from elytron_core.planes.servers.gateway import KEYS, USERS, GatewayUser, KeyName
+from elytron_core.planes.servers.system_documents import ACCESS_KEYS, AccessKey
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,

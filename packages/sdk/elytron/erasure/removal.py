@@ -37,8 +37,9 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked, StoreCorrupt
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import subjects, tools, transcript
+from elytron_core.planes.audit_trail import AuditTrail
 from elytron_core.planes.facts import FACT_USES, Fact, FactSlot
-from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, MemoryPlace, SpaceRecord
+from elytron_core.planes.space import COLLECTIONS, ErasedImport, MemoryPlace, SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
     TURN_ATTRIBUTES,

@@ -39,7 +39,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import forget_answers
 from elytron_core.model import Value
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
-from elytron_core.planes.gateway import EDITS, MemoryOverride
+from elytron_core.planes.servers.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
 from elytron_core.ports.store import (

@@ -24,7 +24,7 @@ from elytron_core.model import Value
 from elytron_core.planes import embedding, facts, skills, transcript
 from elytron_core.planes.embedding import EMBEDDING, KEY, VECTORS
 from elytron_core.planes.facts import Fact
-from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride
+from elytron_core.planes.servers.gateway import EDITS, EditKind, MemoryOverride
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.subjects import SUBJECTS, Subject, SubjectVisibility
 from elytron_core.planes.transcript import Turn

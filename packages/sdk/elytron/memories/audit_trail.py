@@ -7,7 +7,8 @@ from elytron.documents.stored_values import ChangeSet, documents_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.memories import HistoryEvent, HistoryItem
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import AUDIT, AuditAction, AuditEvent, AuditTrail, SpaceRecord
+from elytron_core.planes.audit_trail import AUDIT, AuditAction, AuditEvent, AuditTrail
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 
 

@@ -26,8 +26,9 @@ from elytron_core.clock import late_recording
 from elytron_core.contracts.memories import HistoryEvent, HistoryItem
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.planes import candidates, skills, transcript
+from elytron_core.planes.audit_trail import WHOLE_SPACE, AuditAction, AuditTrail
 from elytron_core.planes.facts import FACTS, Fact, FactState
-from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditTrail, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 

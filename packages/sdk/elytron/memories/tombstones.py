@@ -10,7 +10,7 @@ from elytron_core.planes import facts, transcript
 from elytron_core.planes.facts import TOMBSTONES, FactKind, FactTombstone, LearningRules
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.facts import content_forms, message_sentences, telling_sentences
+from elytron_core.policy.admission.tombstones import content_forms, message_sentences, telling_sentences
 from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey

@@ -1,4 +1,5 @@
 from elytron.ops import archive as archive
+from elytron.ops import candidates as candidates
 from elytron.ops import continuity as continuity
 from elytron.ops import facts as facts
 from elytron.ops import inspection as inspection

@@ -32,7 +32,7 @@ from elytron_core.contracts.archive import (
     MemorySpaceExportRequest,
 )
 from elytron_core.errors import InvalidInput, NotFound, StoreBusy
-from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.planes.servers.gateway import WITH_BLOBS
 from elytron_core.policy.redaction import PublicForm
 from elytron_core.ports import store
 from elytron_core.ports.store import Document

@@ -1,11 +1,9 @@
 """Control of facts: list, read, change and forget by query, and what is not to be learned."""
 
-import re
 from functools import partial
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
-from elytron.documents.planes import is_private_candidate, place_of
 from elytron.documents.stored_values import ChangeSet, key_of, read_slot, versions_of
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
@@ -13,17 +11,11 @@ from elytron.memories.chat_aliases import meant_conversation
 from elytron.memories.links import RestingMemory, link_written, unlink_left
 from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed, tag_of
 from elytron.memories.tombstones import LEARNING, add_tombstones, read_learning, stones_of_topic
-from elytron.writes.candidates import admit_candidate
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change, uses_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import (
-    CandidateListReport,
-    CandidateListRequest,
-    CandidateResolution,
-    CandidateResolveReport,
-    CandidateResolveRequest,
     FactChangeReport,
     FactChangeRequest,
     FactDetailReport,
@@ -39,12 +31,10 @@ from elytron_core.contracts.facts import (
     MemoryMergeRequest,
     MergedPair,
 )
-from elytron_core.contracts.transcript import WriteDecision, WriteOutcome
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.ids import ID, FactId, is_id
-from elytron_core.planes import candidates
 from elytron_core.planes import facts as planes_facts
-from elytron_core.planes.candidates import Candidate, CandidateState
+from elytron_core.planes.audit_trail import AuditAction
 from elytron_core.planes.facts import (
     Fact,
     FactState,
@@ -55,18 +45,11 @@ from elytron_core.planes.facts import (
     fact_holds,
     is_taken,
 )
-from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
-from elytron_core.policy.admission.facts import (
-    SLOT_TAKEN,
-    fact_matches,
-    fold_facts,
-    require_fields,
-    rules_after,
-    similar_pairs,
-    unfold_facts,
-    with_event,
-)
+from elytron_core.policy.admission.facts import SLOT_TAKEN, fact_matches, require_fields
+from elytron_core.policy.admission.learning_rules import rules_after, with_event
+from elytron_core.policy.admission.near_duplicates import fold_facts, similar_pairs, unfold_facts
 from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
@@ -304,66 +287,7 @@ def _is_in(fact: Fact, states: tuple[FactState, ...]) -> bool:
     return not states or fact.state in states
 
 
-_CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
-REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
 MISSING_FACT = "one of the two facts no longer exists"
-
-
-async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
-    """Return the page of candidates after the cursor, of the requested states and targets."""
-    scope = ctx.scope_of(request)
-    after = _CANDIDATE_CURSOR.key(request.cursor)
-    items: list[Candidate] = []
-    withheld = 0
-    last = ""
-    stored = ctx.store, scope.space, candidates.CANDIDATES
-    async for document in store.scan_documents(*stored, after=after, page=limits.PAGE_MAX):
-        candidate = Candidate.from_bytes(document.body)
-        if candidate.state not in request.states:
-            continue
-        if request.targets and candidate.draft.proposal.target not in request.targets:
-            continue
-        if not request.include_private and is_private_candidate(candidate):
-            withheld += 1
-            continue
-        if len(items) == request.limit:
-            return CandidateListReport(
-                space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
-            )
-        items.append(candidate)
-        last = document.ref.key
-    return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
-
-
-@admit_texts
-async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequest, /) -> CandidateResolveReport:
-    """Decide on a pending candidate: an accepted one becomes a belief in the same batch. Raises NotFound."""
-    scope = ctx.scope_of(request)
-
-    async def plan(record: SpaceRecord) -> SettledChanges[CandidateResolveReport]:
-        candidate, revision, ref = await _stored_candidate(ctx, scope, request.id)
-        report = CandidateResolveReport(space=scope.space, id=request.id, state=candidate.state, changed=False)
-        if not candidate.is_open:
-            return SettledChanges(report.model_copy(update={"reason": f"it was {candidate.state.value} before"}))
-        home = scope.model_copy(update={"channel": candidate.channel, "conversation": candidate.conversation})
-        decision, changes = None, ChangeSet(record)
-        if request.resolution is CandidateResolution.ACCEPT and candidate.state is CandidateState.DEFERRED:
-            decision, changes = await admit_candidate(ctx, home, candidate.draft, record)
-            if decision.outcome in REFUSED:
-                return SettledChanges(report.model_copy(update={"reason": decision.reason}))
-        resolved = _resolve_candidate(ctx, candidate, request, decision)
-        changes.put(ref, resolved, expects=revision, action=JournalAction.OPERATOR)
-        resolution_report = report.model_copy(
-            update={
-                "state": resolved.state,
-                "became": None if request.dry_run else resolved.became,
-                "changed": not request.dry_run,
-                "dry_run": request.dry_run,
-            }
-        )
-        return SettledChanges(resolution_report, None if request.dry_run else changes)
-
-    return await settle_report(ctx, scope.space, plan)
 
 
 async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> MemoryMergeReport:
@@ -393,30 +317,6 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
     if await ctx.spaces.find(scope.space) is None and not request.undo:
         return MemoryMergeReport(space=scope.space, pairs=(), changed=False, dry_run=request.dry_run)
     return await settle_report(ctx, scope.space, plan)
-
-
-async def _stored_candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, DocumentRef]:
-    ref = place_of(name)
-    if ref is None or ref.collection != candidates.CANDIDATES or not _CANDIDATE_CURSOR.pattern.fullmatch(ref.key):
-        raise NotFound(what="candidate", name=name)
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    if document is None:
-        raise NotFound(what="candidate", name=name)
-    return Candidate.from_bytes(document.body), document.revision, ref
-
-
-def _resolve_candidate(
-    ctx: OperationContext, candidate: Candidate, request: CandidateResolveRequest, decision: WriteDecision | None
-) -> Candidate:
-    accepted = request.resolution is CandidateResolution.ACCEPT
-    return candidate.model_copy(
-        update={
-            "state": CandidateState.ACCEPTED if accepted else CandidateState.REJECTED,
-            "resolved_at": ctx.clock.now(),
-            "resolution": request.reason,
-            "became": decision.id if decision is not None else None,
-        }
-    )
 
 
 async def _fold_pairs(ctx: OperationContext, scope: Scope, limit: int, changes: ChangeSet) -> list[MergedPair]:

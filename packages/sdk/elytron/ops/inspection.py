@@ -59,7 +59,8 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
-from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.planes.audit_trail import AuditAction
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.platform import modes
 from elytron_core.policy.platform.capabilities import CatalogSources, DistributionPart, capability_catalog

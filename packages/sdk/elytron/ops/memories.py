@@ -59,8 +59,9 @@ from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import Value, invalid_input
 from elytron_core.planes import transcript
+from elytron_core.planes.audit_trail import AuditAction, AuditEvent
 from elytron_core.planes.facts import Fact, FactState, close_fact, is_taken, reopen_fact, topic_key
-from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission.facts import (
     CANNOT_BE_HIDDEN,
     CLOSED_REASONS,

@@ -33,8 +33,9 @@ from elytron_core.contracts.records import (
 )
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes import records
+from elytron_core.planes.audit_trail import AuditAction
 from elytron_core.planes.records import RECORDS, RESERVED_NAMESPACES, Record, is_reserved
-from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.ranking import filters
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope

@@ -31,8 +31,9 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
+from elytron_core.planes.audit_trail import AuditAction
 from elytron_core.planes.skills import Skill, SkillState
-from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import rules
 from elytron_core.policy.skills import (
     govern_skills,

@@ -33,7 +33,7 @@ from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.jobs import MAINTAINED, MaintainedTurns, MaintenancePass
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
-from elytron_core.policy.admission.facts import is_paused
+from elytron_core.policy.admission.learning_rules import is_paused
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.fact_language import parse_language
 from elytron_core.policy.extraction.model_facts import (

@@ -187,9 +187,9 @@ _EVERYDAY: Family = (
 )
 """The operations that every host uses: write, recall, project, control, inspect, transfer, end."""
 _GOVERNING: Family = (
-    Operation("list_candidates", facts.CandidateListRequest, lambda: ops.facts.list_candidates,
+    Operation("list_candidates", facts.CandidateListRequest, lambda: ops.candidates.list_candidates,
               "List proposed beliefs that await a decision."),
-    Operation("resolve_candidate", facts.CandidateResolveRequest, lambda: ops.facts.resolve_candidate,
+    Operation("resolve_candidate", facts.CandidateResolveRequest, lambda: ops.candidates.resolve_candidate,
               "Accept or reject a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES,
               grave_values=_ACCEPTING),
     Operation("list_facts", facts.FactListRequest, lambda: ops.facts.list_facts,

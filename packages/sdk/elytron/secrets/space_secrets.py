@@ -28,7 +28,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import IdSource, SpaceId, is_reserved
 from elytron_core.planes.embedding import TAG_LINKS
-from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.planes.servers.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import KeyProvider
 from elytron_store import limits

@@ -3,7 +3,7 @@
 from typing import Final
 
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes.gateway import USERS, GatewayUser
+from elytron_core.planes.servers.gateway import USERS, GatewayUser
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import DocumentRef, Store, scan_documents
 from elytron_store.secret.records import SECRET_SLOT

@@ -50,7 +50,7 @@ from elytron_core.planes import records, transcript
 from elytron_core.planes.facts import Fact, FactTombstone, LearningRules
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.facts import is_allowed_since, join_rules
+from elytron_core.policy.admission.learning_rules import is_allowed_since, join_rules
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 from elytron_core.scope import ConversationKey, Scope
 from elytron_store.private_files import private_opener, sync_path

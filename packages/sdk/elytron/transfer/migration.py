@@ -20,7 +20,7 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.model import Value
-from elytron_core.planes import gateway
+from elytron_core.planes.servers import gateway
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import Batch, EntryDraft, KeyProvider, PutChange, Store

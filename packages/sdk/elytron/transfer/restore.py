@@ -17,8 +17,8 @@ from elytron_core.contracts.archive import ImportMode, MemoryImportReport
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes import facts, skills, transcript
-from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.records import RUNTIME_RECORDS
+from elytron_core.planes.servers.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.ports.store import (
     Batch,

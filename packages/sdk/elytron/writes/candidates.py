@@ -43,7 +43,7 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import candidates as admission_candidates
 from elytron_core.policy.admission import rules
-from elytron_core.policy.admission.facts import most_similar_fact
+from elytron_core.policy.admission.near_duplicates import most_similar_fact
 from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope

@@ -12,8 +12,9 @@ from elytron_core.contracts.memories import ControlDecision, ControlOutcome, Mem
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput
+from elytron_core.planes.audit_trail import AuditAction, AuditTrail
 from elytron_core.planes.facts import FactState
-from elytron_core.planes.space import AuditAction, AuditTrail, SpaceRecord
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import EDIT_OF, Message
 from elytron_core.policy.admission.facts import CLOSED_REASONS, STAYS
 from elytron_core.policy.admission.rules import as_claims

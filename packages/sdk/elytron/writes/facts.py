@@ -48,14 +48,13 @@ from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import rules
 from elytron_core.policy.admission.facts import (
     AUDITED,
-    FORGOTTEN_BEFORE,
     STAYS,
     FactChange,
     change_fact,
-    learning_refusal,
     require_believed,
     tighten_privacy,
 )
+from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, learning_refusal
 from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.policy.skills import TOUCH_MS
 from elytron_core.ports.store import DocumentRef, JournalAction

@@ -24,7 +24,8 @@ from elytron_core.contracts.transcript import (
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes import jobs, transcript
-from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
+from elytron_core.planes.audit_trail import AuditAction, AuditEvent
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
     TURN_ATTRIBUTES,

@@ -11,7 +11,7 @@ from elytron_cli.chat.conversation import ApprovalMode, call_approver
 from elytron_cli.input.options import OneOf, PageGroup, common_options, force_option, page_command, yes_option
 from elytron_cli.input.values import read_file, require_free, write_file
 from elytron_cli.session import CommandSession, run_settings, run_work
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import CommandOutput, confirm_question, safe_line
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
@@ -146,7 +146,7 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
         rows.append(("skipped", "; ".join(report.left_out)))
         rows.append(("redacted", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
         rows.append(("chat with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
-        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
+        out.report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 
     return run_work(work, when_missing=WhenMissing.MAKE)
 
@@ -168,7 +168,7 @@ def export_agent(*, name: str, file: Path, force: bool) -> int | None:
         messages = sum(len(each["messages"]) for each in agent_file.agents)
         report = AgentFileWritten(path=str(file), blocks=len(agent_file.blocks), messages=messages)
         rows = [("file", report.path), ("blocks", str(report.blocks)), ("messages", str(messages))]
-        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
+        out.report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 
     return run_work(work)
 
@@ -190,6 +190,6 @@ def delete_command(*, name: str, reason: str, dry_run: bool, yes: bool) -> int |
         erased = "would be erased" if dry_run else "erased"
         rows = [(erased, ", ".join(report.agents))]
         rows += [("records", str(report.records)), ("memories", str(report.memories))]
-        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
+        out.report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 
     return run_work(work)

@@ -15,7 +15,7 @@ from pydantic import SerializeAsAny
 from elytron_cli.config import FoundSetting, RunSettings, called_as
 from elytron_cli.input.options import PageGroup, as_json, common_options, global_options
 from elytron_cli.session import open_session, run_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_text
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
@@ -83,9 +83,9 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
             for hit in answered.hits[:count]
         ]
         marks = [CHECK_MARK if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
-        tables_common.marked_hits(out, hits, marks)
+        tables_hits.marked_hits(out, hits, marks)
     out.print("What a model would see for the first question:", style="bold")
-    tables_common.show_projection(out, report.projection)
+    tables_hits.show_projection(out, report.projection)
     out.print(_demo_figures(report), style="bold", soft_wrap=True)
     out.print(f"\nThe memory is stored in {report.store}. Try:", soft_wrap=True)
     for example in (

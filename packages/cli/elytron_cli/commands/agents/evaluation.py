@@ -35,7 +35,8 @@ from elytron_cli.session import (
     scope_of,
     text_model_of,
 )
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
+from elytron_cli.tables import transcript as tables_transcript
 from elytron_cli.terminal.output import CommandOutput, safe_line, safe_text
 from elytron_core import limits
 from elytron_core.clock import Clock
@@ -92,7 +93,7 @@ def _show_rates(console: "Console", report: "HookRates") -> None:
         )
         for rate in report.rates
     )
-    tables_common.show_table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
+    tables_layout.show_table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
     if report.unmeasured:
         names = ", ".join(name.replace("_", " ") for name in report.unmeasured)
         console.print(f"not measurable with these turns: {names}", soft_wrap=True)
@@ -225,7 +226,7 @@ def replay_command(
     if fixtures:
         return _tell_fixtures(_fixture_files(fixtures), tuple(stores.split(",")), record=record)
     return answer_request(
-        MemoryReplayRequest(scope=scope_of(conversation), limit=limit, cursor=cursor), tables_common.show_turns
+        MemoryReplayRequest(scope=scope_of(conversation), limit=limit, cursor=cursor), tables_transcript.show_turns
     )
 
 

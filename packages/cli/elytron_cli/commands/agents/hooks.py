@@ -16,9 +16,10 @@ from elytron_assistants.hooks.runner import ALONE_S, HookCall
 from elytron_assistants.hosts import HostName
 from elytron_assistants.wiring.host_table import KEY
 from elytron_assistants.wiring.wiring_files import slash_command_text
-from elytron_cli.agents.hosts import RulesReport, RulesTarget, rules_of
+from elytron_cli.agents.hook_space import HookPlace
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
-from elytron_cli.agents.resident import HookPlace, HookServer, run_alone, start_detached, start_resident
+from elytron_cli.agents.resident import HookServer, run_alone, start_detached, start_resident
+from elytron_cli.agents.rules import RulesReport, RulesTarget, rules_of
 from elytron_cli.agents.status_line import print_status_line
 from elytron_cli.app import FAILURE
 from elytron_cli.commands.agents.install import claude_code, wiring_choice

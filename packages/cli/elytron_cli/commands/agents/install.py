@@ -27,12 +27,12 @@ from elytron_assistants.wiring.wiring_files import (
     removal_paths,
     write_plan,
 )
-from elytron_cli.agents.hosts import mcp_address, setting_options
+from elytron_cli.agents.mcp_config import mcp_address, setting_options
 from elytron_cli.app import FAILURE
 from elytron_cli.config import program_path, state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, dry_run_option, page_command, yes_option
 from elytron_cli.session import run_output, stated_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.help_page import PER_REPOSITORY
 from elytron_cli.terminal.output import at_terminal, confirm_question, plain_console, safe_line
 from elytron_core.errors import InvalidInput, StoreUnavailable
@@ -363,7 +363,7 @@ def _show_report(console: "Console", report: InstallReport) -> None:
                 console.print(f"             {_home_text(each.problem)}", soft_wrap=True)
         if report.todo.get(host) and report.is_written:
             console.print(f"  then       {report.todo[host]}", soft_wrap=True)
-    tables_common.show_pairs(console, [("note", note) for note in report.notes])
+    tables_layout.show_pairs(console, [("note", note) for note in report.notes])
 
 
 def _home_text(text: str) -> str:

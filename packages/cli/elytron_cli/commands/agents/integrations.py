@@ -7,7 +7,7 @@ import click
 from elytron_cli.app import FAILURE
 from elytron_cli.input.options import common_options
 from elytron_cli.session import run_output
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_integrations.conformance_runs import (
     IntegrationsReport,
     IntegrationStatus,
@@ -35,7 +35,7 @@ def integrations_command(*, check: bool) -> int | None:
 def _show_versions(console: "Console", report: IntegrationsReport) -> None:
     columns = ("module", "tested with", "installed")
     rows = ((status.module, status.tested_with, _installed_text(status)) for status in report.integrations)
-    tables_common.show_table(console, columns, rows, whole="module")
+    tables_layout.show_table(console, columns, rows, whole="module")
 
 
 def _show_checks(console: "Console", report: IntegrationsReport) -> None:
@@ -50,7 +50,7 @@ def _show_checks(console: "Console", report: IntegrationsReport) -> None:
         )
         for status in report.integrations
     )
-    tables_common.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
+    tables_layout.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
 
 
 def _installed_text(status: IntegrationStatus) -> str:

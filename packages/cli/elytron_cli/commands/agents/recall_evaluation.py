@@ -13,7 +13,7 @@ from elytron_cli.config import FoundSetting, RunSettings
 from elytron_cli.input.options import choice_option, common_options, force_option, limit_option, page_command
 from elytron_cli.input.values import read_bytes, require_free, valid_value, write_file
 from elytron_cli.session import open_session, run_output, run_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import safe_line
 from elytron_core.contracts.recall import RecallGate
 from elytron_core.errors import InvalidInput
@@ -134,7 +134,7 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
     columns = [figure_rows(evaluation.figures) for evaluation in evaluations]
     names = [str(number) for number in range(1, len(columns) + 1)]
     rows = ((cells[0][0], *(cell[1] for cell in cells)) for cells in zip(*columns, strict=True))
-    tables_common.show_table(console, ("figure", *names), rows, numbers=names)
+    tables_layout.show_table(console, ("figure", *names), rows, numbers=names)
     if comparison is not None:
         console.print(
             f"2 finds more evidence than 1 for {len(comparison.more)} questions, less for {len(comparison.fewer)}, and"
@@ -142,7 +142,7 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
             soft_wrap=True,
         )
     misses = [(result.question, missed) for result in first.results for missed in result.missed]
-    tables_common.show_table(
+    tables_layout.show_table(
         console,
         ("line", "question", "missed evidence", "reason", "rank"),
         (

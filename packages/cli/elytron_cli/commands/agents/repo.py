@@ -20,7 +20,8 @@ from elytron_assistants.space_split import NO_FOLDER, SpaceSplit, SpaceSplitRepo
 from elytron_cli.config import DEFAULT_SPACE, state_folder
 from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
 from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core import limits
 from elytron_core.contracts.memories import MemoryEraseRequest
@@ -188,7 +189,7 @@ def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
             await change_registry(session.runtime, _person_name(), lambda current: current.without(space))
             records = ActivityFolder(state_folder(os.environ) / "assistants")
             records.forget(store_digest(run_settings().store.value), space)
-        out.report(report, tables_common.show_controlled)
+        out.report(report, tables_hits.show_controlled)
 
     return run_work(work, hints=False)
 
@@ -245,7 +246,7 @@ def _show_place(console: "Console", place: ProjectMemory) -> None:
     if repository is not None:
         rows += [("key", repository.space), ("at", repository.path), ("package", repository.package or "")]
         rows += [("note", place.notice)] if place.notice else []
-    tables_common.show_pairs(console, rows)
+    tables_layout.show_pairs(console, rows)
 
 
 def _show_registry(console: "Console", registry: RepositoryRegistry) -> None:
@@ -254,8 +255,8 @@ def _show_registry(console: "Console", registry: RepositoryRegistry) -> None:
     for space, label in registry.labels.items():
         keys = [key for key in registry.keys.values() if key.space == space]
         rows.append((label, space, ", ".join(dict.fromkeys(key.path for key in keys)), len(keys)))
-    tables_common.show_table(console, columns, rows, numbers=columns[3:], none="no project has a memory yet")
-    tables_common.show_pairs(console, (("pin", f"{path}: {space}") for path, space in registry.pins.items()))
+    tables_layout.show_table(console, columns, rows, numbers=columns[3:], none="no project has a memory yet")
+    tables_layout.show_pairs(console, (("pin", f"{path}: {space}") for path, space in registry.pins.items()))
 
 
 def _show_split(console: "Console", report: SpaceSplitReport) -> None:
@@ -265,6 +266,6 @@ def _show_split(console: "Console", report: SpaceSplitReport) -> None:
         (part.label, part.space or f"stays: {part.reason}", part.sessions, part.turns) for part in parts
     ]
     none = f"no session of a hook is in {report.space!r}"
-    tables_common.show_table(console, columns, rows, numbers=columns[2:], none=none)
+    tables_layout.show_table(console, columns, rows, numbers=columns[2:], none=none)
     if any(part.reason == NO_FOLDER for part in report.left):
         console.print("name the folder of sessions that stay with --assign NAME=FOLDER", soft_wrap=True)

@@ -16,11 +16,11 @@ from elytron_assistants.sessions.session_import import (
 )
 from elytron_assistants.sessions.session_log import AssistantHost, SkipCause
 from elytron_assistants.sessions.session_places import AssistantPlaces, places_of
-from elytron_cli.commands.archive import hint_at_resuming
+from elytron_cli.commands.file_import import hint_at_resuming
 from elytron_cli.config import state_folder
 from elytron_cli.input.options import OneOf, PageGroup, common_options, dry_run_option, limit_option, time_option
 from elytron_cli.session import CommandSession, person_space, run_work, stated_settings, storing_missing
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_line
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
@@ -140,7 +140,7 @@ def _show_imported(console: "Console", report: SessionImportReport) -> None:
         *(("skipped", f"{count} {reason}") for reason, count in skipped),
         *(("unknown", safe_line(f"{count} {kind}")) for kind, count in report.unknown.items()),
     ]  # fmt: skip
-    tables_common.show_pairs(console, rows)
+    tables_layout.show_pairs(console, rows)
     if SkipCause.PAUSED in report.skipped:
         console.print("paused: run `elytron hooks resume` in their folders, then import again", soft_wrap=True)
     if SkipCause.COMPRESSED in report.skipped:
@@ -151,10 +151,10 @@ def _show_listed(console: "Console", report: SessionListReport) -> None:
     rows = [
         (
             each.host.value,
-            f"{tables_common.minute_text(each.changed_at)}  {each.state:8}  {safe_line(each.folder or '-')}",
+            f"{tables_layout.minute_text(each.changed_at)}  {each.state:8}  {safe_line(each.folder or '-')}",
         )
         for each in report.sessions
     ]
-    tables_common.show_pairs(console, rows or [("sessions", "none")])
+    tables_layout.show_pairs(console, rows or [("sessions", "none")])
     if report.total > len(report.sessions):
         console.print(f"{report.total - len(report.sessions)} more: pass --limit")

@@ -11,7 +11,7 @@ from elytron_assistants.project_registry import project_memory
 from elytron_cli.config import state_folder
 from elytron_cli.input.options import common_options
 from elytron_cli.session import CommandSession, person_space, run_settings, run_work, stated_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import CommandOutput
 from elytron_store import WhenMissing
 
@@ -51,7 +51,7 @@ def _show_stats(console: "Console", report: StatsReport) -> None:
     # Related counts share a column, so that the table fits into 80 characters.
     columns = ("repository", "recalled", "chars", "used", "CPU", "turns", "last")
     rows = map(_table_row, report.repositories)
-    tables_common.show_table(console, columns, rows, numbers=columns[1:-1], none="no hook has run yet")
+    tables_layout.show_table(console, columns, rows, numbers=columns[1:-1], none="no hook has run yet")
     if any(not stats.is_here for stats in report.repositories):
         console.print("* in another store")
     if report.store_bytes is not None:
@@ -66,5 +66,5 @@ def _table_row(stats: RepositoryStats) -> tuple[Any, ...]:
         f"{stats.used_hits}/{stats.shown_hits}",
         f"{stats.prompt_cpu_ms / 1000:.2f} s",
         stats.turns if stats.turns is not None else "",
-        tables_common.minute_text(stats.changed_at)[: len("2026-11-30")],
+        tables_layout.minute_text(stats.changed_at)[: len("2026-11-30")],
     )

@@ -7,7 +7,7 @@ import click
 from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
 from elytron_cli.input.values import read_value
 from elytron_cli.session import answer_request, run_output, storing_missing
-from elytron_cli.tables import jobs as tables_tools
+from elytron_cli.tables import tools
 from elytron_cli.terminal.output import confirm_question
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
@@ -39,7 +39,7 @@ def tools_group() -> None:
 @common_options
 def list_registries() -> int | None:
     """List the registries of the space."""
-    return answer_request(AgentToolRegistryListRequest(), tables_tools.show_registries)
+    return answer_request(AgentToolRegistryListRequest(), tools.show_registries)
 
 
 @tools_group.command("show")
@@ -47,7 +47,7 @@ def list_registries() -> int | None:
 @common_options
 def show_command(*, registry: str) -> int | None:
     """Show the registry with the id REGISTRY."""
-    return answer_request(AgentToolRegistryGetRequest(registry_id=registry), tables_tools.show_registry)
+    return answer_request(AgentToolRegistryGetRequest(registry_id=registry), tools.show_registry)
 
 
 @tools_group.command("fingerprint")
@@ -69,7 +69,7 @@ def register_command(*, file: Path) -> int | None:
         return None if report.accepted else REFUSED
 
     request = AgentToolRegistryUpsertRequest(snapshot=read_value(AgentToolRegistrySnapshot, file))
-    return answer_request(request, tables_tools.show_registered, code=code, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tools.show_registered, code=code, when_missing=WhenMissing.MAKE)
 
 
 @tools_group.command("delete")
@@ -79,7 +79,7 @@ def register_command(*, file: Path) -> int | None:
 def delete_command(*, registry: str, yes: bool) -> int | None:
     """Remove the registry with the id REGISTRY; what was learned about its tools stays."""
     confirm_question(f"Remove the registry {registry!r}?", yes=yes)
-    return answer_request(AgentToolRegistryDeleteRequest(registry_id=registry), tables_tools.show_registry_deleted)
+    return answer_request(AgentToolRegistryDeleteRequest(registry_id=registry), tools.show_registry_deleted)
 
 
 @tools_group.command("feedback")
@@ -94,9 +94,7 @@ def feedback_command(*, file: Path, dry_run: bool) -> int | None:
 
     write = AgentToolUsageFeedbackWrite(feedback=read_value(AgentToolUsageFeedback, file))
     request = MemoryWriteRequest(write=write, dry_run=dry_run)
-    return answer_request(
-        request, tables_tools.show_judgement, code=code, when_missing=storing_missing(dry_run=dry_run)
-    )
+    return answer_request(request, tools.show_judgement, code=code, when_missing=storing_missing(dry_run=dry_run))
 
 
 @tools_group.command("hints")
@@ -105,4 +103,4 @@ def feedback_command(*, file: Path, dry_run: bool) -> int | None:
 def hints_command(*, query: str) -> int | None:
     """Show the hints that a recall of QUERY would include, and why others are left out."""
     request = MemoryRecallRequest(query=query, limit=limits.RECALL_DEFAULT)
-    return answer_request(request, tables_tools.show_hints)
+    return answer_request(request, tools.show_hints)

@@ -10,7 +10,7 @@ import click
 from elytron_cli.input.options import PageGroup, common_options, yes_option
 from elytron_cli.input.values import valid_value
 from elytron_cli.session import open_session, require_own_store, run_output, run_settings
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import confirm_question
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
@@ -18,7 +18,7 @@ from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron_adapter.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
-    from elytron_core.planes.space import KeyQuota
+    from elytron_core.planes.servers.system_documents import KeyQuota
 
 
 PAGE = 1_000
@@ -51,7 +51,7 @@ def quota_options(command: Callable[..., None]) -> Callable[..., None]:
 def add_command(*, kind: str, label: str, **limits: int | None) -> None:
     """Create an access key and print it once; the key of a user or device opens the space that --space names."""
     from elytron_adapter.access_keys import AccessAddRequest
-    from elytron_core.planes.space import PrincipalKind
+    from elytron_core.planes.servers.system_documents import PrincipalKind
 
     space = None if kind == PrincipalKind.OPERATOR else run_settings().space.value
     request = valid_value(
@@ -117,7 +117,7 @@ def revoke_command(*, key_id: str, yes: bool) -> None:
 
 
 def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
-    from elytron_core.planes.space import KeyQuota
+    from elytron_core.planes.servers.system_documents import KeyQuota
 
     return valid_value(KeyQuota, **limits) if any(limits.values()) else None
 
@@ -145,7 +145,7 @@ def _tell_issued(issued: "AccessKeyIssued") -> None:
         ("id", issued.access.id),
         ("", "these are shown only once and stored nowhere; copy them into the programs that use them"),
     ]
-    run_output().report(issued, lambda console, _: tables_common.show_pairs(console, rows))
+    run_output().report(issued, lambda console, _: tables_layout.show_pairs(console, rows))
 
 
 def _tell_key(report: "AccessKeyReport") -> None:
@@ -154,7 +154,7 @@ def _tell_key(report: "AccessKeyReport") -> None:
 
 def _key_line(item: "AccessKeyReport") -> str:
     state = "revoked" if item.revoked_at is not None else item.fingerprint
-    last_use = "never used" if item.last_used_at is None else f"used {tables_common.minute_text(item.last_used_at)}"
+    last_use = "never used" if item.last_used_at is None else f"used {tables_layout.minute_text(item.last_used_at)}"
     space = item.space or "(every space)"
     return f"{item.id}  {item.kind:<8}  {state:<12}  {last_use:<21}  {space}  {item.label}{_quota_line(item)}"
 

@@ -17,7 +17,7 @@ from elytron_cli.input.options import PageGroup, common_options, global_options,
 from elytron_cli.input.server_options import NamedServer, server_options
 from elytron_cli.input.values import spoken_text, standard_input
 from elytron_cli.session import run_output
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import hits as tables_hits
 from elytron_cli.terminal.output import json_text
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest
@@ -101,7 +101,7 @@ def _generic_command(operation: AnyOperation, /) -> click.Command:
 def _recall_remotely(*, request_json: str | None, server: NamedServer, **plain: Any) -> None:
     """Find the memories that answer QUERY, best first."""
     _perform_request(
-        server, _plain_or_json(MemoryRecallRequest(query=""), plain, request_json), tables_common.show_recall
+        server, _plain_or_json(MemoryRecallRequest(query=""), plain, request_json), tables_hits.show_recall
     )
 
 
@@ -113,7 +113,7 @@ def _recall_remotely(*, request_json: str | None, server: NamedServer, **plain: 
 def _project_remotely(*, request_json: str | None, server: NamedServer, **plain: Any) -> None:
     """Show the memory block that a model would see for QUERY."""
     _perform_request(
-        server, _plain_or_json(MemoryProjectionRequest(query=""), plain, request_json), tables_common.show_projection
+        server, _plain_or_json(MemoryProjectionRequest(query=""), plain, request_json), tables_hits.show_projection
     )
 
 
@@ -126,7 +126,7 @@ def _project_remotely(*, request_json: str | None, server: NamedServer, **plain:
 def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
     """Store TEXT as evidence; "-" reads standard input."""
     words = spoken_text(text)
-    _call_server(server, lambda memory: memory.add(words, **about), tables_common.show_written)
+    _call_server(server, lambda memory: memory.add(words, **about), tables_hits.show_written)
 
 
 def _plain_or_json(

@@ -318,7 +318,7 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
 @click.option("--public-key", metavar="HEX", required=True, help="Public key of the gateway, from a trusted report.")
 def check_report(*, path: Path, public_key: str) -> None:
     """Verify offline that the gateway with this key signed the report of an erased user."""
-    from elytron_gateway.accounts import SignedReport, is_genuine
+    from elytron_gateway.users import SignedReport, is_genuine
 
     signed = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
     if not is_genuine(signed, public_key):

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from elytron.secrets.forms import SecretStatus, SecretWords
 from elytron_cli.input.options import PageGroup, common_options
 from elytron_cli.session import open_session, run_output, run_settings, without_core_dumps
-from elytron_cli.tables import common as tables_common
+from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import CommandOutput, at_terminal
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
@@ -241,6 +241,6 @@ async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, 
 def _tell_status(out: CommandOutput, status: SecretStatus) -> None:
     rows = [("space", status.space), ("state", status.state.value)]
     rows += [("secret", f"{status.kind}, {status.derivation}")] if status.kind else []
-    rows += [("unlocked until", tables_common.minute_text(status.until))] if status.until is not None else []
-    rows += [("granted until", tables_common.minute_text(status.grant_until))] if status.grant_until is not None else []
-    out.report(status, lambda console, _: tables_common.show_pairs(console, rows))
+    rows += [("unlocked until", tables_layout.minute_text(status.until))] if status.until is not None else []
+    rows += [("granted until", tables_layout.minute_text(status.grant_until))] if status.grant_until is not None else []
+    out.report(status, lambda console, _: tables_layout.show_pairs(console, rows))

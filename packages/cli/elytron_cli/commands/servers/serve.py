@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elytron_adapter.surface import SurfaceFigure
-from elytron_assistants.hosts import HostName
-from elytron_cli.agents.hosts import config_of
 from elytron_cli.config import RunSettings
-from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command
+from elytron_cli.input.options import OneOf, common_options, page_command
 from elytron_cli.input.server_options import (
     AGENT_LIMITS,
     BOUND_OPTIONS,
@@ -31,13 +29,8 @@ from elytron_cli.input.server_options import (
     run_budget,
     several_options,
 )
-from elytron_cli.server.optional_surfaces import (
-    OptionalSurfaces,
-    SurfaceOptions,
-    console_host,
-    open_surfaces,
-    require_entry,
-)
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.optional_surfaces import OptionalSurfaces, SurfaceOptions, open_surfaces
 from elytron_cli.server.workers import end_with_input, read_server_key, require_workers, run_workers
 from elytron_cli.session import (
     CommandSession,
@@ -45,15 +38,14 @@ from elytron_cli.session import (
     require_own_store,
     run_output,
     run_settings,
-    stated_settings,
     without_core_dumps,
 )
-from elytron_cli.terminal.output import CommandOutput, safe_text
+from elytron_cli.terminal.output import CommandOutput
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
 from elytron_core.ports.store import Store
 from elytron_gateway import limits as gateway_limits
-from elytron_mcp_shell import DEFAULT_SETS, ToolSet, serve_stdio
+from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import latest_backup, size_on_disk
 from elytron_store.engine import innermost_store
@@ -481,7 +473,7 @@ _PURPOSES: Final = {"server": "the HTTP server", "proxy": "the memory proxy", "a
 def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") -> None:
     """Log this process's work, as JSON or for people. Raises MissingExtra, which names `extra`."""
     try:
-        from elytron_http_shell.telemetry import LogStyle, configure_logs
+        from elytron_http_shell.telemetry.logs import LogStyle, configure_logs
     except ImportError as error:
         raise MissingExtra(extra=extra, purpose=_PURPOSES[extra]) from error
 
@@ -532,53 +524,3 @@ def loop_factory():
 
 _YOUNG_OBJECTS: Final = 10_000
 """New objects after which cyclic garbage is collected; Python's own 700 are what a turn or two of an agent creates."""
-_tools = click.option(
-    "--tools",
-    "sets",
-    multiple=True,
-    type=OneOf(ToolSet),
-    default=tuple(item.value for item in DEFAULT_SETS),
-    show_default=True,
-    help="Set of tools to offer to the host.",
-)
-
-
-@click.group("mcp", cls=PageGroup, invoke_without_command=True)
-@_tools
-@click.option("--operator", is_flag=True, help="Offer operator tools too, for every space of the store.")
-@click.option("--mcp-private", is_flag=True, help="Allow the host's model to request private memories.")
-@common_options
-@click.pass_context
-def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bool, mcp_private: bool) -> None:
-    """Serve the space to an MCP host on stdin and stdout until the host disconnects.
-
-    Hosts start this command themselves: `elytron mcp config --host NAME` prints the configuration.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    settings = run_settings()
-
-    async def work() -> None:
-        async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
-            require_entry(session.runtime.context, "mcp_server")
-            session.runtime.context.entries.add("mcp_server")
-            await serve_stdio(session.runtime, sets=frozenset(sets), is_operator=operator, is_private=mcp_private)
-
-    asyncio.run(work())
-
-
-@mcp_group.command("config")
-@click.option("--host", required=True, type=OneOf(HostName), help="Program that will use the memory.")
-@click.option("--url", metavar="URL", help="Address of a memory server. [default: the host starts `elytron mcp`]")
-@_tools
-@common_options
-def config_command(*, host: HostName, url: str | None, sets: tuple[ToolSet, ...]) -> None:
-    """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
-    host_config = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
-    out = run_output()
-    if out.as_json:
-        out.report(host_config, lambda console, _: console.print(""))
-        return
-    # Only the text goes to stdout, so that it can be redirected to a file.
-    print(f"{host_config.file}: {safe_text(host_config.note)}", file=sys.stderr)
-    print(host_config.text)

@@ -1,111 +1,26 @@
-"""The host of a console: the program that serves it, what it allows to be shown and changed, and its smoke checks."""
+"""Smoke checks: programs that a console runs, with limits on their time and output."""
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from elytron.context import RuntimeModels
-from elytron_adapter.surface import Family
-from elytron_core.clock import Instant
+from elytron_console.console_host import ConsoleHost, SmokeCheck
 from elytron_core.errors import NotFound, Overloaded, StoreUnavailable
-from elytron_core.model import Request, Value
-from elytron_core.scope import Name
+from elytron_core.model import Value
 
 SMOKE_OUTPUT_BYTES: Final = 8 * 1024
 """Bytes of each output of a smoke check that are shown; the end is kept, because failures come last."""
+
+
 SMOKE_DEADLINE_S: Final = 30.0
+
+
 SMOKE_RUNS: Final = 2
 """Smoke checks that run at once."""
-
-
-class StorageReport(Value):
-    """Size of the store on this machine, and the room on its device. Unknown values are omitted."""
-
-    store_bytes: int | None = None
-    free_bytes: int | None = None
-    device_bytes: int | None = None
-    backed_up_at: Instant | None = None
-
-
-class ModelSetting(Value):
-    """A model by its setting: in use now, and from the next start on."""
-
-    in_use: str | None = None
-    """The name that the model gives itself; None if the server runs without one."""
-    setting: str | None = None
-    """The setting that the next start reads; passwords are masked."""
-    origin: str | None = None
-    """Source of the setting: an option, a variable of the environment, or the file."""
-    is_changeable: bool = False
-    """True if the file decides, so that changing it takes effect at the next start."""
-
-
-class ModelConfig(Value):
-    """The models of a server."""
-
-    embedder: ModelSetting
-    language_model: ModelSetting
-    file: str | None = None
-    """The file that a change is written to."""
-    note: str = ""
-
-
-def models_in_use(models: RuntimeModels, /) -> ModelConfig:
-    """Return the models of a runtime, without any setting."""
-    embedder = models.embedder.info.model if models.embedder is not None else None
-    language = models.language.name if models.language is not None else None
-    return ModelConfig(embedder=ModelSetting(in_use=embedder), language_model=ModelSetting(in_use=language))
-
-
-class ModelConfigChange(Request):
-    """Update the model settings in the server's file. An empty text removes a setting; None leaves it."""
-
-    embedder: str | None = None
-    language_model: str | None = None
-
-
-class ModelSettings(Protocol):
-    """The model settings of the serving program."""
-
-    def read(self) -> ModelConfig:
-        """Return the settings that the next start will read."""
-        ...
-
-    def change(self, change: ModelConfigChange, /) -> None:
-        """Write the settings. Raises InvalidInput for an invalid model, PermissionRefused if they cannot be set."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SmokeCheck:
-    """A fixed command of the command line that shows whether a part works. Nothing of a request gets into it."""
-
-    id: Name
-    title: str
-    arguments: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleHost:
-    """Parts of the serving program that its console may show. If one is missing, the console says so."""
-
-    store: str = ""
-    """The store in readable form, without passwords."""
-    protocols: tuple[str, ...] = ()
-    storage: Callable[[], StorageReport] | None = None
-    models: ModelSettings | None = None
-    command: tuple[str, ...] = ()
-    """Command that starts this program; without it there are no smoke checks."""
-    checks: tuple[SmokeCheck, ...] = ()
-    rule_commands: tuple[str, ...] = ()
-    """Commands that export rules for agents, for people to copy."""
-    agents: Family | None = None
-    """The routes of agents, if the program serves them; every call returns the same surfaces."""
 
 
 _READ_BYTES = 65_536

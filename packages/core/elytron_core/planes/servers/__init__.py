@@ -1,0 +1,1 @@
+"""Documents that servers store: those of the system space, and those of the gateway."""

@@ -1,0 +1,235 @@
+"""Quotas of users across all their spaces.
+
+Each space is allotted a part of the quota, under the revision of its user. The part is enforced before the commit that
+counts against it, so no other space has to be read. An unused part is reclaimed in three steps: its limit becomes its
+count, the count is rewritten so that a call about to add under the old part reads it again, and the rest is released.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar, assert_never
+from weakref import WeakValueDictionary
+
+from elytron.context import OperationContext
+from elytron.state.change_lines import RACES, LostRaces
+from elytron_core.errors import Conflict, LimitExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.planes.servers.gateway import (
+    BACKLOG,
+    COUNTS,
+    EDITS,
+    RESOURCES,
+    SESSIONS,
+    GatewaySession,
+    GatewayUser,
+    MemoryOverride,
+    QuotaQuantity,
+    QuotaShare,
+    SpaceCounts,
+    UploadedResource,
+    WaitingAddition,
+)
+from elytron_core.planes.space import KEY
+from elytron_core.ports.store import BatchKey, DeleteChange, PutChange
+from elytron_gateway.collection import CollectionDocument, CollectionRepository, commit_changes
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.users import GatewayUsers
+
+T = TypeVar("T")
+
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+Room = Callable[[SpaceCounts], Awaitable[None]]
+"""Raises LimitExceeded if a space may not hold this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange(Generic[T]):
+    """A planned change: its result, the space's size after it, and the documents that it puts and deletes.
+
+    Under `once` it is done once, for any number of calls.
+    """
+
+    result: T
+    counts: SpaceCounts
+    changes: tuple[PutChange | DeleteChange, ...] = ()
+    once: BatchKey | None = None
+
+
+class SpaceCounting:
+    """The counts of every space. Counted content only changes through this class, so that they are exact."""
+
+    def __init__(self, ctx: OperationContext, /) -> None:
+        self._ctx = ctx
+        self._repository = CollectionRepository(ctx, COUNTS, SpaceCounts)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def of(self, space: SpaceId, /) -> SpaceCounts:
+        """Return the counts of a space, which are computed and stored the first time."""
+        stored_counts = await self._read_counts(space)
+        if not stored_counts.revision and await self._ctx.spaces.find(space) is not None:
+            # The commit that came first has stored its own count.
+            with suppress(Conflict):
+                await commit_changes(self._ctx, space, self._repository.put(KEY, stored_counts.value, expects=0))
+        return stored_counts.value
+
+    async def renew(self, space: SpaceId, /) -> SpaceCounts:
+        """Rewrite the count of a space and return it, so that each unfinished change of it is planned again."""
+        stored_counts = await self._read_counts(space)
+        try:
+            await commit_changes(
+                self._ctx, space, self._repository.put(KEY, stored_counts.value, expects=stored_counts.revision)
+            )
+        except Conflict:
+            # Another process has changed it meanwhile, which serves as well.
+            return (await self._read_counts(space)).value
+        return stored_counts.value
+
+    async def change(self, space: SpaceId, plan: Callable[[SpaceCounts], Awaitable[PlannedChange[T]]], /) -> T:
+        """Apply the change of the space's size that `plan` makes, atomically, and return its result.
+
+        `plan` is called again if another process changed the space meanwhile; it raises to refuse.
+        """
+        # One user's changes are serialised here, so that they do not conflict in the store.
+        async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
+            race = LostRaces()
+            while True:
+                stored_counts = await self._read_counts(space)
+                planned = await plan(stored_counts.value)
+                changes = planned.changes
+                # A first count is stored even if unchanged, so that no later call walks the space.
+                if planned.counts != stored_counts.value or not stored_counts.revision:
+                    changes = (*changes, self._repository.put(KEY, planned.counts, expects=stored_counts.revision))
+                if not changes:
+                    return planned.result
+                try:
+                    await commit_changes(self._ctx, space, *changes, once=planned.once)
+                except Conflict as conflict:
+                    await race.lost(conflict)
+                    continue
+                return planned.result
+
+    async def _read_counts(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
+        if await self._ctx.spaces.find(space) is None:
+            return CollectionDocument(KEY, SpaceCounts(), 0)
+        stored_counts = await self._repository.get(space, KEY)
+        return stored_counts if stored_counts is not None else CollectionDocument(KEY, await self._counted(space), 0)
+
+    async def _counted(self, space: SpaceId) -> SpaceCounts:
+        """Count a space that has no counts yet."""
+        resources = await self._all(space, RESOURCES, UploadedResource)
+        waiting = await self._all(space, BACKLOG, WaitingAddition)
+        return SpaceCounts(
+            messages=sum(session.messages for session in await self._all(space, SESSIONS, GatewaySession)),
+            resources=len(resources),
+            resource_bytes=sum(resource.size for resource in resources),
+            edits=len(await self._all(space, EDITS, MemoryOverride)),
+            waiting=sum(not addition.problem for addition in waiting),
+            refused=sum(bool(addition.problem) for addition in waiting),
+        )
+
+    async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
+        return [document.value async for document in CollectionRepository(self._ctx, collection, kind).all(space)]
+
+
+SHARES = 16
+"""A space is allotted this additional share of the quota, if there is room."""
+
+
+class UserQuotas:
+    """The quotas of every user; a quantity without one is not bounded."""
+
+    def __init__(self, users: GatewayUsers, counting: SpaceCounting, most: dict[QuotaQuantity, int], /) -> None:
+        self._users = users
+        self._counting = counting
+        self._most = most
+
+    def room(self, owner: MemoryOwner, of: QuotaQuantity, /) -> Room:
+        """Return a check that refuses to let the owner's space exceed the rest of the owner's quota."""
+        limit = self._most.get(of)
+
+        async def room(counts: SpaceCounts) -> None:
+            if limit is None:
+                return
+            amount = held_amount(counts, of)
+            user = await self._users.find(owner.user)
+            parts = parts_of(user, of)
+            mine = parts.get(owner.space)
+            # Together they exceed only a quota that was lowered since: then they are divided again.
+            if mine is None or mine.may_hold < amount or sum(part.set_aside for part in parts.values()) > limit:
+                await self._allot(owner, of, amount, limit)
+
+        return room
+
+    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, amount: int, limit: int) -> None:
+        """Let the owner's space hold `amount`. Raises LimitExceeded where the quota has no room for it."""
+
+        async def plan(user: GatewayUser) -> GatewayUser:
+            others = [SpaceId(space) for space in user.spaces if space != owner.space]
+            counts = {space: held_amount(await self._counting.of(space), of) for space in others}
+            # The counts decide here, because unused parts can be reclaimed.
+            if sum(counts.values()) + amount > limit:
+                raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
+            parts = parts_of(user, of)
+            for space in others:
+                part = parts.get(space)
+                # Lowered in the previous round. With the count rewritten, its rest is free.
+                if part is not None and part.may_hold < part.set_aside:
+                    counts[space] = held_amount(await self._counting.renew(space), of)
+                    parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
+            aside = {space: parts[space].set_aside if space in parts else 0 for space in others}
+            available = limit - sum(max(aside[space], counts[space]) for space in others)
+            if amount <= available:
+                parts[owner.space] = _allotment_part(owner.space, of, min(available, amount + limit // SHARES))
+            else:
+                # No room yet: the limits of the others are lowered to their counts, and the next round takes the rest.
+                parts |= {
+                    space: parts[space].model_copy(update={"may_hold": min(counts[space], aside[space])})
+                    for space in others
+                    if space in parts
+                }
+            return _with_parts(user, of, parts.values())
+
+        for _ in range(RACES):
+            mine = parts_of(await self._users.change(owner.user, plan), of).get(owner.space)
+            if mine is not None and mine.may_hold >= amount:
+                return
+        raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
+
+
+def held_amount(counts: SpaceCounts, of: QuotaQuantity, /) -> int:
+    """Return how much a space holds of a quantity."""
+    match of:
+        case QuotaQuantity.MESSAGES:
+            return counts.messages
+        case QuotaQuantity.RESOURCE_BYTES:
+            return counts.resource_bytes
+        case _:
+            assert_never(of)
+
+
+def parts_of(user: GatewayUser, of: QuotaQuantity, /) -> dict[str, QuotaShare]:
+    """Return the user's spaces' allotments of a quantity."""
+    return {part.space: part for part in user.allotted if part.of is of}
+
+
+_QUOTA_NAMES = {
+    QuotaQuantity.MESSAGES: "messages of a user",
+    QuotaQuantity.RESOURCE_BYTES: "bytes in a user's resources",
+}
+
+
+def _allotment_part(space: str, of: QuotaQuantity, size: int) -> QuotaShare:
+    return QuotaShare(space=space, of=of, may_hold=size, set_aside=size)
+
+
+def _with_parts(user: GatewayUser, of: QuotaQuantity, parts: Iterable[QuotaShare]) -> GatewayUser:
+    others = (part for part in user.allotted if part.of is not of)
+    return user.model_copy(
+        update={"allotted": tuple(sorted((*others, *parts), key=lambda part: (part.space, part.of)))}
+    )

@@ -1,0 +1,1 @@
+"""Telemetry of a server: figures, log lines and spans. It contains no secrets."""
