@@ -42,3 +42,14 @@ def test_a_second_configuration_is_compared_in_a_written_page(asked: CommandLine
 @pytest.mark.parametrize("change", ["limit", "size=3", "limit=many", "limit=0", "min_score=2.5", "gate=shut"])
 def test_an_unknown_change_is_rejected_before_any_question(elytron: CommandLine, change: str) -> None:
     assert elytron.error(*evaluate("--compare", change), expect=2)["key"] == "invalid_input"
+
+
+def test_unreadable_lines_are_all_numbered_and_set_the_exit_code(elytron: CommandLine) -> None:
+    elytron("add", "The boat key is under the third oar.", "--store", "harbour.db")
+    lines = ['{"question": "Where is the boat key?"}', *(["torn"] * 8)]
+    (elytron.folder / "q.jsonl").write_text("\n".join(lines), "utf-8")
+    shown = elytron("evaluate", "recall", "q.jsonl", "--store", "harbour.db", "--no-json", expect=6).stdout
+    assert "line 6 skipped" in shown
+    assert "3 more lines skipped: 7, 8, 9" in shown
+    assert "unrelated question" in shown
+    assert "The boat key is under" in shown

@@ -29,3 +29,10 @@ def test_a_table_names_every_module_at_a_terminal(elytron: CommandLine, options:
     table = elytron("integrations", *options, expect=1 if options else 0).stdout
     assert [row.module for row in INTEGRATIONS if row.module not in table] == []
     assert ("no: extra" in table) is not is_whole
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_a_table_of_80_columns_breaks_no_name(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = elytron("integrations").stdout.split()
+    assert {name for row in INTEGRATIONS for name in (row.module, row.distribution)} - set(words) == set()

@@ -98,6 +98,37 @@ async def test_an_unrelated_question_counts_against_the_block_that_it_gets(tmp_p
     assert silent.figures.recall is None
 
 
+async def test_an_unrelated_question_with_an_answer_is_named_with_its_best_hit(tmp_path: Path) -> None:
+    memory, _ = await filled_memory()
+    lines = (
+        {"question": "Thanks."},
+        {"question": "Where is the boat key?"},
+        {"question": "<b>?", "evidence": FACTS[0]},
+    )
+    file = questions_of(file_of(tmp_path, *lines))
+    evaluation = await evaluate_recall(memory, file.questions, RecallConfiguration())
+    assert evaluation.answered_unrelated == (2,)
+    assert evaluation.results[1].best_hit == FACTS[0]
+    page = evaluation_page(EvaluationReport(file=file, evaluation=evaluation))
+    assert "Unrelated questions with an answer" in page
+    assert FACTS[0] in page
+
+
+async def test_a_miss_tells_an_unknown_id_and_an_empty_space_from_words_that_no_memory_has(tmp_path: Path) -> None:
+    memory, ids = await filled_memory()
+    unknown = ids[0][:-1] + ("1" if ids[0][-1] == "0" else "0")
+    evaluation = await evaluation_of(
+        memory,
+        tmp_path,
+        {"question": "Where is the boat key?", "evidence": [unknown, "019f0000-0000-7000-8000-000000000000", "red"]},
+        {"question": "Where is the boat key?", "evidence": [FACTS[0]], "space": "nobody"},
+    )
+    assert [[miss.reason for miss in result.missed] for result in evaluation.results] == [
+        [EvidenceAbsence.UNKNOWN_ID, EvidenceAbsence.UNKNOWN_ID, EvidenceAbsence.NOT_STORED],
+        [EvidenceAbsence.EMPTY_SPACE],
+    ]
+
+
 async def test_another_space_is_searched_only_if_the_question_names_it(tmp_path: Path) -> None:
     memory, ids = await filled_memory()
     await memory.add("The boat key hangs in the kitchen.", user_id="tomas")
@@ -139,7 +170,7 @@ def test_invalid_lines_are_reported_and_do_not_stop_the_rest(tmp_path: Path) -> 
     assert "query means the same as question" in file.skipped[3].problem
 
 
-@pytest.mark.parametrize(("lines", "problem"), [((), "has no question"), (("{}",), "line 1: question is not a text")])
+@pytest.mark.parametrize(("lines", "problem"), [((), "has no question"), (("{}",), "line 1: question is missing")])
 def test_a_file_without_questions_is_refused(tmp_path: Path, lines: tuple[str, ...], problem: str) -> None:
     with pytest.raises(UnreadableFile, match=problem):
         questions_of(file_of(tmp_path, *lines))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,9 @@ async def test_a_memory_off_its_loop_serves_no_blocking_function() -> None:
 
 
 def test_a_memory_that_is_not_open_is_refused() -> None:
+    unopened: Any = elytron.open("memory:")
     with pytest.raises(InvalidInput, match="is not open"):
-        MemoryLoop(elytron.open("memory:"))
+        MemoryLoop(unopened)
 
 
 @pytest.mark.anyio

@@ -18,6 +18,7 @@ from tests.sdk.foreign_exports import (
 )
 from tests.sdk.opened_transcripts import opened
 
+import elytron
 from elytron.importers.chats import mailbox, slack
 from elytron.importers.detection import open_transcripts
 from elytron.importers.format_table import TranscriptFormat
@@ -142,7 +143,7 @@ def test_discords_own_package_yields_the_users_messages_oldest_first(tmp_path: P
 def test_an_email_is_read_without_quotations_and_signature(tmp_path: Path) -> None:
     with opened(EXPORTS[TranscriptFormat.MBOX](tmp_path)) as transcript:
         first, second = transcript.messages(HOME)
-    assert first.turn.messages[0].text == "The boat is blue.\nFrom here you see it."
+    assert first.turn.messages[0].text == "Boat\n\nThe boat is blue.\nFrom here you see it."
     assert (first.turn.messages[0].speaker, second.turn.messages[0].speaker) == ("Adá", "noor@example.com")
     assert second.turn.messages[0].text == "Good."
     assert first.conversation == second.conversation
@@ -166,6 +167,53 @@ HEADER = "From x Fri May  1 10:00:00 2026\nFrom: a@example.com\n"
 )
 def test_emails_are_read_in_common_formats(tmp_path: Path, mail: str, text: str) -> None:
     assert [words for _, words in outcome(write_json(tmp_path / "a.mbox", mail))[0]] == [text]
+
+
+@pytest.mark.anyio
+async def test_a_thread_is_recalled_by_its_subject(tmp_path: Path) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await elytron.import_transcript(memory, EXPORTS[TranscriptFormat.MBOX](tmp_path))
+        await memory.add("We had soup.")
+        mail = HEADER + "Subject: Project Heron budget\nMessage-ID: <h@x>\n\nYes, at one."
+        await elytron.import_transcript(memory, write_json(tmp_path / "b.mbox", mail))
+        report = await memory.recall("Project Heron budget")
+        assert report.hits[0].text == "Project Heron budget\n\nYes, at one."
+
+
+@pytest.mark.anyio
+async def test_messages_without_a_time_are_counted_and_bad_times_named(tmp_path: Path) -> None:
+    mails = [HEADER + "\nBlue.\n", HEADER + "Date: no date\n\nRed.\n", "From here on it is text.\nGreen.\n"]
+    path = write_json(tmp_path / "a.mbox", "\n".join(mails))
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await elytron.import_transcript(memory, path)
+    assert (report.stored, report.undated, report.skipped) == (2, 2, 1)
+    assert [(note.kind.value, note.place, note.problem) for note in report.notes] == [
+        ("skipped", "mail 3", "has none of the headers From, Date, Message-ID"),
+        ("time", "mail 2", "Date is not a time"),
+    ]
+
+
+def test_a_daily_note_has_the_day_of_its_name_and_an_embedded_file_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "v" / ".obsidian").mkdir(parents=True)
+    notes = {
+        "2026-05-01.md": "Sailed with Noor.",
+        "Bad.md": "---\ncreated: : :\n---\nBroken head.",
+        "Photo.md": "![[photo.png|300]]",
+        "Sail.md": "Blue sail ![[sail.jpg]] and ![[Boat]].",
+    }
+    for name, text in notes.items():
+        (tmp_path / "v" / name).write_text(text, "utf-8")
+    with opened(tmp_path / "v") as transcript:
+        texts = {item.turn.messages[0].text: item.turn.messages[0].at for item in transcript.messages(HOME)}
+    assert texts == {
+        "Sailed with Noor.": instant("2026-05-01T00:00:00Z"),
+        "Broken head.": None,
+        "Blue sail  and Boat.": None,
+    }
+    assert transcript.left_out[OmissionReason.ATTACHMENT] == 2
+    assert [(record.place, record.problem) for record in transcript.remarks.unread_times] == [
+        ("Bad.md", "created is not a time")
+    ]
 
 
 def test_attachments_are_counted_and_emails_without_text_omitted(tmp_path: Path) -> None:

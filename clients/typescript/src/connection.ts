@@ -43,6 +43,7 @@ const reportBytes = 64 * 1024 * 1024;
 const attemptLimit = 4;
 const backoffMs = 100;
 const backoffLimitMs = 5_000;
+const spaceMissing = "no space is named: use memory.withSpace(name), or connect(address, { space: name })";
 const gatewayStatuses = new Set([502, 503, 504]);
 const transientKeys = new Set(
   "unreachable rate_limited overloaded still_running store_unavailable store_busy model_unavailable".split(" "),
@@ -262,7 +263,8 @@ export function problemOf(text: string, response: Response | undefined, url: str
   const retryAfter = /^\d+$/.test(retryHeader) ? Number(retryHeader.slice(0, 6)) : 0;
   if (typeof document?.["code"] === "string") {
     const { code, detail, details, retryable, request_id: requestId } = document;
-    return errorOf(String(code).slice(0, 200), typeof detail === "string" ? detail : "", {
+    const serverText = typeof detail === "string" ? detail : "";
+    return errorOf(String(code).slice(0, 200), code === "scope_missing" ? spaceMissing : serverText, {
       details: typeof details === "object" ? ((details ?? undefined) as ErrorContext["details"]) : undefined,
       retryable: typeof retryable === "boolean" ? retryable : undefined,
       retryAfter,

@@ -81,6 +81,7 @@ export class Memory {
     request: OperationRequest<Name>,
     call: CallOptions = {},
   ): Promise<OperationReport<Name>> {
+    if (!Object.hasOwn(operations, name)) throw invalidInput("operation", "is not one that this client knows");
     const { mutates, isKeyed, spaceField } = operations[name];
     const body: Record<string, unknown> = { ...(request as object) };
     if (this.space !== undefined && spaceField === "space") body["space"] ??= this.space;
@@ -227,8 +228,9 @@ export class Memory {
     return this.operate("inspect", fields, call);
   }
 
-  /** Yields what is committed to the space, for as long as it is read. */
+  /** Yields what is committed to the space, for as long as it is read. A signal is one of its options. */
   events(options: EventOptions = {}): AsyncGenerator<JournalEvent | EventGap, never> {
+    if (arguments.length > 1) throw invalidInput("events", "takes one argument: { after, signal }");
     return journalEvents(this.#connection, this.space, options);
   }
 

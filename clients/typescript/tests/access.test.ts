@@ -33,6 +33,11 @@ test("a key opens its own space and no other", async () => {
   await assert.rejects(stolen, PermissionRefused);
 });
 
+test("a key of every space names the calls of this client that choose one", async () => {
+  const call = connect(server.url, { apiKey: operatorKey }).recall("safe");
+  await assert.rejects(call, { key: "scope_missing", message: /memory\.withSpace\(name\)/ });
+});
+
 test("a missing or wrong key is unauthorized, and not tried again", async () => {
   await assert.rejects(connect(server.url).recall("safe"), { name: "Unauthorized", key: "unauthorized", status: 401 });
   await assert.rejects(connect(server.url, { apiKey: "ely_wrong" }).recall("safe"), Unauthorized);

@@ -127,7 +127,7 @@ test("a stream passes unchanged and is stored when it finishes", async () => {
 test("a turn with tools shows one block in all its steps and is stored once, as resting on outside content", async () => {
   const space = memory.withSpace("tools");
   await space.add("The boat key is under the oar.", { speaker: "Ada" });
-  const toolCall = { toolName: "recall_memory", input: { query: "boat key" } };
+  const toolCall = { toolName: "memory_search", input: { query: "boat key" } };
   const { model, prompts } = scriptedModel({ toolCall }, { text: "Under the oar." });
   const middleware = memoryMiddleware(space);
   const result = await generateText({
@@ -157,7 +157,7 @@ test("a turn with tools shows one block in all its steps and is stored once, as 
 
 test("a tool stores what the model was asked to remember, as the model's words", async () => {
   const space = memory.withSpace("remembered");
-  const toolCall = { toolName: "store_memory", input: { text: "Ada's boat is called Petrel." } };
+  const toolCall = { toolName: "memory_add", input: { text: "Ada's boat is called Petrel." } };
   const { model } = scriptedModel({ toolCall }, { text: "Done." });
   await generateText({
     model,
@@ -213,6 +213,22 @@ test("a memory that fails or is late never fails the call, and says so", async (
     const { text } = await generateText({ model: wrapLanguageModel({ model, middleware }), ...call });
     assert.deepEqual([text, errors.map(({ key }) => key)], ["Hello.", ["unreachable"]]);
   }
+});
+
+test("a space that is refused for the block and for the turn is reported once", async () => {
+  const refusal = { code: "permission_refused", detail: "this key opens another space", retryable: false };
+  const refusing = connect(server.url, {
+    fetch: () => Promise.resolve(new Response(JSON.stringify(refusal), { status: 403 })),
+  });
+  const errors: ElytronError[] = [];
+  const middleware = memoryMiddleware(refusing, { onError: (error) => errors.push(error) });
+  const { model } = scriptedModel({ text: "Hello." });
+  await generateText({ model: wrapLanguageModel({ model, middleware }), prompt: "Hello?" });
+  await middleware.settled();
+  assert.deepEqual(
+    errors.map(({ key }) => key),
+    ["permission_refused"],
+  );
 });
 
 test("a call that is aborted does not wait for memory, and is no failure of it", async () => {

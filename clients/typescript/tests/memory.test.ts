@@ -182,3 +182,9 @@ test("any operation is called by its name", async () => {
   const { policy } = await memory.operate("capabilities", {});
   assert.equal(policy, "open");
 });
+
+test("an unknown operation and a second argument of events are refused by their names", async () => {
+  await assert.rejects(memory.operate("nope" as "recall", { query: "?" }), /^InvalidInput: operation/);
+  const events = memory.events as (...options: object[]) => unknown;
+  assert.throws(() => events.call(memory, {}, { signal: AbortSignal.abort() }), /^InvalidInput: events/);
+});

@@ -20,6 +20,8 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
 """
 REASONS: Final = {
     EvidenceAbsence.NOT_STORED: "no memory contains it",
+    EvidenceAbsence.UNKNOWN_ID: "no memory has this id",
+    EvidenceAbsence.EMPTY_SPACE: "nothing is stored in the space that was asked",
     EvidenceAbsence.HIDDEN: "it was forgotten, archived or replaced",
     EvidenceAbsence.FILTERED: "the scope or the filters exclude it",
     EvidenceAbsence.NO_MATCH: "nothing in it matches the question",
@@ -27,6 +29,9 @@ REASONS: Final = {
     EvidenceAbsence.HELD_BACK: "the recall gate withheld it",
     EvidenceAbsence.LIMIT: "it ranks below the limit",
 }
+
+
+ANSWERED_COLUMNS: Final = ("line", "unrelated question", "outcome", "in the block", "best hit")
 
 
 def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
@@ -63,6 +68,7 @@ def evaluation_page(report: EvaluationReport, /) -> str:
             f" {report.comparison.unchanged}.</p>"
         )
     parts += [_misses_table(evaluation, number) for number, evaluation in enumerate(both, 1)]
+    parts += [_answered_table(evaluation, number) for number, evaluation in enumerate(both, 1)]
     parts.append(_problems_table(report))
     return "\n".join([*parts, "</body></html>", ""])
 
@@ -103,6 +109,25 @@ def _miss_row(result: QuestionResult, place: int) -> str:
     texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
     rank = "" if missed.place is None else str(missed.place)
     return f"<tr><td class=number>{result.question.line}</td>{texts}<td class=number>{rank}</td></tr>"
+
+
+def answered_rows(evaluation: RecallEvaluation, /) -> list[tuple[int, str, str, int, str]]:
+    """Return the unrelated questions that got an answer: line, question, outcome, memories in the block, best hit."""
+    return [
+        (result.question.line, result.question.query, result.outcome.value, result.recalled_shown, result.best_hit)
+        for result in evaluation.results
+        if result.is_answered_unrelated
+    ]
+
+
+def _answered_table(evaluation: RecallEvaluation, number: int) -> str:
+    rows = [
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in answered_rows(evaluation)
+    ]
+    if not rows:
+        return ""
+    head = "".join(f"<th>{name}</th>" for name in ANSWERED_COLUMNS)
+    return f"<h2>Unrelated questions with an answer, configuration {number}</h2>{_table_html(head, rows)}"
 
 
 def _problems_table(report: EvaluationReport) -> str:

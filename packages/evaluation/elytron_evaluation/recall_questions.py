@@ -1,5 +1,6 @@
 """Evaluate recall with a user's own questions and the evidence that should answer them."""
 
+import re
 import statistics
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,14 @@ from elytron_core.contracts.recall import (
     HitDiversity,
     MemoryRecallReport,
     MemoryRecallRequest,
+    NothingReason,
     RecallGate,
     RecallHit,
     RecallOutcome,
     VectorUse,
 )
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, UnreadableFile
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SpaceId, is_id
 from elytron_core.model import OperationRequest, Value, invalid_input
 from elytron_core.scope import MaxChars, Scope
 from elytron_core.strict_json import parse_json
@@ -36,6 +38,9 @@ MAX_EVIDENCE: Final = 100
 _QUESTION_FIELDS: Final = ("question", "query")
 _EVIDENCE_FIELDS: Final = ("evidence", "expected")
 _OTHER_FIELDS: Final = ("id", "space")
+_HIT_CHARS: Final = 120
+_ID_FORM: Final = re.compile(r"[0-9a-f]{24}\.[0-9a-f]{12}(?:\.\d+)?")
+"""Form of a turn's or message's id; facts have a UUID."""
 _QUOTE_SEARCHED: Final = 50
 """Number of hits searched for the memory that contains a quotation, when the quotation itself is the query."""
 
@@ -82,6 +87,10 @@ class EvidenceAbsence(StrEnum):
 
     NOT_STORED = "not_stored"
     """No memory that can be recalled contains it."""
+    UNKNOWN_ID = "unknown_id"
+    """It is written like an id, and no memory has this id."""
+    EMPTY_SPACE = "empty_space"
+    """Nothing is stored in the space that the question names."""
     HIDDEN = "hidden"
     FILTERED = "filtered"
     NO_MATCH = "no_match"
@@ -121,6 +130,8 @@ class QuestionResult(Value):
     relevant_hits: int
     evidence_places: tuple[int, ...] = ()
     missed: tuple[MissedEvidence, ...] = ()
+    best_hit: str = ""
+    """Beginning of the best hit of an unrelated question."""
     evidence_shown: int = 0
     """Number of pieces of evidence shown in the memory block."""
     recalled_shown: int = 0
@@ -132,6 +143,12 @@ class QuestionResult(Value):
     def recalled_share(self) -> float:
         """Return the share of the evidence that is among the hits."""
         return len(self.evidence_places) / len(self.question.evidence) if self.question.evidence else 0.0
+
+    @property
+    def is_answered_unrelated(self) -> bool:
+        """Return whether a search or the block has something for a question that nothing should answer."""
+        is_answered = self.outcome is not RecallOutcome.NOTHING or self.recalled_shown > 0
+        return not self.question.evidence and is_answered
 
 
 class RecallFigures(Value):
@@ -163,6 +180,8 @@ class RecallEvaluation(Value):
     configuration: RecallConfiguration
     figures: RecallFigures
     results: tuple[QuestionResult, ...]
+    answered_unrelated: tuple[int, ...] = ()
+    """Line numbers of the unrelated questions that got an answer or a block."""
     failures: tuple[SkippedLine, ...] = ()
     """Questions that the memory rejected, with the reason."""
     vectors: Mapping[VectorUse, int] = {}
@@ -229,6 +248,8 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
     if not isinstance(line, dict):
         raise InvalidInput(field="JSON", problem="is not an object")
     query = _one_field(line, _QUESTION_FIELDS)
+    if query is None:
+        raise InvalidInput(field="question", problem="is missing")
     if not isinstance(query, str) or is_blank(query):
         raise InvalidInput(field="question", problem="is not a text with visible characters")
     evidence = _one_field(line, _EVIDENCE_FIELDS)
@@ -272,6 +293,7 @@ async def evaluate_recall(
         configuration=configuration,
         figures=_count_figures(results, failed=len(failures)),
         results=tuple(results),
+        answered_unrelated=tuple(result.question.line for result in results if result.is_answered_unrelated),
         failures=tuple(failures),
         vectors=vectors,
     )
@@ -305,7 +327,7 @@ async def _ask_question(
     places = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
     evidence_places = tuple(sorted(place for place in places if place is not None))
     missed = [
-        await _explain_miss(memory, request, text, ids)
+        await _explain_miss(memory, request, text, ids, is_empty=report.reason is NothingReason.EMPTY_SPACE)
         for place, ids, text in zip(places, evidence_ids, question.evidence, strict=True)
         if place is None
     ]
@@ -326,6 +348,7 @@ async def _ask_question(
         outcome=report.outcome,
         hits=len(report.hits),
         relevant_hits=len(relevant),
+        best_hit=report.hits[0].text[:_HIT_CHARS] if report.hits and not question.evidence else "",
         evidence_places=evidence_places,
         missed=tuple(missed),
         evidence_shown=sum(not block_ids.isdisjoint(ids) for ids in evidence_ids),
@@ -363,11 +386,15 @@ def _is_evidence(hit: RecallHit, ids: Sequence[frozenset[str]], texts: Sequence[
 
 
 async def _explain_miss(
-    memory: RecallCaller, request: MemoryRecallRequest, text: str, ids: frozenset[str]
+    memory: RecallCaller, request: MemoryRecallRequest, text: str, ids: frozenset[str], *, is_empty: bool
 ) -> MissedEvidence:
     """Return why none of the memories `ids` is among the hits; of several reasons, that of the best-ranked memory."""
+    if is_empty:
+        return MissedEvidence(evidence=text, reason=EvidenceAbsence.EMPTY_SPACE)
     if not ids:
-        return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
+        is_like_id = _ID_FORM.fullmatch(text) is not None or is_id(text)
+        reason = EvidenceAbsence.UNKNOWN_ID if is_like_id else EvidenceAbsence.NOT_STORED
+        return MissedEvidence(evidence=text, reason=reason)
     explained_request = request.model_copy(update={"why_not": tuple(sorted(ids))[:WHY_NOT_IDS]})
     report: MemoryRecallReport = await memory.operate(explained_request)
     absences = [absence for absence in report.why_not if absence.absence in _REASONS]

@@ -10,7 +10,7 @@ from elytron_agent.blocks.block_repository import BlockRepository
 from elytron_agent.blocks.toolset import MemoryFiles
 from elytron_agent.tool import ToolAnswer
 from elytron_integrations.integration_table import require_framework
-from elytron_integrations.user_memory import user_memory
+from elytron_integrations.user_memory import require_open_memory, user_memory
 
 require_framework(__name__)
 
@@ -92,6 +92,7 @@ class ElytronMemoryTool(BetaAbstractMemoryTool):
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._memory = memory
+        require_open_memory(memory)
         self._files = _user_files(memory.runtime, space, agent)
 
     @override

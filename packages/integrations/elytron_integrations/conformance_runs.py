@@ -68,7 +68,10 @@ def check_integrations(
     """
     folder = root / "tests" / "frameworks"
     if not folder.is_dir():
-        raise Unsupported("conformance tests are not part of the wheel: run this command in a checkout of Elytron")
+        raise Unsupported(
+            "a wheel has no conformance tests: in a checkout of Elytron, use the checkout's own environment,"
+            " such as `uv run elytron integrations --check`"
+        )
     for row in rows:
         status = _status_of(row)
         if status.installed_version is not None:

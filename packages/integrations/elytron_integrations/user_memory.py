@@ -64,11 +64,23 @@ class UserMemory(MemoryFace):
         return await self._memory.operate(request)
 
 
+def require_open_memory(memory: object, /) -> None:
+    """Raise InvalidInput for what is not an open memory, such as the path of one."""
+    if isinstance(memory, RuntimeEntering):
+        raise InvalidInput(field="memory", problem="is not open: use `with elytron.open(...) as memory`")
+    if not isinstance(memory, MemoryFace | BlockingMemory):
+        raise InvalidInput(
+            field="memory", problem=f"is {type(memory).__name__!r}: pass the open memory of `elytron.open(...)`"
+        )
+
+
 def user_memory(memory: MemoryFace, space: str | None = None, /, *, operation: str) -> UserMemory:
     """Return the memory of one space: `space`, else that which `memory` was opened with.
 
-    Raises ScopeMissing, naming the operation, if neither names one, InvalidInput for a memory of blocking calls.
+    Raises ScopeMissing, naming the operation, if neither names one, InvalidInput for a memory of blocking calls or one
+    that is not open.
     """
+    require_open_memory(memory)
     if isinstance(cast("object", memory), BlockingMemory):
         raise InvalidInput(field="memory", problem="has blocking calls: open it with `async with elytron.open(...)`")
     return UserMemory(memory, space_scope(memory.scope, space, operation=operation))
@@ -90,9 +102,8 @@ class MemoryLoop:
     Made on the loop of an asyncio memory, it serves blocking functions on other threads, too.
     """
 
-    def __init__(self, memory: OpenMemory | RuntimeEntering[Any, Any], /) -> None:
-        if isinstance(memory, RuntimeEntering):
-            raise InvalidInput(field="memory", problem="is not open: use `with elytron.open(...) as memory`")
+    def __init__(self, memory: OpenMemory, /) -> None:
+        require_open_memory(memory)
         self._blocking = memory if isinstance(memory, BlockingMemory) else None
         if isinstance(memory, BlockingMemory):
             self.face: MemoryFace = memory.runtime

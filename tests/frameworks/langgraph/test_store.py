@@ -196,6 +196,13 @@ def test_a_value_is_gone_after_its_time_to_live_which_counts_from_the_last_put(
     assert found_keys(store, "a") == []
 
 
+@pytest.mark.parametrize("ttl", ["ten", True, float("nan"), float("inf"), 1e308])
+def test_a_time_to_live_that_is_no_finite_number_is_rejected(store: ElytronStore, ttl: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^ttl is not a finite number of minutes"):
+        store.put(("a",), "k", {"v": 1}, ttl=ttl)
+    assert store.get(("a",), "k") is None
+
+
 def test_a_read_that_extends_a_time_to_live_is_rejected(store: ElytronStore) -> None:
     store.put(("a",), "k", {"v": 1}, ttl=2)
     with pytest.raises(Unsupported, match="does not extend"):

@@ -27,39 +27,39 @@ async def call_tool(memory: MemoryFace, name: str, /, space: str | None = None, 
 
 async def test_stored_memories_are_recalled_as_the_assistants_and_forgotten_by_id() -> None:
     async with elytron.open("memory:", space="ada") as memory:
-        outcome, _, memory_id = (await call_tool(memory, "store_memory", text="Ada drinks tea.")).partition(": ")
+        outcome, _, memory_id = (await call_tool(memory, "memory_add", text="Ada drinks tea.")).partition(": ")
         assert outcome == "stored"
-        fence, row, end = (await call_tool(memory, "recall_memories", query="What does Ada drink?")).splitlines()
+        fence, row, end = (await call_tool(memory, "memory_search", query="What does Ada drink?")).splitlines()
         assert (fence[0], end[:2]) == ("<", "</")
         assert json.loads(row).items() >= {"id": memory_id, "text": "Ada drinks tea."}.items()
         assert (await memory.get(memory_id)).role == "assistant"
-        assert await call_tool(memory, "forget_memory", memory_id=memory_id) == "forgotten"
-        assert await call_tool(memory, "forget_memory", memory_id="none") == "there is no such memory"
-        answer = await call_tool(memory, "recall_memories", query="What does Ada drink?")
+        assert await call_tool(memory, "memory_forget", memory_id=memory_id) == "forgotten"
+        assert await call_tool(memory, "memory_forget", memory_id="none") == "there is no such memory"
+        answer = await call_tool(memory, "memory_search", query="What does Ada drink?")
         assert answer == "Nothing is remembered about that."
 
 
 async def test_a_text_cannot_close_the_fence_around_it() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         await memory.add("The boat key </b> is under the <i> oar.")
-        _, row, _ = (await call_tool(memory, "recall_memories", query="boat key", limit=500)).splitlines()
+        _, row, _ = (await call_tool(memory, "memory_search", query="boat key", limit=500)).splitlines()
         assert "<" not in row
         assert json.loads(row)["text"] == "The boat key </b> is under the <i> oar."
 
 
 async def test_another_space_is_not_reached_even_by_ids_of_the_first() -> None:
     async with elytron.open("memory:", space=None) as memory:
-        stored = await call_tool(memory, "store_memory", space="ada", text="Ada drinks tea.")
+        stored = await call_tool(memory, "memory_add", space="ada", text="Ada drinks tea.")
         memory_id = stored.partition(": ")[2]
-        assert await call_tool(memory, "forget_memory", space="noor", memory_id=memory_id) == "there is no such memory"
-        assert "Nothing" in await call_tool(memory, "recall_memories", space="noor", query="What does Ada drink?")
-        assert "tea" in await call_tool(memory, "recall_memories", space="ada", query="What does Ada drink?")
+        assert await call_tool(memory, "memory_forget", space="noor", memory_id=memory_id) == "there is no such memory"
+        assert "Nothing" in await call_tool(memory, "memory_search", space="noor", query="What does Ada drink?")
+        assert "tea" in await call_tool(memory, "memory_search", space="ada", query="What does Ada drink?")
         with pytest.raises(ScopeMissing, match="memory_tools"):
             memory_tools(memory)
 
 
 async def test_an_agent_uses_the_tools_of_its_model() -> None:
-    call = {"name": "store_memory", "arguments": '{"text": "Ada drinks tea."}'}
+    call = {"name": "memory_add", "arguments": '{"text": "Ada drinks tea."}'}
     tool_calls = [{"id": "c1", "type": "function", "function": call}]
     message = {"role": "assistant", "content": None, "tool_calls": tool_calls}
     answers = (
@@ -72,8 +72,8 @@ async def test_an_agent_uses_the_tools_of_its_model() -> None:
             agent = Agent("Helper", model=model, tools=memory_tools(memory))
             await Runner.run(agent, "I drink tea.", run_config=RunConfig(tracing_disabled=True))
         assert [tool["function"]["name"] for tool in json.loads(requests[0])["tools"]] == [
-            "recall_memories",
-            "store_memory",
-            "forget_memory",
+            "memory_search",
+            "memory_add",
+            "memory_forget",
         ]
         assert [hit.text for hit in await memory.list()] == ["Ada drinks tea."]

@@ -210,6 +210,7 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         ("skipped", left_out),
         ("skipped", f"{report.skipped} unreadable" if report.skipped else ""),
         ("times", f"{report.naive_times} without a time zone, read as UTC" if report.naive_times else ""),
+        ("times", f"{report.undated} missing: the time of the import is used" if report.undated else ""),
         ("unknown keys", f"{report.unknown_keys}, stored next to the text" if report.unknown_keys else ""),
         *(("dates", _dates_line(each)) for each in report.dates),
         *(("continues", _resumed_line(each)) for each in report.resumed),

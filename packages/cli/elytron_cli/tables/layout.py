@@ -81,21 +81,22 @@ def show_table(
     /,
     *,
     numbers: Sequence[str] = (),
-    whole: str = "",
+    whole: str | Sequence[str] = "",
     none: str = "",
 ) -> None:
     """Show `rows`, or the text `none` if there are no rows.
 
-    Columns in `numbers` are set right, and cells of the column `whole` are not broken. Text that is not styled is
+    Columns in `numbers` are set right, and cells of the columns `whole` are not broken. Text that is not styled is
     printed on one line, safely.
     """
     from rich import box
     from rich.table import Table
 
+    whole_columns = {whole} if isinstance(whole, str) else set(whole)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         justify = "right" if column in numbers else "left"
-        table.add_column(column, justify=justify, overflow="fold", no_wrap=column == whole)
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole_columns)
     for row in rows:
         table.add_row(*map(_table_cell, row))
     if table.row_count:

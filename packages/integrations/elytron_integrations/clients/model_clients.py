@@ -21,7 +21,7 @@ from elytron_core.planes.transcript import TurnDelivery, TurnSource
 from elytron_core.policy.projection.fence import wrap_block
 from elytron_core.ports.chat import FinishReason
 from elytron_core.scope import Scope
-from elytron_integrations.user_memory import space_scope
+from elytron_integrations.user_memory import require_open_memory, space_scope
 from elytron_models.dialect import fields_of, json_text
 from elytron_proxy import limits
 from elytron_proxy.prompts import DIALECTS, CallPrompt, PromptDialect, spoken_answer
@@ -63,6 +63,7 @@ def wrap(
     own: Any = getattr(client, "_client", None)
     if own is None or not hasattr(client, "copy"):
         raise Unsupported("wrap requires a client from the package openai or anthropic, such as openai.OpenAI()")
+    require_open_memory(memory)
     scope = space_scope(memory.scope, space, operation="wrap", conversation=conversation)
     is_async = hasattr(own, "aclose")
     if isinstance(memory, BlockingMemory):

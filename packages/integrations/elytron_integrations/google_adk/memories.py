@@ -27,6 +27,7 @@ from elytron_integrations.google_adk.events import (
     event_item,
     session_scope,
 )
+from elytron_integrations.user_memory import require_open_memory
 
 SEARCH_HITS: Final = 10
 _UNNAMED: Final = "events-without-session"
@@ -41,6 +42,7 @@ class ElytronMemoryService(BaseMemoryService):
     """
 
     def __init__(self, memory: MemoryFace, *, searches_all: bool = False) -> None:
+        require_open_memory(memory)
         self._memory = memory
         self._searches_all = searches_all
 

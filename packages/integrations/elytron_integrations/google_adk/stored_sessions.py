@@ -30,7 +30,7 @@ from elytron_integrations.google_adk.events import (
     event_item,
     session_scope,
 )
-from elytron_integrations.user_memory import narrowed_scope
+from elytron_integrations.user_memory import narrowed_scope, require_open_memory
 
 _PREFIXES: Final = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
 
@@ -43,6 +43,7 @@ class ElytronSessionService(BaseSessionService):
     """
 
     def __init__(self, memory: MemoryFace) -> None:
+        require_open_memory(memory)
         self._memory = memory
 
     @override

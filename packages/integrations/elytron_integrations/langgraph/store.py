@@ -90,7 +90,7 @@ class ElytronStore(BaseStore):
             op.key,
             value,
             text=_search_text(value, op.index),
-            ttl_s=None if op.ttl is None else max(math.ceil(op.ttl * 60), 1),
+            ttl_s=None if op.ttl is None else _ttl_seconds(op.ttl),
             user_id=self._space,
         )
 
@@ -135,6 +135,14 @@ class ElytronStore(BaseStore):
             }
             offset, has_more = offset + len(names), report.has_more
         return sorted(namespaces)[op.offset : op.offset + op.limit]
+
+
+def _ttl_seconds(minutes: object) -> int:
+    """Return a TTL in whole seconds, 1 at least. Raises InvalidInput for what is not a finite number."""
+    is_number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
+    if not is_number or not math.isfinite(minutes * 60):
+        raise InvalidInput(field="ttl", problem="is not a finite number of minutes")
+    return max(math.ceil(minutes * 60), 1)
 
 
 def _item_fields(record: RecordItem) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from elytron.api import MemoryFace
 from elytron_core.evidence import EvidenceRole
 from elytron_integrations.conversation_items import joined_text
 from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
-from elytron_integrations.user_memory import user_memory
+from elytron_integrations.user_memory import require_open_memory, user_memory
 
 SpaceOfRun = Callable[[RunContext[Any]], str]
 """Returns the space whose memory a run uses, such as `lambda ctx: ctx.deps.user_id`."""
@@ -33,6 +33,9 @@ class ElytronMemory(AbstractCapability[Any]):
     max_chars: int = BLOCK_CHARS
     _run: AgentRunMemory | None = field(default=None, repr=False)
     _block: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_open_memory(self.memory)
 
     @classmethod
     @override

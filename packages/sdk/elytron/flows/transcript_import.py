@@ -70,6 +70,8 @@ class ImportNoteKind(StrEnum):
     """Its text has changed, or its date was misread: the new version is shown."""
     UNCHANGED = "unchanged"
     """It has changed, but what the owner did to the stored message takes precedence."""
+    TIME = "time"
+    """Its time cannot be read, so it gets the time of the import."""
 
 
 class ImportNote(Value):
@@ -105,7 +107,8 @@ class TranscriptImportReport(Value):
 
     `left_out` counts by reason what is deliberately not stored; `deleted` is the part of it that its writers had
     deleted. `skipped` counts unreadable records, `erased` messages that were erased here before and stay so.
-    `naive_times` counts times without a zone, which were read as UTC, and `unknown_keys` keys of another memory's
+    `naive_times` counts times without a zone, which were read as UTC, `undated` messages without a time that could be
+    read, which get the time of the import, and `unknown_keys` keys of another memory's
     records that its published form does not have. `owners` are the users of a store of several. `notes` names the first
     messages that were skipped or have changed. In a dry run, `stored` is 0.
     """
@@ -125,6 +128,7 @@ class TranscriptImportReport(Value):
     left_out: dict[OmissionReason, int] = {}
     deleted: int = 0
     naive_times: int = 0
+    undated: int = 0
     unknown_keys: int = 0
     owners: tuple[str, ...] = ()
     notes: tuple[ImportNote, ...] = ()
@@ -150,6 +154,7 @@ class _FileContents:
     left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
     skipped: int = 0
     naive_times: int = 0
+    undated: int = 0
     unknown_keys: int = 0
     owners: set[str] = field(default_factory=set[str])
 
@@ -162,6 +167,8 @@ class _FileContents:
             if at is not None:
                 self.first_at = at if self.first_at is None else min(self.first_at, at)
                 self.last_at = at if self.last_at is None else max(self.last_at, at)
+            else:
+                self.undated += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +281,8 @@ class _ImportRun:
             contents.owners |= transcript.met_owners
             for record in transcript.skipped:
                 self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
+            for record in transcript.remarks.unread_times:
+                self._note(ImportNoteKind.TIME, transcript, record.place, record.problem)
         if not has_messages:
             for transcript in self.source.transcripts:
                 for record in transcript.skipped:
@@ -461,6 +470,7 @@ class _ImportRun:
             left_out=left_out,
             deleted=left_out.get(OmissionReason.DELETED, 0),
             naive_times=contents.naive_times,
+            undated=contents.undated,
             unknown_keys=contents.unknown_keys,
             owners=tuple(sorted(contents.owners)),
             notes=tuple(self.notes),

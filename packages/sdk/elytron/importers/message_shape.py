@@ -21,6 +21,8 @@ from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
+UNREAD_TIMES = 20
+"""Maximum number of unreadable times that a reader's remarks name."""
 SECONDS_BELOW = 100_000_000_000
 """Smaller numbers are epoch seconds (up to the year 5138), larger ones milliseconds. From 1,000 times this value they
 are microseconds, then nanoseconds (each from 1973)."""
@@ -122,10 +124,14 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRemarks:
-    """A reader's final remarks: how many times had no zone and were read as UTC, and how many keys were unknown."""
+    """A reader's final remarks: how many times had no zone and were read as UTC, and how many keys were unknown.
+
+    `unread_times` are the first times that could not be read, which do not discard their messages.
+    """
 
     naive_times: int = 0
     unknown_keys: int = 0
+    unread_times: tuple[SkippedRecord, ...] = ()
 
 
 ReadItem = ImportedMessage | LeftOut | SkippedRecord | DateReading | ReaderRemarks
@@ -285,6 +291,7 @@ class ReaderPlace:
         self.done_bytes = 0
         self.naive_times = 0
         self.unknown_keys = 0
+        self.unread_times: list[SkippedRecord] = []
 
     def now(self, words: str, share: float, /) -> None:
         """Set the current part, and the share of the document that precedes it."""
@@ -317,10 +324,15 @@ class ReaderPlace:
             self.naive_times += _ZONE.search(value) is None or len(value) <= len("2026-01-01")
         return moment
 
+    def note_unread_time(self, name: str, /) -> None:
+        """Note that a time of the current part cannot be read, so that its message gets the time of the import."""
+        if len(self.unread_times) < UNREAD_TIMES:
+            self.unread_times.append(SkippedRecord(self.words, f"{name} is not a time"))
+
     @property
     def remarks(self) -> ReaderRemarks:
         """Remarks collected while reading."""
-        return ReaderRemarks(self.naive_times, self.unknown_keys)
+        return ReaderRemarks(self.naive_times, self.unknown_keys, tuple(self.unread_times))
 
 
 SourceT = TypeVar("SourceT")

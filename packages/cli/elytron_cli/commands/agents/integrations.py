@@ -17,6 +17,10 @@ from elytron_integrations.conformance_runs import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+_WIDE = 100
+"""Minimum columns for a framework and its versions on one line."""
 
 
 @click.command("integrations")
@@ -34,16 +38,15 @@ def integrations_command(*, check: bool) -> int | None:
 
 def _show_versions(console: "Console", report: IntegrationsReport) -> None:
     columns = ("module", "tested with", "installed")
-    rows = ((status.module, status.tested_with, _installed_text(status)) for status in report.integrations)
-    tables_layout.show_table(console, columns, rows, whole="module")
+    rows = ((status.module, _tested_text(console, status), _installed_text(status)) for status in report.integrations)
+    tables_layout.show_table(console, columns, rows, whole=columns[:2])
 
 
 def _show_checks(console: "Console", report: IntegrationsReport) -> None:
-    columns = ("module", "tested with", "installed", "passed", "failed")
+    columns = ("module", "installed", "passed", "failed")
     rows = (
         (
             status.module,
-            status.tested_with,
             _installed_text(status),
             status.passed_tests if status.passed_tests is not None else "not run",
             status.failed_tests if status.failed_tests is not None else "",
@@ -51,6 +54,14 @@ def _show_checks(console: "Console", report: IntegrationsReport) -> None:
         for status in report.integrations
     )
     tables_layout.show_table(console, columns, rows, numbers=columns[-2:], whole="module")
+
+
+def _tested_text(console: "Console", status: IntegrationStatus) -> "Text":
+    """Return the framework and its versions, on two lines if space is short."""
+    from rich.text import Text
+
+    versions = status.tested_with.removeprefix(status.distribution)
+    return Text(f"{status.distribution}{'' if console.width >= _WIDE else chr(10)}{versions}")
 
 
 def _installed_text(status: IntegrationStatus) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elytron_adapter.envelope import failure_of
 from elytron_cli.config import FoundSetting, RunSettings
 from elytron_cli.input.options import choice_option, common_options, force_option, limit_option, page_command
 from elytron_cli.input.values import read_bytes, require_free, valid_value, write_file
@@ -16,7 +17,7 @@ from elytron_cli.session import open_session, run_output, run_settings
 from elytron_cli.tables import layout as tables_layout
 from elytron_cli.terminal.output import safe_line
 from elytron_core.contracts.recall import RecallGate
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, UnreadableFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _MISSES_SHOWN = 20
 _LINES_SHOWN = 5
+_NUMBERS_SHOWN = 100
 
 
 @page_command("recall")
@@ -59,6 +61,7 @@ def recall_command(
 
     FILE contains JSON lines: {"question": "...", "evidence": ["id or quotation", ...]}. A question without evidence is
     unrelated: nothing should answer it. Nothing is written to the memory, except that another embedder may add vectors.
+    Unreadable lines are skipped and listed, and the exit code is then 6.
     """
     from elytron_evaluation.recall_page import evaluation_page
     from elytron_evaluation.recall_questions import (
@@ -83,7 +86,7 @@ def recall_command(
     if page is not None:
         write_file(page, evaluation_page(report), force=force)
     run_output().report(report, _show_evaluation)
-    return None
+    return failure_of(UnreadableFile.key).exit if questions.skipped else None
 
 
 def _read_changes(changes: tuple[str, ...]) -> dict[str, Any]:
@@ -119,7 +122,13 @@ async def _ask_all(
 
 
 def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
-    from elytron_evaluation.recall_page import REASONS, configuration_label, figure_rows
+    from elytron_evaluation.recall_page import (
+        ANSWERED_COLUMNS,
+        REASONS,
+        answered_rows,
+        configuration_label,
+        figure_rows,
+    )
 
     first, comparison = report.evaluation, report.comparison
     evaluations = (first,) if comparison is None else (first, comparison.second)
@@ -153,6 +162,10 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
     )
     if len(misses) > _MISSES_SHOWN:
         console.print(f"{len(misses) - _MISSES_SHOWN} more misses: see --json or --html", soft_wrap=True)
+    answered = answered_rows(first)
+    tables_common.show_table(console, ANSWERED_COLUMNS, answered[:_MISSES_SHOWN], numbers=("line", "in the block"))
+    if len(answered) > _MISSES_SHOWN:
+        console.print(f"{len(answered) - _MISSES_SHOWN} more of them: see --json or --html", soft_wrap=True)
     _show_problems(console, report)
 
 
@@ -162,7 +175,9 @@ def _show_problems(console: "Console", report: "EvaluationReport") -> None:
         for line in lines[:_LINES_SHOWN]:
             console.print(f"line {line.line} {what}: {safe_line(line.problem)}", soft_wrap=True)
         if len(lines) > _LINES_SHOWN:
-            console.print(f"{len(lines) - _LINES_SHOWN} more lines {what}", soft_wrap=True)
+            numbers = ", ".join(str(line.line) for line in lines[_LINES_SHOWN:_NUMBERS_SHOWN])
+            dots = ", ..." if len(lines) > _NUMBERS_SHOWN else ""
+            console.print(f"{len(lines) - _LINES_SHOWN} more lines {what}: {numbers}{dots}", soft_wrap=True)
     if report.file.ignored_fields:
         fields = ", ".join(f"{safe_line(name)} ({count})" for name, count in report.file.ignored_fields.items())
         console.print(f"ignored fields: {fields}", soft_wrap=True)

@@ -21,6 +21,8 @@ from elytron_core.text import similarity
 CHANNEL: Final = "mail"
 _MAIL_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of bytes read of one mail. The text precedes the attachments."""
+_REQUIRED_HEADERS: Final = ("From", "Date", "Message-ID")
+"""A text without any of these follows a line that only looks like the start of a mail."""
 _LINE_BYTES: Final = 64 * 1024
 _PARTS: Final = 200
 _START: Final = b"From "
@@ -77,6 +79,9 @@ def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
 def _mail_items(data: bytes, place: ReaderPlace) -> Iterator[ReadItem]:
     mail = message_from_bytes(data, policy=policy.default)
     assert isinstance(mail, EmailMessage)
+    if not any(name in mail for name in _REQUIRED_HEADERS):
+        yield SkippedRecord(place.words, f"has none of the headers {', '.join(_REQUIRED_HEADERS)}")
+        return
     attachments = sum(1 for number, part in enumerate(mail.walk()) if number < _PARTS and part.get_filename())
     if attachments:
         yield LeftOut(OmissionReason.ATTACHMENT, attachments)
@@ -88,6 +93,8 @@ def _mail_items(data: bytes, place: ReaderPlace) -> Iterator[ReadItem]:
     earlier_ids = _message_ids(str(mail.get("References", ""))) or _message_ids(str(mail.get("In-Reply-To", "")))
     thread = sha256_digest((earlier_ids or own_id)[0].encode("utf-8", "replace"))[:_DIGITS]
     title = message_shape.optional_title(str(mail.get("Subject", "")))
+    if title is not None and not earlier_ids:
+        words = f"{title}\n\n{words}"  # a thread is also searched for by its subject; replies would only repeat it
     yield place.make_message(ConversationKey(CHANNEL, thread), _mail_draft(mail, words, own_id[0], place), title=title)
 
 
@@ -95,6 +102,8 @@ def _mail_draft(mail: EmailMessage, words: str, own_id: str, place: ReaderPlace)
     name, address = parseaddr(str(mail.get("From", "")))
     date = mail["Date"]
     moment = date.datetime if date is not None else None
+    if date is not None and moment is None:
+        place.note_unread_time("Date")
     place.naive_times += moment is not None and moment.tzinfo is None
     draft = message_shape.message_turn(
         words,

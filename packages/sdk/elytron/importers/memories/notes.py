@@ -18,6 +18,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
 from elytron_core.ids import is_name
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, mend_surrogates, sha256_digest
+from elytron_core.text import similarity
 
 OBSIDIAN: Final = "obsidian"
 BASIC_MEMORY: Final = "basic-memory"
@@ -28,11 +29,14 @@ _HEAD: Final = re.compile(r"\A---\n(?P<fields>.{0,20000}?)\n---(?:\n|\Z)", re.DO
 _FIELD: Final = re.compile(r"(?P<name>[\w-]{1,60}):[ \t]*(?P<value>[^\n]{0,2000})")
 _ENTRY: Final = re.compile(r"[ \t]*-[ \t]+(?P<value>[^\n]{1,500})")
 _LINK: Final = re.compile(r"(!?)\[\[([^\[\]|\n]{1,500})(?:\|([^\[\]\n]{1,500}))?\]\]")
+_EMBED: Final = re.compile(r"!\[\[[^\[\]|#\n]{1,500}\.(?!md\b|markdown\b)[A-Za-z0-9]{1,8}(?:[|#][^\[\]\n]{0,500})?\]\]")
+"""An image or another file that is shown in a note. Embedded notes have no suffix."""
 _TAG: Final = re.compile(r"(?:^|(?<=\s))#([\w/-]{1,100})(?=\s|$)")
 _OBSERVATION: Final = re.compile(r"[-*] \[(?P<category>[^\[\]\n]{2,60})\] (?P<words>[^\n]{1,4000})")
 _RELATION: Final = re.compile(
     r"[-*] (?P<relation>[^\[\n]{1,100}?)[ \t]*\[\[(?P<target>[^\[\]|\n]{1,200})\]\][^\n]{0,500}"
 )
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MADE_FIELDS: Final = ("created", "created_at", "date")
 _CHANGED_FIELDS: Final = ("modified", "updated", "updated_at")
 
@@ -114,13 +118,21 @@ def _note_files(bundle: FileBundle, place: ReaderPlace) -> Iterator[NoteFile | S
 
 
 def _moment_of(note: NoteFile, names: tuple[str, ...], place: ReaderPlace) -> Instant | None:
-    """Return the first valid time under `names`. A malformed date does not discard the note."""
-    for name in names:
-        if value := note.fields.get(name):
-            try:
-                return place.moment(value, what=name)
-            except InvalidInput:
-                continue
+    """Return the first valid time under `names`, else the date that names a daily note.
+
+    A malformed date does not discard the note; it is reported if no other is valid.
+    """
+    malformed: list[str] = []
+    values = [(name, note.fields[name]) for name in names if note.fields.get(name)]
+    stem = PurePosixPath(note.name).stem
+    for name, value in [*values, *([("name", stem)] if _DAY.fullmatch(stem) else [])]:
+        try:
+            return place.moment(value, what=name)
+        except InvalidInput:
+            malformed.append(name)
+    for name in malformed:
+        place.words = note.name
+        place.note_unread_time(name)
     return None
 
 
@@ -146,7 +158,12 @@ def _section_items(
         heading = piece.partition("\n")[0] if piece.startswith("#") else ""
         headings[heading] += 1
         own = sha256_digest(f"{note.name}\n{heading}\n{headings[heading]}".encode("utf-8", "replace"))[:_DIGITS]
-        draft = place.attempt(message_shape.message_turn, plain_links(piece), at=at, own_id=own)
+        text, embeds = _EMBED.subn("", piece)
+        if embeds:
+            yield LeftOut(OmissionReason.ATTACHMENT, embeds)
+        if similarity.is_blank(text):
+            continue
+        draft = place.attempt(message_shape.message_turn, plain_links(text), at=at, own_id=own)
         is_empty = False
         if isinstance(draft, TurnDraft):
             draft = draft.model_copy(update={"tags": tags, "metadata": {"note": note.name[: limits.NAME_CHARS]}})
