@@ -135,10 +135,10 @@ class JournalReader:
         last = await self._journals.last(space, 0)
         sequence = last.sequence if last is not None else 0
         end = min(sequence, before - 1) if before is not None else sequence
-        rows_found: list[JournalEntry] = []
+        found_entries: list[JournalEntry] = []
         looked = 0
         # Entries of a rare action may be far apart, so the search is bounded.
-        while end > 0 and len(rows_found) < limit and looked < JOURNAL_LOOKED:
+        while end > 0 and len(found_entries) < limit and looked < JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
             # A page that is read from `start` may go beyond `end`.
             entries = [
@@ -147,15 +147,15 @@ class JournalReader:
                 if entry.sequence <= end
             ]
             for entry in reversed(entries):
-                if len(rows_found) == limit:
+                if len(found_entries) == limit:
                     break
                 end = entry.first - 1
                 if not actions or entry.action.value in actions:
-                    rows_found.append(entry)
+                    found_entries.append(entry)
             else:
                 end = min(start, end)
             looked += core_limits.EVENTS_PAGE
-        rows = await self._rows(space, rows_found)
+        rows = await self._rows(space, found_entries)
         return JournalPage(space=space, items=rows, sequence=sequence, next_before=end + 1 if end > 0 else None)
 
     async def _rows(self, space: SpaceId, entries: Sequence[JournalEntry], /) -> tuple[JournalRow, ...]:

@@ -424,11 +424,11 @@ async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:
     refusal = PermissionRefused("this address is on a host that the server does not read resources from")
     try:
         address = urlsplit(uri)
-        is_odd = address.port == 0 or address.username is not None
+        has_port_0_or_user = address.port == 0 or address.username is not None
     except ValueError:  # an odd bracket or port, also after a redirect
         raise refusal from None
     host = address.hostname or ""
-    if host not in allowed.hosts or address.scheme not in {"http", "https"} or is_odd:
+    if host not in allowed.hosts or address.scheme not in {"http", "https"} or has_port_0_or_user:
         raise refusal
     return await judged_address(address, may_be_private=_is_number(host))
 

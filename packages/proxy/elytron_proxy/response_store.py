@@ -162,11 +162,11 @@ class ResponseStore:
         words = await self._memory.get(caller, copies_of_conversation(conversation), _name_word(name))
         if words is None:
             return None
-        copy = object_fields(words.value)
+        response_copy = object_fields(words.value)
         return StoredResponse(
             name=name,
-            response=inner_object(copy, "response"),
-            items=items_of(copy, "items"),
+            response=inner_object(response_copy, "response"),
+            items=items_of(response_copy, "items"),
             previous=text_field(place, "previous"),
             owner=text_field(place, "owner"),
             conversation=conversation,

@@ -262,12 +262,14 @@ class ThreadItems:
         """Return the items of a turn, without forgotten or erased messages."""
         run = await self._run(turn.host_id) if turn.host_id is not None else None
         visible_messages = [message for message in turn.messages if message.text and not message.forgotten]
-        has_first = bool(turn.messages) and turn.messages[0] in visible_messages
+        is_first_visible = bool(turn.messages) and turn.messages[0] in visible_messages
         if run is not None:
             had_answer = any(message.role is EvidenceRole.ASSISTANT for message in turn.messages)
             is_hidden = had_answer and all(message.role is not EvidenceRole.ASSISTANT for message in visible_messages)
             return [
-                item for item in _run_items(run) if (not is_hidden if item.role is ItemRole.ASSISTANT else has_first)
+                item
+                for item in _run_items(run)
+                if (not is_hidden if item.role is ItemRole.ASSISTANT else is_first_visible)
             ]
         return [
             ThreadItem(

@@ -196,13 +196,13 @@ def _console_family(host: ConsoleHost, protocols: tuple[str, ...], agents: "Fami
     return console_surfaces(replace(host, protocols=protocols, agents=agents))
 
 
-def _agent_families(surfaces: SurfaceOptions) -> "tuple[Family, ...]":
+def _agent_families(surface_options: SurfaceOptions) -> "tuple[Family, ...]":
     """Return the family of the agent's routes, if enabled."""
-    if surfaces.agent is None:
+    if surface_options.agent is None:
         return ()
     from elytron_agent.service.surfaces import agent_surfaces
 
-    family = agent_surfaces(surfaces.agent)
+    family = agent_surfaces(surface_options.agent)
 
     @cache
     def once(admission: "CallerAdmission") -> "tuple[Surface, ...]":

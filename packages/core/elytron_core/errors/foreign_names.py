@@ -260,8 +260,8 @@ def way_out(name: str, names: Collection[str], /) -> str:
     """Return the hint for an unknown keyword `name`: the similar one of `names`, or the whole list."""
     if name in INSTEAD:
         return f": {INSTEAD[name]}"
-    if intended := _intended_name(name, KEYWORDS.get(name, ()), names):
-        return f": use {intended}="
+    if intended_name := _intended_name(name, KEYWORDS.get(name, ()), names):
+        return f": use {intended_name}="
     return f": choose from {', '.join(sorted(names))}" if names else ""
 
 

@@ -326,13 +326,13 @@ def read_traits(text: str, /) -> TextTraits:
         traits |= _TIME if _CHINESE_TIME.search(head) else 0
         traits |= _NUMBER if _CHINESE_NUMBER.search(head) else 0
         traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
-    trait, amount = _told_by(traits)
+    trait, stated_amount = _told_by(traits)
     if signs:
-        amount += TOLD_BY_SELF * _word_share(words, signs, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
+        stated_amount += TOLD_BY_SELF * _word_share(words, signs, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
             words, signs, _YOU_WORDS
         )
-        amount += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
-    return TextTraits(trait, amount * min(1.0, FULL_CHARS / max(len(text), 1)))
+        stated_amount += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
+    return TextTraits(trait, stated_amount * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
 def _word_share(words: list[str], signs: frozenset[str], sought: frozenset[str]) -> float:

@@ -417,11 +417,13 @@ def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
     Raises NotFound, UnreadableFile, InvalidInput, MissingExtra.
     """
     if text.startswith(("http://", "https://")):
-        server = _SERVER.fullmatch(text)
-        if server is None or len(text) > limits.NAME_CHARS * 10:
+        address_match = _SERVER.fullmatch(text)
+        if address_match is None or len(text) > limits.NAME_CHARS * 10:
             raise InvalidInput(field="embedder", problem="is not a server address: write URL#MODEL@DIMENSIONS")
-        dimensions = int(server["dimensions"])
-        return OpenAIEmbedder(server["model"], dimensions=dimensions, base_url=server["base"], api_key=key)
+        dimensions = int(address_match["dimensions"])
+        return OpenAIEmbedder(
+            address_match["model"], dimensions=dimensions, base_url=address_match["base"], api_key=key
+        )
     if text == WORD:
         return UseEmbedder()
     return folder_embedder(Path(text) if re.search(r"[\\/]", text) else model_folder(text))

@@ -484,9 +484,11 @@ async def bring_guards(
     counts = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
     for start in range(0, len(guards.forgotten_facts), FACTS_AT_ONCE):
         part = guards.forgotten_facts[start : start + FACTS_AT_ONCE]
-        part_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
+        brought_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
         before = counts[plane.TOMBSTONES]
-        counts[plane.TOMBSTONES] = BroughtCount(before.stored + part_count.stored, before.skipped + part_count.skipped)
+        counts[plane.TOMBSTONES] = BroughtCount(
+            before.stored + brought_count.stored, before.skipped + brought_count.skipped
+        )
     if guards.rules.rules:
         # An archive may be older than a scrubbing rule, or from elsewhere.
         rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)

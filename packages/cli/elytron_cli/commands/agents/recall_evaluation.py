@@ -163,7 +163,7 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
     if len(misses) > _MISSES_SHOWN:
         console.print(f"{len(misses) - _MISSES_SHOWN} more misses: see --json or --html", soft_wrap=True)
     answered = answered_rows(first)
-    tables_common.show_table(console, ANSWERED_COLUMNS, answered[:_MISSES_SHOWN], numbers=("line", "in the block"))
+    tables_layout.show_table(console, ANSWERED_COLUMNS, answered[:_MISSES_SHOWN], numbers=("line", "in the block"))
     if len(answered) > _MISSES_SHOWN:
         console.print(f"{len(answered) - _MISSES_SHOWN} more of them: see --json or --html", soft_wrap=True)
     _show_problems(console, report)
