@@ -1,4 +1,4 @@
-"""Bodies of hosts that were written to the protocol's first text are taken under `/memory`."""
+"""Request bodies of hosts written for the first protocol version are accepted under `/memory`."""
 
 from typing import Any
 

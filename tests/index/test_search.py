@@ -1,4 +1,4 @@
-"""A search gives what the book says, however the units came."""
+"""Search matches the reference implementation, in any insertion order."""
 
 import math
 from itertools import product
@@ -73,7 +73,7 @@ UNITS = [
         )
     ),
 ]
-"""Units on both sides of whatever a filter asks for, and on the limit itself."""
+"""Units on both sides of every filter's boundary, and on the boundary."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Calls of adapters reach a memory from blocking and asyncio functions, and are refused where they would block it."""
+"""Adapters' calls reach a memory from blocking and asyncio functions, and are refused where they would block it."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from elytron_integrations.memory_loop import MemoryLoop
 
 
 async def doubled(number: int) -> int:
-    """Return twice a number, a step of the loop later."""
+    """Return twice a number, one loop iteration later."""
     await asyncio.sleep(0)
     return 2 * number
 

@@ -1,4 +1,4 @@
-"""Answers of a shape: as the server holds to it, repaired, corrected once, or a typed failure."""
+"""Structured answers: enforced by the server, repaired, corrected once, or a typed failure."""
 
 import json
 

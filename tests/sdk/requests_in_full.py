@@ -1,4 +1,4 @@
-"""Requests of every operation with a text in each of their fields, made from the types of the fields."""
+"""Requests of every operation with a text in each of their fields, generated from the field types."""
 
 import json
 import typing

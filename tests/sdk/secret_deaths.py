@@ -31,7 +31,7 @@ LATER = FrozenClock(Instant(FrozenClock().now() + limits.SECRET_MAKING_MS))
 
 
 class DyingStore(PassingStore):
-    """Ends the process before or behind its call number `left`."""
+    """Ends the process before or after its call number `left`."""
 
     left = -1
 
@@ -96,7 +96,7 @@ async def look(place: Path) -> dict[str, object]:
 
 
 async def erase_remains(place: Path) -> dict[str, object]:
-    """Return what the doors of a space say while its process may live, and what an erasure then leaves."""
+    """Return the endpoints' answers for a space while its process may live, and what an erasure then leaves."""
     said: set[str] = set()
     store = await SqliteStore.open(place, clock=SOON)
     async with elytron.open(store, space="ada", clock=SOON) as memory:
@@ -141,6 +141,6 @@ def main(folder: Path, act: str) -> None:
 
 
 if __name__ == "__main__":
-    # The least with which a store takes a passphrase.
+    # The minimum with which a store accepts a passphrase.
     with patch.object(user_key, "MEMORY_KIB", 8 * 1024):
         main(Path(sys.argv[1]), sys.argv[2])

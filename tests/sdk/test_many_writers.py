@@ -1,4 +1,4 @@
-"""Writers who append to one conversation, or change one document, at the same time all get their turn."""
+"""Writers who append to one conversation, or change one document, concurrently all make progress."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""What each plane keeps: written over, never doubled, recalled where it may be, hidden and erased like any memory."""
+"""What each plane stores: overwritten, never duplicated, recalled where allowed, hidden and erased like any memory."""
 
 import pytest
 from tests.sdk.told import believe, put, talk

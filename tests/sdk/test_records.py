@@ -1,4 +1,4 @@
-"""Records: values by name with versions, found by namespace, fields and words, gone when their time is over."""
+"""Records: values by name with versions, found by namespace, fields, and words, gone after their expiry."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`update` and `correct`: a fact is corrected; an edit is shown in place of a message, and history has both."""
+"""`update` and `correct`: a fact is corrected; an edit replaces a message in views, and history has both."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elyt
 
 
 async def edited_twice(memory: elytron.MemoryRuntime) -> list[str]:
-    """Store a message that is edited twice; return the ids of its versions."""
+    """Store a message and edit it twice; return the ids of its versions."""
     (first,) = (await memory.add("The safe opens with vq4417x.", conversation="vault")).ids
     await memory.add("Good morning.", conversation="vault")
     names = [first]
