@@ -1,4 +1,4 @@
-"""Nobody reaches another's space: every operation, every kind of key, absent and foreign answered alike."""
+"""Nobody reaches another's space, by any operation or kind of key; missing and foreign ones are indistinguishable."""
 
 import json
 from collections.abc import Iterator

@@ -229,7 +229,7 @@ class Recorded:
         return self.data.rindex(self.marker) + len(self.marker)
 
     def is_whole(self, size: int, /, *, is_clean: bool) -> bool:
-        """Return whether the first `size` bytes are a whole answer: to the marker, or to the reason of a clean end."""
+        """Return whether the first `size` bytes are complete: to the marker, or to the reason of a clean end."""
         reason = {"chat": b'"finish_reason": "', "messages": b'"stop_reason": "'}.get(self.dialect)
         if size >= self.whole_at or not is_clean or reason is None:
             return size >= self.whole_at

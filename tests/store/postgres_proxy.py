@@ -1,4 +1,4 @@
-"""A relay between a store and its Postgres server, which cuts connections where a test says so."""
+"""A relay between a store and its Postgres server, which cuts connections on demand."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,11 +26,11 @@ class CuttingProxy:
         self.is_silent = False
 
     def lead_to(self, host: str, port: int) -> None:
-        """Lead new connections to another server."""
+        """Route new connections to another server."""
         self._server = (host, port)
 
     def cut_all(self) -> None:
-        """Cut every connection at once, on both sides."""
+        """Cut every connection immediately, on both sides."""
         for writer in self._writers:
             writer.transport.abort()
 
@@ -73,7 +73,7 @@ class CuttingProxy:
 
 @asynccontextmanager
 async def proxied(url: str) -> AsyncGenerator[tuple[CuttingProxy, str]]:
-    """Yield a proxy before the server of `url`, and the URL that leads through it."""
+    """Yield a proxy in front of the server of `url`, and the URL through it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

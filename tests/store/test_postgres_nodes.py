@@ -1,4 +1,4 @@
-"""Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
+"""Nodes over one Postgres database: equal answers in equal order, read your writes, and separate servers."""
 
 import asyncio
 import random

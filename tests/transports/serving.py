@@ -1,4 +1,4 @@
-"""A server with its keys, its protocols and a port of its own, run in the test's own loop and ended as a user does."""
+"""A server with its keys, protocols, and port, run in the test's own loop and stopped like by a user."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +22,7 @@ from elytron_http_shell.server import served_http as serving_of
 
 @dataclass(frozen=True)
 class Served:
-    """Where a server is, what it speaks, and the runtime behind it."""
+    """A server's address, its protocols, and the runtime behind it."""
 
     url: str
     protocols: tuple[str, ...]

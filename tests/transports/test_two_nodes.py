@@ -127,7 +127,7 @@ async def test_a_transport_that_one_node_switches_off_is_off_at_the_other(nodes:
         answer = await client.patch("/console/transports/mcp", headers=nodes.operator, json=change)
         assert answer.json()["endpoint"] == change["endpoint"]
         async with asyncio.timeout(60):
-            # Each node takes over within a second what another has switched.
+            # Each node adopts another's switch within a second.
             while set(await _transports(client, nodes)) != {(False, change["endpoint"])}:
                 pass
 
