@@ -1,6 +1,6 @@
-"""A process that uses the plane of poems through the calls of every plane, and prints what they return as JSON.
+"""A process that uses the plane of poems through the calls of every plane, and prints their results as JSON.
 
-poem_worker <folder>: archives are written below it.
+poem_worker <folder>: archives are written into it.
 """
 
 import asyncio

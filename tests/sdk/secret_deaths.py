@@ -1,8 +1,8 @@
 """Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change|rotate|erase`.
 
-Before each call of the store beneath, one after the other, a fork of this process ends at once. What it left is opened
-again, as soon as the process is taken for dead, and printed: the state, whether all is there, and whether a word is in
-the files. What was left of a sealing, and of an erasure, is erased: what is left of that is printed.
+Before each call of the inner store in turn, a fork of this process ends immediately. The remaining store is reopened
+as soon as the process counts as dead, and described: its state, whether everything is there, and whether a word is in
+the files. After a sealing or an erasure, the space is then erased, and its remains are printed.
 """
 
 import asyncio

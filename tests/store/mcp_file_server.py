@@ -234,7 +234,7 @@ async def serve_over_stdio(server: Server[Any]) -> None:
 def main() -> None:
     """Serve a folder over stdio, or over HTTP on a port: `mcp_file_server.py FOLDER [PORT]`.
 
-    If there is a file `die` in the folder, the server ends in the next appending to a log, after the bytes it names.
+    If the folder contains a file `die`, the server ends in the next append to a log, after the number of bytes in it.
     """
     files = FileServer(Path(sys.argv[1]))
     if len(sys.argv) == 2:

@@ -9,10 +9,10 @@ _KEY_DATA = b"K\x00\x00\x00\x0c"
 
 
 class CuttingProxy:
-    """Relays to one server. `cut_asking` cuts all before the next statement, `cut_answer` behind it, before its answer.
+    """Relays to one server. `cut_asking` cuts all before the next statement, `cut_answer` after it, before its answer.
 
-    `is_pooler` has it hand out process numbers of its own, as poolers do. While it is not `is_up`, nothing is
-    answered, and while it is `is_silent`, no connection ends of that.
+    With `is_pooler` it assigns its own process numbers, like poolers. While not `is_up`, nothing is answered; while
+    `is_silent`, connections stay open without answers.
     """
 
     def __init__(self, host: str, port: int) -> None:

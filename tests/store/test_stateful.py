@@ -1,6 +1,6 @@
-"""All engines do what one plain model does, step by step, down to the class and data of each error.
+"""All engines match one simple model, step by step, down to the class and data of each error.
 
-`ELYTRON_HYPOTHESIS=long` gives it far more and longer runs.
+`ELYTRON_HYPOTHESIS=long` runs it far more often and longer.
 """
 
 import asyncio
@@ -288,7 +288,7 @@ class Engines(RuleBasedStateMachine):
         return self.runner.run(open_store(url, clock=FrozenClock()))
 
     def all_do(self, call: Callable[[Store], Awaitable[object]], model: Callable[[], object] | None) -> None:
-        """Have every store make `call` and demand the outcome of `model`; without a model, the same refusal of all."""
+        """Make `call` on every store and require the outcome of `model`; without a model, the same refusal."""
         found = [self.runner.run(outcome_of(call, store)) for store in self.stores]
         wanted = found[0] if model is None else modelled(model)
         assert model is not None or wanted[0] != "answer"

@@ -1,7 +1,7 @@
-"""One body per operation, as data: what comes before, the request, and what must hold of its report.
+"""One body per operation, as data: preparation, the request, and the expectations of its report.
 
-A step is written as in a fixture: `op`, `request`, `save`, `expect`, `error`. `${space}` is the space of this
-telling, which requests without a scope are about; `${tmp}` is its folder. To add an operation, add its entry.
+A step is written as in a fixture: `op`, `request`, `save`, `expect`, `error`. `${space}` is the space of the run, to
+which requests without a scope apply; `${tmp}` is its folder. To add an operation, add its entry.
 """
 
 from typing import Any

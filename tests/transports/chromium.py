@@ -66,9 +66,9 @@ class Page:
         await self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
     async def run(self, script: str) -> Any:
-        """Return the value of `script`, awaited where it is a promise.
+        """Return the value of `script`, awaited if it is a promise.
 
-        Raises AssertionError for what it throws, Interrupted.
+        Raises AssertionError for what it throws, and Interrupted.
         """
         told = await self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "result" not in told:

@@ -1,4 +1,4 @@
-"""The transports, each as a way to call an operation by its name with a request in JSON.
+"""The transports, each as a way to call an operation by name with a JSON request.
 
 To add a transport, add its opener to OPENERS: a context manager over a server that yields such a call.
 """

@@ -45,9 +45,9 @@ async def served(
     embedder: Embedder | None = None,
     store: str = "memory:",
 ) -> AsyncGenerator[Served]:
-    """Serve an empty memory over everything that the command line serves it over, and `further` families.
+    """Serve an empty memory over every transport of the command line, and `further` families.
 
-    The environment may have each request go to the other of two nodes over one store (see `nodes`).
+    The environment may alternate requests between two nodes over one store (see `nodes`).
     """
     options = {"space": "ada", "clock": FrozenClock(step_ms=1), "ids": SeededIds(), "embedder": embedder}
     serving = ServingSettings(port=port, development=development)

@@ -1,4 +1,4 @@
-"""A space that its user's secret locks, at every door of a server: no answer has content of it, until it is unlocked.
+"""A space locked by its user's secret, on every endpoint of a server: no answer contains its content until unlocked.
 
 HTTP is in `tests/http_shell/test_secret_routes.py`.
 """

@@ -142,7 +142,7 @@ async def event_stream(caller: Caller, path: str) -> AsyncGenerator[Awaitable[st
 
 @asynccontextmanager
 async def endless_stream(caller: Caller) -> AsyncGenerator[Awaitable[list[bytes]]]:
-    """Open a stream that asks nothing itself; give what waits for its end and returns its further parts."""
+    """Open a stream that makes no calls itself; yield a function that waits for its end and returns the rest."""
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", "/endless", headers=caller.user) as answer,

@@ -1,6 +1,6 @@
-"""Whatever one answer gives and a later request repeats is good at every node of a store, not only where it was made.
+"""Anything in an answer that a later request repeats is valid on every node of a store, not only where it was made.
 
-The whole of the servers' tests runs like this too, if the environment asks for it (`tests/transports/nodes.py`).
+All server tests run like this too, if the environment requests it (`tests/transports/nodes.py`).
 """
 
 import asyncio

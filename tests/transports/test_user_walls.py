@@ -1,8 +1,8 @@
-"""A user's secret covers all of the user's spaces, at every route that the server's own description names.
+"""A user's secret covers all of the user's spaces, on every route that the server describes.
 
-Each route that takes text is sent text with a canary, by its own schema. After a lock, no byte of the store and no
-answer of any readable route has the canary, for any kind of key. While the user has the spaces open, only the key that
-unlocked them reads them.
+Each route that accepts text gets text with a canary, by its own schema. After a lock, no byte of the store and no
+answer of any readable route contains the canary, for any kind of key. While the user has the spaces open, only the key
+that unlocked them can read them.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The wall between spaces, on every transport of a server with keys: each operation, tool, resource, stream, message.
+"""Isolation of spaces on every transport of a server with keys: each operation, tool, resource, stream, message.
 
-HTTP has a matrix of its own in `tests/http_shell/test_tenants.py`, the gateway in `tests/gateway/test_walls.py`.
+HTTP is covered by `tests/http_shell/test_tenants.py`, and the gateway by `tests/gateway/test_walls.py`.
 """
 
 import asyncio
