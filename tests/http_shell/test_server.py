@@ -49,7 +49,7 @@ async def test_the_event_cookie_is_secure_behind_a_trusted_proxy(
     assert ("Secure" in cookie) is is_secure
 
 
-async def test_an_invalid_address_is_no_trusted_proxy(runtime: MemoryRuntime) -> None:
+async def test_an_invalid_address_is_not_a_trusted_proxy(runtime: MemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies"):
         async with served_http(
             runtime, ServingSettings(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))

@@ -213,7 +213,7 @@ def test_a_day_finds_its_units_in_a_large_space_without_shared_words() -> None:
     assert found.unit.at == days[0] * DAY_MS
 
 
-def test_of_too_many_units_of_a_day_the_latest_are_ranked() -> None:
+def test_the_latest_of_too_many_units_of_a_day_are_ranked() -> None:
     asked = TimeSpan(0, DAY_MS, 1.0)
     units = [
         SearchUnit(DocumentRef("turn", f"{place:x}"), 0, "transcript", "Always be brief.", at=place)

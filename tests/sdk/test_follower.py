@@ -166,7 +166,7 @@ class TestGaps:
         assert isinstance(event, JournalEvent)
         assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
-    async def test_an_erased_memory_is_no_gap(self, memory: MemoryRuntime) -> None:
+    async def test_an_erased_memory_is_not_a_gap(self, memory: MemoryRuntime) -> None:
         written = await memory.add("one")
         waiting = asyncio.create_task(taken(journals(memory), "0", 4))
         for _ in range(20):

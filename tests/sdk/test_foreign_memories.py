@@ -62,7 +62,7 @@ async def recalled(memory: MemoryRuntime, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", sorted(DERIVED))
-async def test_foreign_derived_memories_are_no_quotations_and_less_trusted_than_the_user(
+async def test_foreign_derived_memories_are_not_quotations_and_are_less_trusted(
     tmp_path: Path, form: TranscriptFormat
 ) -> None:
     path = EXPORTS[form](tmp_path)

@@ -89,7 +89,7 @@ async def test_pressure_shrinks_the_budget(memory: elytron.MemoryRuntime) -> Non
     assert budgets == [2_000, 1_200, 700]
 
 
-async def test_an_empty_memory_gives_an_empty_block_and_the_reason(memory: elytron.MemoryRuntime) -> None:
+async def test_an_empty_memory_yields_an_empty_block_and_the_reason(memory: elytron.MemoryRuntime) -> None:
     empty = await memory.project("tea")
     assert (empty.system_memory_block, empty.miss_reason) == ("", MissReason.EMPTY_SPACE)
     await memory.add("I like tea", conversation="other")

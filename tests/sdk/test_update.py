@@ -176,7 +176,7 @@ async def test_deleting_the_text_of_any_version_deletes_that_of_all(memory: elyt
             await memory.get(name)
 
 
-async def test_a_turn_that_claims_to_replace_a_shown_message_is_no_version_of_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_turn_that_claims_to_replace_a_message_is_not_a_version_of_it(memory: elytron.MemoryRuntime) -> None:
     (shown,) = (await memory.add("tea", conversation="cups")).ids
     (claim,) = (await memory.add("coffee", conversation="cups", metadata={"edit_of": shown})).ids
     await memory.erase(claim)
