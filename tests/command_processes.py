@@ -1,9 +1,9 @@
-"""Processes of the command line that begin as copies of one that has loaded it: loading is most of what a start costs.
+"""Command-line processes that start as copies of one that has loaded it: loading is most of the startup cost.
 
-`copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a process of its
-own and a child of the one that asked for it, with the arguments, folder, environment and streams that it was given.
-Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading, the
-interpreter's own settings or the order of sets, which copies share, and one process of each group of commands.
+`copy_processes` makes `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a separate
+process and a child of its caller, with the given arguments, folder, environment, and streams. Every other command is
+started as usual. So is everything in the block of `whole_starts`: tests of loading, of the interpreter's settings, or
+of set order, which copies share, and one process of each group of commands.
 """
 
 import ctypes
@@ -170,9 +170,9 @@ def _umask() -> int:
 
 
 def serve_copies() -> tuple[str, list[str]]:
-    """Load the command line and make copies until the process that wants them has gone.
+    """Load the command line and make copies until the process that wants them has ended.
 
-    Return in each copy, with the code that it is to run and its arguments.
+    Return in each copy, with the code to run and its arguments.
     """
     owner = os.getppid()
     listening = socket.socket(fileno=os.dup(0))

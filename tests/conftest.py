@@ -53,9 +53,9 @@ WORKERS_MAX = 8
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Share folders of tests among the machine's cores; a run that names a file or a test stays in one process.
+    """Distribute test folders among the machine's cores; a run of one file or test stays in one process.
 
-    What the command line says of it holds (`-n 0`: one process), and without pytest-xdist there is nothing to share.
+    Command-line options take precedence (`-n 0`: one process). Without pytest-xdist nothing is distributed.
     """
     named = config.option
     if hasattr(config, "workerinput"):

@@ -238,7 +238,7 @@ async def test_malformed_requests_are_answered_and_never_logged(
     assert "s3cret" not in caplog.text
 
 
-async def test_there_are_no_tasks_and_nothing_is_pushed(server: Served) -> None:
+async def test_tasks_and_pushes_are_not_supported(server: Served) -> None:
     async with peer(server) as agent:
         assert list((await agent.client.list_tasks(ListTasksRequest())).tasks) == []
         with pytest.raises(TaskNotFoundError):

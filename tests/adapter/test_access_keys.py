@@ -187,7 +187,7 @@ async def test_keys_are_listed_in_pages(keys: AccessKeys) -> None:
         await keys.list(AccessListRequest(cursor="zz"))
 
 
-async def test_an_operator_is_found_behind_a_page_of_users(keys: AccessKeys) -> None:
+async def test_an_operator_is_found_after_a_page_of_users(keys: AccessKeys) -> None:
     for number in range(101):
         await user(keys, f"s{number}")
     await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops"))

@@ -88,7 +88,7 @@ def test_installed_hooks_have_the_same_format(host: HostName) -> None:
         assert problems(settings, form) == []
 
 
-def test_writing_again_removes_what_is_no_longer_a_file(tmp_path: Path) -> None:
+def test_rewriting_removes_files_that_no_longer_exist(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "plugin.json").write_text("{}", "utf-8")
     write_plugins(tmp_path, "9.8.7")

@@ -178,7 +178,7 @@ class TestBackup:
         assert not (elytron.folder / "b").exists()
         assert not list(elytron.folder.glob("*.partial*"))
 
-    def test_a_damaged_store_gives_no_backup(self, elytron: CommandLine) -> None:
+    def test_a_damaged_store_cannot_be_backed_up(self, elytron: CommandLine) -> None:
         elytron("add", "tea")
         raw = sqlite3.connect(elytron.folder / "m.db")
         raw.execute("UPDATE documents SET body = x'00' WHERE collection = 'turns'")

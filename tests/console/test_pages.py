@@ -479,7 +479,7 @@ async def test_the_only_nonempty_space_is_opened(browser: Browser, open_server: 
         await found.page.get_by_text("Contents of the space eve").wait_for()
 
 
-async def test_a_link_to_a_foreign_space_says_so_to_a_user(browser: Browser, server: Served) -> None:
+async def test_a_link_to_a_foreign_space_is_explained_to_a_user(browser: Browser, server: Served) -> None:
     key = await server.key(PrincipalKind.USER, "ada")
     async with browser_page(browser, server.url) as found:
         await found.go("memories?space=bob")

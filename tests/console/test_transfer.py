@@ -1,4 +1,4 @@
-"""Export and import in the console: previews change nothing, an archive travels, messages come once, limits hold."""
+"""Export and import in the console: previews change nothing, messages are imported once, and limits apply."""
 
 import io
 import json

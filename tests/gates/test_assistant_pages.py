@@ -1,8 +1,8 @@
-"""The pages of assistants say what the table of hosts says.
+"""The pages of assistants match the table of hosts.
 
     python -m tests.gates.test_assistant_pages
 
-writes them again.
+rewrites them.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Where the names of a package come from is written twice, for programs and for type checkers, and is the same.
+"""The origin of a package's names is written twice, for programs and for type checkers, and both agree.
 
     python -m tests.gates.test_exports
 
-writes the tables of every `__init__.py` again from the stub beside it.
+rewrites the tables of every `__init__.py` from the stub next to it.
 """
 
 import ast

@@ -1,10 +1,10 @@
-"""The page of framework adapters says what their table says, and how many conformance tests pass.
+"""The page of framework adapters matches their table and the number of passing conformance tests.
 
     elytron integrations --check --json >checked.json
     python -m tests.gates.test_integration_page checked.json
 
-write it again, of the reports of all environments. With `--compare`, the second exits with 1 if the page says
-otherwise, a test failed, or an adapter ran in no environment.
+rewrite it from the reports of all environments. With `--compare`, the second command exits with 1 if the page differs,
+a test failed, or an adapter ran in no environment.
 """
 
 import json
@@ -64,7 +64,7 @@ def counts_on_page() -> dict[str, int]:
 def checked_counts(*reports: Path) -> dict[str, int]:
     """Return the counts of passed tests in the JSON of `elytron integrations --check`, run in each environment.
 
-    Exits if a test failed, or an adapter was not run anywhere.
+    Exits if a test failed, or an adapter ran in no environment.
     """
     statuses = [status for report in reports for status in json.loads(report.read_text("utf-8"))["integrations"]]
     ran = [status for status in statuses if status.get("passed_tests") is not None]

@@ -1,8 +1,8 @@
-"""What a caller gets who leaves something out is recorded: a default, a bound or an exit code changes on purpose.
+"""The effects of omitted arguments are recorded: a default, a limit, or an exit code changes only on purpose.
 
     python -m tests.gates.test_recorded_defaults
 
-writes `tests/data/defaults.json` again. A change of it is one for users, and belongs into the changelog.
+rewrites `tests/data/defaults.json`. Such a change affects users and belongs in the changelog.
 """
 
 import ast
@@ -88,9 +88,9 @@ def of_commands(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
 
 
 def of_limits() -> Iterator[tuple[str, str]]:
-    """Yield the numbers of modules of limits, and the public ones that other modules declare as `Final`.
+    """Yield the numbers in modules of limits, and the public ones that other modules declare as `Final`.
 
-    Adapters of frameworks are left out: they cannot be loaded without them.
+    Framework adapters are skipped, because they cannot be loaded without their frameworks.
     """
     adapters = tuple(row.module for row in INTEGRATIONS)
     for path in files("packages", suffix=".py"):

@@ -55,9 +55,9 @@ def parse(path: Path) -> ast.Module:
 
 
 def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
-    """Yield each call in the product of a function or method with one of these names, and the module it is in.
+    """Yield each call in the product of a function or method with one of these names, and its module.
 
-    Only modules whose text has a name are parsed, which takes most of the time of such a search.
+    Only modules whose text contains a name are parsed, because parsing takes most of the time of such a search.
     """
     for path in files("packages", suffix=".py"):
         if any(name in source(path) for name in names):

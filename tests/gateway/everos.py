@@ -18,11 +18,11 @@ Json = dict[str, Any]
 
 @dataclass
 class EverOs:
-    """State of the server in one test. `refusing` is the status that every call gets, with its code, while it is set.
+    """State of the server in one test. While `refusing` is set, every call gets that status, with its code.
 
-    `rubbish` is what it says instead of an answer. While it is `holding`, it takes messages and does not answer;
-    `reached` is set by then. What comes again under one idempotency key is taken once. A search is answered when
-    `together` of them have come.
+    `rubbish` replaces an answer. While `holding`, the server accepts messages and does not answer; `reached` is set by
+    then. Repeats under one idempotency key are accepted once. A search is answered when `together` of them have
+    arrived.
     """
 
     buffered: list[Json] = field(default_factory=list[Json])

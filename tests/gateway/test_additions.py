@@ -1,4 +1,4 @@
-"""What may be added where: chats by one form of id, resources that are there, tools with four fields, outside words."""
+"""What may be added where: chats with one id format, existing resources, tool messages, outside text."""
 
 from typing import Any
 

@@ -108,7 +108,7 @@ async def test_data_written_outside_the_gateway_is_erased_with_its_user(
 
 
 async def earlier_user(memory: elytron.MemoryRuntime, user_id: str) -> tuple[str, str]:
-    """Store a user as earlier builds did, with a key made from the store's own secret; return the key and the salt."""
+    """Store a user as earlier builds did, with a key derived from the store's secret; return the key and the salt."""
     record = await record_of(memory.context, SYSTEM_SPACE)
     salt = memory.context.ids.secret(32).hex()
     user = GatewayUser(user_id=user_id, created_at=memory.context.clock.now(), salt=salt)

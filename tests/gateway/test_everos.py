@@ -346,7 +346,7 @@ async def test_a_picture_refused_by_the_upstream_is_a_failed_resource(
     assert (await gateway.upload(wire.PlacedRequest(**ada), UploadedFile(MEDIA["boiler.png"][0]))).status == "extracted"
 
 
-async def test_without_a_capable_upstream_a_picture_is_no_resource(
+async def test_without_a_capable_upstream_a_picture_is_not_a_resource(
     memory: elytron.MemoryRuntime, ada: dict[str, str]
 ) -> None:
     wanted = GatewayOptions(resource_types=frozenset({"image/png", "text/plain"}))

@@ -17,7 +17,7 @@ from elytron_http_shell import create_app
 
 
 class Keys(Value):
-    """One key of each kind in the space "ada", and a user's in the space "bob"."""
+    """One key of each kind in the space "ada", and a user's key in the space "bob"."""
 
     operator: str
     user: str
@@ -27,7 +27,7 @@ class Keys(Value):
 
 @pytest.fixture
 async def nodes(tmp_path: Path) -> AsyncIterator[Sequence[MemoryRuntime]]:
-    """Open the memory of one server, or of two nodes if the environment asks for them."""
+    """Open the memory of one server, or of two nodes if the environment requests them."""
     async with opened_nodes(tmp_path, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memories:
         yield memories
 
@@ -64,7 +64,7 @@ async def keys(runtime: MemoryRuntime) -> Keys:
 
 @pytest.fixture
 async def server(nodes: Sequence[MemoryRuntime]) -> AsyncIterator[httpx.AsyncClient]:
-    """Connect to a server that asks for keys."""
+    """Connect to a server that requires keys."""
     transport = httpx.ASGITransport(AlternatingApp([create_app(memory) for memory in nodes]))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as connected:
         yield connected

@@ -1,4 +1,4 @@
-"""Connections that nobody has taken up are counted, and calls are held back until they are taken up."""
+"""Unaccepted connections are counted, and calls are delayed until they are accepted."""
 
 import asyncio
 import socket

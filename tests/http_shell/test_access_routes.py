@@ -1,4 +1,4 @@
-"""Operators make and end keys over HTTP; what is open to whom stands with the route."""
+"""Operators create and revoke keys over HTTP; access is declared with the route."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Whatever is sent, within OpenAPI or beside it, is answered as OpenAPI says, and never with a server's fault."""
+"""Any request, valid or not, is answered as OpenAPI describes, and never with an internal error."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 IS_LONG = os.environ.get("ELYTRON_HYPOTHESIS") == "long"
 EACH = 100 if IS_LONG else 3
 PATHS = {path_of(operation) for operation in (OPERATIONS if IS_LONG else OPERATIONS[:5])}
-"""In the short form, the operations that hosts use most: building a strategy for each takes long."""
+"""In the short form, only the most used operations: building a strategy for each takes long."""
 _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
@@ -76,7 +76,7 @@ Asking = tuple[Callable[[Coroutine[Any, Any, httpx.Response]], httpx.Response], 
 
 @pytest.fixture
 def asking() -> Iterator[Asking]:
-    """Yield what runs a call, and the client that makes it."""
+    """Yield a function that runs a call, and the client that makes it."""
 
     async def opened() -> elytron.MemoryRuntime:
         return await elytron.open("memory:")

@@ -1,4 +1,4 @@
-"""A member fetches and sends his own space as a file; the server's files stay the server's."""
+"""Members download and upload their own space as a file; the server's files stay inaccessible."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

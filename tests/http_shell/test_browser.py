@@ -1,4 +1,4 @@
-"""A real browser reads the stream of events and the page of operations, and is refused what pages elsewhere ask for."""
+"""A real browser reads the event stream and the page of operations, and cross-origin requests are refused."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def chromium(tmp_path: Path) -> AsyncIterator[Page]:
 
 
 class Relay:
-    """Stands between a browser and a server, and cuts what passes when it is told to."""
+    """A relay between a browser and a server that cuts connections on demand."""
 
     def __init__(self, target: str, /) -> None:
         self._target = urlsplit(target)
@@ -86,7 +86,7 @@ async def test_an_event_source_gets_every_entry_once_even_across_a_reconnect(
     async with relay.listening() as address:
         await chromium.open(f"{address}/docs")
         status, cookies = await chromium.run(FOLLOW % json.dumps(key))
-        assert (status, cookies) == (204, "")  # no script can read the cookie
+        assert (status, cookies) == (204, "")  # scripts cannot read the cookie
         await server.memory.add("The ferry leaves at six.")
         await chromium.until("seen.some(([, collection]) => collection === 'turns')")
         relay.cut()
@@ -110,7 +110,7 @@ async def test_without_a_session_or_from_another_origin_a_page_gets_no_events(se
 
 
 async def enter(chromium: Page, key: str) -> None:
-    """Enter a key, once the page has asked for one."""
+    """Enter a key when the page asks for one."""
     await chromium.until("document.querySelector('#operations .status')")
     await chromium.run(
         f"document.getElementById('key').value = {json.dumps(key)};"

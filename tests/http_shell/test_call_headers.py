@@ -1,4 +1,4 @@
-"""What stands in the headers of a call is heeded, recorded or refused, at every path."""
+"""Headers of a call are honoured, recorded, or rejected on every path."""
 
 import logging
 from typing import Any
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.anyio
 
 KEY = {"Idempotency-Key": "k1"}
 READS = {operation.name for operation in WIRE_OPERATIONS if not operation.mutates} | {"search", "context"}
-"""Operations whose repeat changes nothing, also by the paths that other hosts know."""
+"""Operations whose repeat changes nothing, including the paths that other hosts use."""
 
 
 async def mutating(client: httpx.AsyncClient, keys: Keys) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the method and path of all that is described and may change something, and what is said of it."""
+    """Return the method, path, and description of every route that may change something."""
     document = (await client.get("/openapi/all.json", headers=bearer(keys.operator))).json()
     found = [(method.upper(), path, told) for path, item in document["paths"].items() for method, told in item.items()]
     return [(method, path, told) for method, path, told in found if method not in {"GET", "HEAD"}]

@@ -1,4 +1,4 @@
-"""Connections that no credential came over: how long each may wait, how many there may be, and which make room."""
+"""Unauthenticated connections: how long each may wait, how many may exist, and which are evicted."""
 
 import asyncio
 import resource
@@ -198,7 +198,7 @@ async def test_too_many_idle_connections_do_not_lock_out_authenticated_clients(t
 
 
 async def opened_stream(port: int, key: str, memory: elytron.MemoryRuntime) -> socket.socket:
-    """Open a stream of events with a second request behind it, over a connection that is reset when it is closed."""
+    """Open an event stream with a second request after it, over a connection that is reset on closing."""
     events = f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
     while True:
@@ -211,7 +211,7 @@ async def opened_stream(port: int, key: str, memory: elytron.MemoryRuntime) -> s
             await loop.sock_sendall(stream, events)
             return stream
         stream.close()
-        # The streams before have not left yet: the server notices that when it writes to them.
+        # The earlier streams have not ended yet: the server notices when it writes to them.
         await memory.add("One more event.")
 
 
@@ -231,6 +231,6 @@ async def test_many_simultaneous_stream_resets_cause_no_traceback(
                 await memory.add("All streams are told of this.")
                 for stream in streams:
                     stream.close()
-            # A stream that was not let go of would take the place of another.
+            # A stream that was not released would take another's slot.
             (await opened_stream(port, shown[0], memory)).close()
     assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]

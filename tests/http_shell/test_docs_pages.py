@@ -1,4 +1,4 @@
-"""A server says what it is: OpenAPI that holds, a page without foreign parts, figures, lines in the log."""
+"""A server describes itself: valid OpenAPI, a self-contained page, metrics, log lines."""
 
 import json
 import logging
@@ -180,7 +180,7 @@ class TestLogs:
         sparing = RepeatFilter(most=2, now=lambda: now)
 
         def heard(text: str) -> int | None:
-            """Return what was left out before this line, or None where it is left out itself."""
+            """Return the number of lines suppressed before this one, or None if it is suppressed itself."""
             record = logging.makeLogRecord({"msg": text, "name": "uvicorn.error"})
             return getattr(record, "left_out", 0) if sparing.filter(record) else None
 

@@ -1,4 +1,4 @@
-"""A space's journal as server-sent events: ordered, resumable, alive, and for its own readers alone."""
+"""A space's journal as server-sent events: ordered, resumable, kept alive, and only for its own readers."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def reading(client: httpx.AsyncClient, **more: Any) -> AsyncGenerator[Asyn
 
 
 async def parsed(response: httpx.Response) -> AsyncIterator[Event]:
-    """Yield the events and comments of a response, as the standard reads them."""
+    """Yield the events and comments of a response by the standard's rules."""
     event: Event = {}
     async for line in response.aiter_lines():
         if line:
@@ -162,7 +162,7 @@ async def test_a_revoked_key_ends_its_stream(client: httpx.AsyncClient, doormen:
 
 
 class TestSessions:
-    """An EventSource sends no header of its own: a cookie lets it in."""
+    """An EventSource sends no custom header, so a cookie authenticates it."""
 
     async def test_a_session_opens_the_stream_and_nothing_else(self, live: Live, client: httpx.AsyncClient) -> None:
         given = await client.post("/v1/events/session")

@@ -1,4 +1,4 @@
-"""Flat HTTP: somebody with curl adds, searches, states a fact and gets a block, knowing nothing of planes."""
+"""Flat HTTP: a curl user adds, searches, states a fact, and gets a block without knowing planes."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def posted(client: httpx.AsyncClient, path: str, /, *, key: str | None = None, **body: Any) -> Any:
-    """Return what `path` answers to `body`."""
+    """Return the answer of `path` to `body`."""
     answer = await client.post(path, json=body, headers=bearer(key) if key is not None else {})
     assert answer.status_code == 200, answer.text
     return answer.json()

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the routes do."""
+"""The OpenAPI document matches the routes."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 OPENAPI = files("openapi_spec_validator") / "resources" / "schemas" / "v3.1" / "schema.json"
-"""The schema of OpenAPI 3.1 itself; `test_docs_pages.py` holds the schemas within a document to theirs."""
+"""The OpenAPI 3.1 schema itself; `test_docs_pages.py` validates the schemas within a document."""
 MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is CallerRole.MEMBER]
 
 

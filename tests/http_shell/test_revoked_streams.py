@@ -1,4 +1,4 @@
-"""An answer in many parts ends soon after its caller's key was revoked, whatever package sends it."""
+"""A multi-part answer ends soon after its caller's key was revoked, in every package."""
 
 import asyncio
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ PART = b"a part\n"
 
 
 async def endless(_scope: Any, receive: Any, send: Any) -> None:
-    """Send a part, and then nothing, for as long as the client stays; a deaf one would not end."""
+    """Send a part, then nothing while the client stays; a deaf one would not end."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": PART, "more_body": True})
@@ -30,7 +30,7 @@ async def endless(_scope: Any, receive: Any, send: Any) -> None:
 
 
 def family(_admission: CallerAdmission) -> Iterable[Surface]:
-    """Return a stream for each access that keys open."""
+    """Return a stream for each kind of access by key."""
     opened = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER, SurfaceAccess.OPERATOR)
     routes = [Route("GET", f"/endless/{access}", endless, access, "Never end.", access=access) for access in opened]
     return build_surfaces(routes, own_app)

@@ -1,4 +1,4 @@
-"""The operations over HTTP: reports as JSON, errors as problems, nothing of a request in any of them."""
+"""The operations over HTTP: reports as JSON, errors as problems, without request content."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def open_to_all(_envelope: Envelope, _operation: AnyOperation, _request: Value, 
 
 
 def told(response: httpx.Response) -> tuple[int, str]:
-    """Return status and code of a problem document, which must agree with its media type, ids and table row."""
+    """Return status and code of a problem document, which must match its media type, ids, and table row."""
     document = response.json()
     assert response.headers["content-type"] == "application/problem+json"
     assert document["status"] == response.status_code == FAILURES[document["code"]].status

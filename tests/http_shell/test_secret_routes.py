@@ -1,4 +1,4 @@
-"""A user's secret over HTTP: what is answered, to whom, and what other protocols say of a locked space."""
+"""A user's secret over HTTP: the answers, their recipients, and other protocols' answers about a locked space."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

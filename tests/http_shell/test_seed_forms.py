@@ -1,4 +1,4 @@
-"""Bodies of hosts that were written to the protocol's first text are taken under `/memory`."""
+"""Request bodies of hosts written for the first protocol version are accepted under `/memory`."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ async def test_only_operators_access_files_of_the_machine(server: httpx.AsyncCli
         assert (refused.status_code, refused.json()["seed_key"]) == (403, "forbidden")
 
 
-async def test_a_refused_registry_is_no_success(server: httpx.AsyncClient, keys: Keys) -> None:
+async def test_a_refused_registry_is_not_a_success(server: httpx.AsyncClient, keys: Keys) -> None:
     registry: dict[str, Any] = {"registry_id": "host-tools", "namespace": "host", "fingerprint": "another", "tools": []}
     refused = await server.put("/agent-tool-registries/host-tools", json=registry, headers=bearer(keys.user))
     assert refused.status_code == 422

@@ -1,4 +1,4 @@
-"""A real server on a real port: who may start one, how it is stopped, and that nothing accepted is lost."""
+"""A real server on a real port: who may start it, how it stops, and that nothing accepted is lost."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def test_the_event_cookie_is_secure_behind_a_trusted_proxy(
     assert ("Secure" in cookie) is is_secure
 
 
-async def test_an_invalid_address_is_no_trusted_proxy(runtime: MemoryRuntime) -> None:
+async def test_an_invalid_address_is_not_a_trusted_proxy(runtime: MemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies"):
         async with served_http(
             runtime, ServingSettings(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))
@@ -171,7 +171,7 @@ async def test_accepted_requests_finish_before_the_server_stops(runtime: MemoryR
         head = "POST /v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
-            await client.get("/livez")  # by now the first half was read
+            await client.get("/livez")  # the first half has been read by now
         asyncio.get_running_loop().call_later(0.05, writer.write, body[10:])
     assert b" 200 " in await reader.readline()
     writer.close()
@@ -192,7 +192,7 @@ async def test_a_slow_body_is_aborted(runtime: MemoryRuntime, monkeypatch: pytes
         writer.write(b"POST /v1/recall HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         writer.write(b"Content-Length: 9\r\n\r\n{")
         await writer.drain()
-        writer.close()  # gone before it said all
+        writer.close()  # disconnected before sending everything
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A server that its operator ends from the same machine, and nobody else does."""
+"""A server can be stopped only by its operator on the same machine."""
 
 import httpx
 import pytest
@@ -19,7 +19,7 @@ PATH = "/v1/shutdown"
 
 
 class Ended:
-    """Counts how often a server was ended."""
+    """Counts how often a server was stopped."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -31,7 +31,7 @@ class Ended:
 async def asked(
     runtime: MemoryRuntime, *, peer: str = "127.0.0.1", headers: dict[str, str] | None = None
 ) -> tuple[int, int]:
-    """Return the status that `peer` is answered with in development mode, and how often the server was ended."""
+    """Return the status for `peer` in development mode, and how often the server was stopped."""
     admission, ended = CallerAdmission(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), Ended()
     admission.end = ended
     transport = httpx.ASGITransport(create_app(admission), client=(peer, 1))

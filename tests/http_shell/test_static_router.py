@@ -1,4 +1,4 @@
-"""The short way to a route goes where the router would go, and leaves to it what is no route of a fixed path."""
+"""The shortcut to a route matches the router, and leaves other paths to it."""
 
 import pytest
 from starlette.requests import Request

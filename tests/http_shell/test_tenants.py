@@ -1,4 +1,4 @@
-"""Nobody reaches another's space: every operation, every kind of key, absent and foreign answered alike."""
+"""Nobody reaches another's space, by any operation or kind of key; missing and foreign ones are indistinguishable."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ HOSTILE = (
 
 
 def example(schema: dict[str, Any], known: dict[str, Any], depth: int = 0) -> Any:
-    """Return a small value of a schema's shape: what is required, and the first of several forms."""
+    """Return a minimal value of a schema: required fields, and the first of several forms."""
     if "$ref" in schema:
         return example(known[schema["$ref"].rpartition("/")[2]], known, depth + 1)
     for key in ("const", "default"):
@@ -78,7 +78,7 @@ def request_of(model: type[BaseModel], space: str | None) -> dict[str, Any]:
 
 
 def answered(response: httpx.Response) -> tuple[int, dict[str, Any]]:
-    """Return what an answer says, without the id that is each one's own."""
+    """Return an answer's content, without its unique id."""
     told = response.json()
     for own in ("request_id", "instance"):
         told.pop(own, None)

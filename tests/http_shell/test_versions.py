@@ -1,4 +1,4 @@
-"""What is read has a version, and a change may demand it: what somebody else changed meanwhile is not overwritten."""
+"""Reads return a version, and a change may require it, so concurrent changes are not overwritten."""
 
 import asyncio
 from typing import Any
@@ -41,7 +41,7 @@ async def fact(client: httpx.AsyncClient, content: str = "Ada lives in Lisbon.")
 
 
 async def version(client: httpx.AsyncClient, memory: str) -> dict[str, str]:
-    """Return the header that demands the version that is read now."""
+    """Return the header that requires the current version."""
     return {"If-Match": (await client.post("/v1/get", json={"id": memory})).headers["etag"]}
 
 

@@ -1,4 +1,4 @@
-"""Signed deliveries are taken in once; unsigned, stale and foreign ones not at all."""
+"""Signed deliveries are accepted once; unsigned, stale, and foreign ones never."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Commands, subscriptions and events over a WebSocket, with the `websockets` library at the other end."""
+"""Commands, subscriptions, and events over a WebSocket, with the `websockets` library as the client."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ async def answer(socket: ClientConnection, kind: str, payload: Frame | None = No
 
 
 async def fresh(socket: ClientConnection) -> None:
-    """Begin with an empty space."""
+    """Start with an empty space."""
     await answer(socket, "command.erase", {"whole_space": "ada"})
 
 
@@ -181,13 +181,13 @@ async def test_a_frame_beyond_the_budget_ends_the_socket(live: Live) -> None:
 
 
 async def ended(socket: ClientConnection) -> int | None:
-    """Return the code with which the server closes, whatever comes before."""
+    """Return the server's close code, whatever precedes it."""
     await rest(socket)
     return socket.close_code
 
 
 async def rest(socket: ClientConnection) -> list[Frame]:
-    """Return what comes until the server closes."""
+    """Return everything until the server closes."""
     frames: list[Frame] = []
     while True:
         try:
@@ -303,7 +303,7 @@ class TestSubscriptions:
 
 
 async def answer_of(socket: ClientConnection, frame_id: str, kind: str, payload: Frame, others: list[Any]) -> Frame:
-    """Return the answer of a command among a replay's reports, which are kept in `others`."""
+    """Return a command's answer from among a replay's reports, which are stored in `others`."""
     await ask(socket, kind, payload, id=frame_id)
     while (frame := await told(socket))["id"] != frame_id:
         others.append(frame["report"]["turns"])
@@ -335,7 +335,7 @@ class TestEnds:
 
 
 async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
-    """Return what ends a socket whose server reads `behind` after the handshake."""
+    """Return the end of a socket whose server reads `behind` after the handshake."""
     sent: list[Frame] = []
     coming = [{"type": "websocket.connect"}]
 
@@ -366,7 +366,7 @@ def scope_of_ada(live: Live) -> dict[str, Any]:
 
 
 async def cut_off(live: Live) -> Frame:
-    """Return what ends a socket whose reader takes nothing behind the first frame."""
+    """Return the end of a socket whose reader reads nothing after the first frame."""
     coming: asyncio.Queue[Frame] = asyncio.Queue()
     coming.put_nowait({"type": "websocket.connect"})
     coming.put_nowait({"type": "websocket.receive", "text": '{"type": "command.list", "id": "1"}'})

@@ -1,4 +1,4 @@
-"""How a socket ends: with its key, before anything more is done, and by the code that says why."""
+"""How a socket ends: with its key, before any further action, and with the code that explains it."""
 
 import logging
 import sys

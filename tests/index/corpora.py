@@ -1,4 +1,4 @@
-"""Random small spaces: units, the changes that bring them, filters and queries; and indexes of these."""
+"""Random small spaces: units, the changes that create them, filters, and queries; and indexes of these."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def changes(draw: st.DrawFn) -> DocumentChange:
 
 
 HISTORIES = st.lists(st.lists(changes(), max_size=6), max_size=6)
-"""Batches of changes, one after the other."""
+"""Consecutive batches of changes."""
 
 ASKED: dict[str, Sequence[object]] = {
     "planes": [("facts",), ("facts", "transcript"), ("none",)],
@@ -74,12 +74,12 @@ ASKED: dict[str, Sequence[object]] = {
     "tags_all": [("red", "green")],
     "exclude": [frozenset(REFS[:3])],
 }
-"""What each filter may ask for. Moments are those that units have, and some between, so that limits are met."""
+"""Values of each filter. Times are those of units, and some between, so that boundaries are tested."""
 
 
 @st.composite
 def filters(draw: st.DrawFn) -> UnitFilters:
-    """One filter or a few: of many at once nearly nothing passes."""
+    """One filter or a few: with many at once almost nothing passes."""
     names = draw(st.lists(st.sampled_from(sorted(ASKED)), min_size=1, max_size=3, unique=True))
     given: dict[str, Any] = {name: draw(st.sampled_from(ASKED[name])) for name in names}
     return UnitFilters(**given)
@@ -93,7 +93,7 @@ QUERIES = st.builds(
 
 
 def living(history: Sequence[Sequence[DocumentChange]], /) -> list[SearchUnit]:
-    """Return the units that are there after `history`."""
+    """Return the units that exist after `history`."""
     latest = {change.ref: change for batch in history for change in batch}
     return [unit for change in latest.values() for unit in change.units]
 
@@ -110,7 +110,7 @@ def told(*texts: str, thread: str = "") -> list[DocumentChange]:
 
 
 def built(history: Sequence[Sequence[DocumentChange]]) -> SpaceIndex:
-    """Return an index that took `history` batch by batch."""
+    """Return an index that applied `history` batch by batch."""
     index = SpaceIndex(ANALYSER)
     for sequence, batch in enumerate(history, 1):
         index.apply(batch, watermark=sequence)
@@ -118,7 +118,7 @@ def built(history: Sequence[Sequence[DocumentChange]]) -> SpaceIndex:
 
 
 def fresh(units: Sequence[SearchUnit]) -> SpaceIndex:
-    """Return an index that took `units` at once."""
+    """Return an index that applied `units` at once."""
     return built(
         [
             [
@@ -130,7 +130,7 @@ def fresh(units: Sequence[SearchUnit]) -> SpaceIndex:
 
 
 def reloaded(index: SpaceIndex) -> SpaceIndex:
-    """Return what a checkpoint of `index` brings back."""
+    """Return the index restored from a checkpoint of `index`."""
     found = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
     assert found is not None
     return found

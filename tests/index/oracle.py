@@ -1,4 +1,4 @@
-"""Search by the book: plain Python over all units, as slow and as plain as it can be."""
+"""The reference implementation of search: plain Python over all units, slow and simple."""
 
 import math
 from collections import Counter
@@ -47,7 +47,7 @@ def bm25(
     b: float,
     related: Mapping[str, Mapping[str, float]] | None = None,
 ) -> list[float]:
-    """Return each text's score. The average length is that of the texts that are not empty; kin counts its share."""
+    """Return each text's score. The average length is that of nonempty texts; related words count in part."""
     lengths = [len(text) for text in texts if text]
     average = sum(lengths) / len(lengths) if lengths else 1.0
     counts = [Counter(text) for text in texts]
@@ -85,7 +85,7 @@ def names(units: Sequence[SearchUnit], query: IndexQuery) -> list[str]:
 
 
 def kindred(units: Sequence[SearchUnit], words: Sequence[str], query: IndexQuery) -> dict[str, dict[str, float]]:
-    """Return what else counts for each word: its kin that nobody is called, or what it is a slip of."""
+    """Return the alternatives of each word: related words that are nobody's name, or what it is a typo of."""
     said = {term for unit in units for term in ANALYSER.terms(unit.text)}
     spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
     found: dict[str, dict[str, float]] = {}
@@ -135,7 +135,7 @@ def is_one_talk(unit: SearchUnit, other: SearchUnit) -> bool:
 
 
 def neighbourhood(units: Sequence[SearchUnit]) -> list[tuple[int | None, int | None, int | None, int | None]]:
-    """Return for each unit the places of the one before, after, two before and two after in its thread."""
+    """Return, for each unit, the positions of its neighbours in the thread: one and two before and after."""
     places = sorted(
         range(len(units)),
         key=lambda at: (units[at].thread, units[at].order, units[at].at, units[at].ref, units[at].part),

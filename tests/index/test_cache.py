@@ -1,4 +1,4 @@
-"""The cache keeps what was used last, within its bytes."""
+"""The cache keeps the most recently used indexes, within its bytes."""
 
 from tests.index.corpora import ANALYSER
 

@@ -1,4 +1,4 @@
-"""Checkpoints bring back the same index, or nothing."""
+"""Checkpoints restore the same index, or nothing."""
 
 import pytest
 from tests.index.corpora import ANALYSER, reloaded

@@ -1,4 +1,4 @@
-"""Vectors in two bytes a number: exact, the same with either library, and kept while a text stays."""
+"""Vectors with two bytes per number: exact, equal with either library, and kept while a text is unchanged."""
 
 import numpy as np
 import pytest
@@ -151,7 +151,7 @@ def test_among_few_units_words_count_less_with_an_encoder() -> None:
         watermark=1,
     )
     index.compare("m", is_english=True)
-    # As like as each other, by a table and an encoder that both count nothing: words alone tell the units apart.
+    # Equally similar by a table and an encoder that both count nothing: only words distinguish the units.
     weights = SignalWeights(vector=0.0, text_vectors=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0, session=0.0)
     leads: list[float] = []
     for vector in (("m", data), None, ("other", data)):

@@ -1,4 +1,4 @@
-"""Among few statements likeness decides the order, and words break ties unless they are rare in the language."""
+"""Among few statements similarity decides the order, and words break ties unless they are rare in the language."""
 
 import pytest
 from tests.index.corpora import fresh

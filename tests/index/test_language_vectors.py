@@ -1,4 +1,4 @@
-"""Language vectors: translations lie near, results are the same everywhere, the English table is silent elsewhere."""
+"""Language vectors: translations are close, results are reproducible, the English table ignores other languages."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""In a large space frequent words are looked up and not read through: the answers are the same, number by number."""
+"""In a large space frequent words are looked up instead of scanned, with numerically identical answers."""
 
 import random
 from dataclasses import replace
@@ -43,7 +43,7 @@ def test_skipping_does_not_change_the_answers_of_small_spaces(
 
 @pytest.fixture(scope="module")
 def wide() -> SpaceIndex:
-    """A space whose words are as frequent as Zipf has them, with kin, titles, names, vectors, and some units gone."""
+    """A space with Zipf-distributed words, related words, titles, names, vectors, and some removed units."""
     dice, numbers = random.Random(5), np.random.default_rng(5)
     words = vocabulary()
     shares = [1 / rank for rank in range(1, len(words) + 1)]
@@ -106,7 +106,7 @@ def test_skipping_does_not_change_the_answers_of_a_large_space(
 
 @pytest.mark.parametrize("tags", [(), ("some",), ("none",)])
 def test_the_nearest_of_many_match_an_exhaustive_search(tags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a sample takes for the upper end only saves looking."""
+    """A sample's estimate of the upper end only saves work."""
     index = SpaceIndex(ANALYSER)
     numbers = np.random.default_rng(3)
     refs = [DocumentRef("turns", f"{place:08x}") for place in range(3_000)]

@@ -1,4 +1,4 @@
-"""What was purged is in nothing that an index holds, and the rest answers as if it had never been there."""
+"""Purged content is nowhere in an index, and the rest answers as if it had never existed."""
 
 from collections.abc import Sequence
 from mmap import mmap
@@ -36,7 +36,7 @@ def vectors(number: int, first: float) -> EmbeddedDocument:
 
 
 def told(*, stored: bool = False) -> SpaceIndex:
-    """Return an index of twelve units, of which every third has the word; from its checkpoint if `stored`."""
+    """Return an index of twelve units, every third with the word; from its checkpoint if `stored`."""
     index = SpaceIndex(TextAnalyser())
     for number in range(12):
         text = f"{WORD} {number}" if number % 3 == 0 else f"green tea {number}"

@@ -1,4 +1,4 @@
-"""Signals of what a query is after."""
+"""Signals of a query's intent."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The classifier of questions: what a question wants, the same at every call."""
+"""The question classifier: what a question asks for, reproducibly."""
 
 from pathlib import Path
 

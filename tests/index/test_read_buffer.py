@@ -1,4 +1,4 @@
-"""A checkpoint that comes in pieces is laid once, and its memory goes with the last index that reads it."""
+"""A checkpoint received in pieces is assembled once, and its memory is released with the last index that reads it."""
 
 import gc
 import weakref

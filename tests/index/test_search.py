@@ -1,4 +1,4 @@
-"""A search gives what the book says, however the units came."""
+"""Search matches the reference implementation, in any insertion order."""
 
 import math
 from itertools import product
@@ -73,7 +73,7 @@ UNITS = [
         )
     ),
 ]
-"""Units on both sides of whatever a filter asks for, and on the limit itself."""
+"""Units on both sides of every filter's boundary, and on the boundary."""
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def test_a_day_finds_its_units_in_a_large_space_without_shared_words() -> None:
     assert found.unit.at == days[0] * DAY_MS
 
 
-def test_of_too_many_units_of_a_day_the_latest_are_ranked() -> None:
+def test_the_latest_of_too_many_units_of_a_day_are_ranked() -> None:
     asked = TimeSpan(0, DAY_MS, 1.0)
     units = [
         SearchUnit(DocumentRef("turn", f"{place:x}"), 0, "transcript", "Always be brief.", at=place)

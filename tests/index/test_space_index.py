@@ -1,4 +1,4 @@
-"""What a space's index tells of its units, and what it refuses."""
+"""What a space's index reports about its units, and what it rejects."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What says which statements are to hold."""
+"""Which statements are classified as standing."""
 
 import pytest
 

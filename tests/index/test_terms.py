@@ -1,4 +1,4 @@
-"""Terms keep their numbers, whether they came with a checkpoint or since."""
+"""Terms keep their numbers, whether from a checkpoint or added later."""
 
 from zlib import crc32
 

@@ -1,4 +1,4 @@
-"""Text vectors: paraphrases lie near, results are the same everywhere, and unknown words count nothing."""
+"""Text vectors: paraphrases are close, results are reproducible, and unknown words count nothing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is kept between searches never outlives the units that it was looked up of."""
+"""Caches between searches never outlive the units that they were computed from."""
 
 from dataclasses import replace
 

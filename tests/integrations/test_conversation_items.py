@@ -1,4 +1,4 @@
-"""Items of frameworks: whole, in order, stored once, and erased with their words."""
+"""Items of frameworks: complete, in order, stored once, and erased with their text."""
 
 import json
 from collections.abc import AsyncIterator

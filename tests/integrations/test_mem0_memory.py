@@ -1,4 +1,4 @@
-"""A program that was written for mem0 reads the answers that it expects, by either generation of its arguments."""
+"""A program written for mem0 gets the answers that it expects, with either generation of arguments."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ def texts_of(answer: dict[str, Any]) -> list[str]:
 
 
 def raw_id(memory: Memory, text: str, **ids: Any) -> str:
-    """Store one message as it is and return its id."""
+    """Store one message unchanged and return its id."""
     return memory.add(text, infer=False, **(ids or {"user_id": "ada"}))["results"][0]["id"]
 
 

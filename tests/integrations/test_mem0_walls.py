@@ -1,4 +1,4 @@
-"""A second user sees nothing of the first, also by ids that were collected from the first."""
+"""A second user sees nothing of the first, even with the first user's ids."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def config_of(path: object) -> dict[str, Any]:
 
 
 def ids_of(memory: Any) -> list[str]:
-    """Fill the first user's memory and return the ids of all that it holds."""
+    """Fill the first user's memory and return all its ids."""
     memory.add(f"Our cat is called {WORDS}. I live in Lisbon.", user_id="ada", run_id="home", metadata={"pet": WORDS})
     memory.update(
         memory.get_all(user_id="ada")["results"][0]["id"], f"Our old cat is called {WORDS}. I live in Lisbon."
@@ -97,7 +97,7 @@ async def test_awaited_calls_behave_the_same(tmp_path: Any) -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, dict[str, str]]]:
-    """Serve a store, and give the address and a key for each of two users."""
+    """Serve a store, and yield the address and a key for each of two users."""
     with elytron.open("memory:", space=None) as memory, ExitStack() as stack:
         serving = served_http(memory.runtime, ServingSettings(port=0))
         started = memory.run(serving.__aenter__())

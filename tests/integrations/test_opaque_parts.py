@@ -1,4 +1,4 @@
-"""Bytes of other programs come back from records as they were, whatever their size."""
+"""Other programs' bytes are returned from records unchanged, whatever their size."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PLACE = ("elytron:test", "one")
 
 
 async def stored_parts(records: RuntimeRecords) -> dict[int, dict[str, object]]:
-    """Return the stored records of the value `k` by their numbers."""
+    """Return the stored records of the value `k` by number."""
     return {part_number(record)[1]: fields_of(record) async for record in records.within(PLACE)}
 
 

@@ -1,4 +1,4 @@
-"""Memory around a framework's runs: a block of what is not shown, and a turn that is stored once."""
+"""Memory around a framework's runs: a block of what is not shown yet, and a turn that is stored once."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The vendors' own clients with memory around their calls."""
+"""The vendors' clients with memory around their calls."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 
 def sent(dialect: str, *, is_streamed: bool = True) -> Sent:
-    """Return an answer of a dialect."""
+    """Return an answer in a dialect."""
     if is_streamed:
         return Sent((RECORDED[dialect].data,))
     return Sent((json.dumps(WHOLE[dialect]).encode(),), media_type="application/json")
@@ -292,12 +292,12 @@ def test_an_abandoned_blocking_answer_is_not_stored() -> None:
 
 async def test_a_client_with_an_unknown_http_library_is_rejected() -> None:
     class Client:
-        """A client of a model API on an HTTP library of its own."""
+        """A client of a model API with its own HTTP library."""
 
         _client = object()
 
         def copy(self) -> None:
-            """Have the method that wrapping needs."""
+            """Has the method that wrapping needs."""
 
     with elytron.open(space="ada") as memory, pytest.raises(Unsupported, match="httpx2 or httpx"):
         elytron.wrap(Client(), memory)

@@ -1,4 +1,4 @@
-"""Arguments as MCP clients write them: null for what is not set, text for numbers and lists, fields of their own."""
+"""Arguments as MCP clients write them: null for unset ones, text for numbers and lists, additional fields."""
 
 import json
 import os
@@ -43,7 +43,7 @@ async def memory() -> Any:
 
 
 def fields_of(model: type[Value]) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """Yield the fields of a tool, each with the forms it takes and whether it must be given."""
+    """Yield the fields of a tool, with the accepted forms of each and whether it is required."""
     described = model_schema(model)
     shared = described.get("$defs", {})
     schema = shared[described["$ref"].rpartition("/")[2]] if "$ref" in described else described
@@ -105,7 +105,7 @@ def test_an_unambiguous_value_is_converted(tool: str, sent: dict[str, Any], expe
 
 
 class ChoosingTool(Value):
-    """A tool whose fields have more than one form."""
+    """A tool whose fields accept several forms."""
 
     size: Literal["small", "large"] | tuple[int, ...] = "small"
     word: Literal["on"] | tuple[str, ...] = "on"
@@ -213,7 +213,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 
 
 def piped(tmp_path: Path, *messages: dict[str, Any]) -> dict[Any, dict[str, Any]]:
-    """Return the answers of a server that is sent all messages before its input ends, by their ids."""
+    """Return a server's answers by id, when all messages are sent before its input ends."""
     sent = [
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

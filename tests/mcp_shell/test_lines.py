@@ -1,4 +1,4 @@
-"""The tools that a host is shown by default: few, flat, and answered in short lines, each told once."""
+"""The default tools of a host: few, flat, and answered in short lines, each shown once."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
 
 
 async def answered(client: Client, name: str, /, **arguments: Any) -> str:
-    """Return the text of a call that succeeds, which is all that it answers."""
+    """Return the text of a successful call, which is its whole answer."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     assert result.structured_content is None

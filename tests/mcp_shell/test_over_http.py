@@ -1,4 +1,4 @@
-"""MCP on a real port: whose memory a key opens, and what is refused before the protocol begins."""
+"""MCP on a real port: whose memory a key opens, and what is refused before the protocol starts."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -101,7 +101,7 @@ async def test_requests_without_a_key_or_from_a_foreign_page_are_refused() -> No
 
 
 async def test_a_host_without_a_key_learns_where_to_sign_in_if_there_is_an_issuer() -> None:
-    """RFC 9728, as far as the server's part of it goes."""
+    """RFC 9728, as far as it concerns the server."""
     places = ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource")
     call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     issuers = ("https://id.example/realms/team",)

@@ -1,4 +1,4 @@
-"""The SDK's own client speaks with the server: tools, resources, prompts, refusals, and whose memory it is."""
+"""The SDK's client with the server: tools, resources, prompts, refusals, and isolation."""
 
 import json
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def memory() -> AsyncIterator[elytron.MemoryRuntime]:
 
 
 async def called(client: Client, name: str, /, **arguments: Any) -> Any:
-    """Return the structured answer of a call that succeeds; its text says the same."""
+    """Return the structured answer of a successful call; its text is the same."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     (content,) = result.content

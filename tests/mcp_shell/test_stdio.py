@@ -24,7 +24,7 @@ WAIT_S = 100
 
 @asynccontextmanager
 async def lines(sent: bytes, /, *, limit: int = 1_000) -> AsyncGenerator[tuple[InputLines, list[types.JSONRPCError]]]:
-    """Give the lines of a pipe that holds `sent`, and what was refused of them; it is not hung up."""
+    """Yield the lines of a pipe that contains `sent`, and the rejected ones; it is not closed."""
     reading, writing = os.pipe()
     refused: list[types.JSONRPCError] = []
 
@@ -85,7 +85,7 @@ async def test_the_first_signal_ends_the_command_and_the_second_acts_as_before(n
 
 
 def _signalled(end: Any) -> None:
-    """Enter it in a thread, which may set no signal."""
+    """Enter it in a thread, which cannot set signals."""
     with at_signals(end):
         return
 

@@ -1,4 +1,4 @@
-"""A model server of ours, over real sockets: it answers what it was given, and may die in the middle of it."""
+"""A fake model server over real sockets: it returns given answers, and may die in the middle."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ LINES = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Sent:
-    """An answer: its bytes, each chunk written by itself."""
+    """An answer: its bytes, with each chunk written separately."""
 
     chunks: tuple[bytes, ...]
     status: int = 200
@@ -24,11 +24,11 @@ class Sent:
     dies: bool = False
     """Whether the connection ends without the end of the body."""
     hangs: bool = False
-    """Whether nothing comes after the chunks, and the connection stays open."""
+    """Whether nothing follows the chunks while the connection stays open."""
     waits: bool = False
-    """Whether all behind the first chunk waits until the server is told to go on."""
+    """Whether everything after the first chunk waits until the server is told to continue."""
     raw: bytes = b""
-    """What is written as it stands, head and all, before the connection ends."""
+    """Raw bytes to write, including the head, before the connection ends."""
 
 
 def refusal(status: int, error: object, **headers: str) -> Sent:
@@ -40,7 +40,7 @@ def refusal(status: int, error: object, **headers: str) -> Sent:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came in."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -50,7 +50,7 @@ class Asked:
 
 @dataclass
 class FakeServer:
-    """Gives its answers one after the other, the last one for ever. None: the connection ends without an answer."""
+    """Returns its answers in turn, then repeats the last one. None: the connection ends without an answer."""
 
     answers: list[Sent | None] = field(default_factory=list[Sent | None])
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -58,9 +58,9 @@ class FakeServer:
     connections: int = 0
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event | None = None
-    """All requests wait for it, if there is one."""
+    """All requests wait for it, if set."""
     reply: Callable[[Asked], Sent | None] | None = None
-    """Makes the answer to a request, in the place of `answers`."""
+    """Creates the answer to a request, instead of `answers`."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -102,7 +102,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _write(writer: asyncio.StreamWriter, answer: Sent, go_on: asyncio.Event) -> bool:
-    """Write `answer` and return whether the connection goes on."""
+    """Write `answer` and return whether the connection continues."""
     if answer.raw:
         writer.write(answer.raw)
         await writer.drain()
@@ -119,7 +119,7 @@ async def _write(writer: asyncio.StreamWriter, answer: Sent, go_on: asyncio.Even
     if answer.hangs:
         await asyncio.Event().wait()
     if answer.dies:
-        # What was written arrives; a reset would take it along.
+        # Written data arrives; a reset would discard it.
         writer.write_eof()
         return False
     writer.write(b"0\r\n\r\n")
@@ -129,7 +129,7 @@ async def _write(writer: asyncio.StreamWriter, answer: Sent, go_on: asyncio.Even
 
 @asynccontextmanager
 async def serving(*answers: Sent | None) -> AsyncGenerator[FakeServer]:
-    """Yield a server on this machine that gives `answers`."""
+    """Yield a local server that returns `answers`."""
     fake = FakeServer(list(answers))
     tasks: set[asyncio.Task[None]] = set()
 
@@ -151,6 +151,6 @@ async def serving(*answers: Sent | None) -> AsyncGenerator[FakeServer]:
 
 @contextmanager
 def serving_apart(*answers: Sent | None) -> Generator[FakeServer]:
-    """Yield a server in a thread of its own, for callers that block."""
+    """Yield a server in a thread, for callers that block."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(*answers)) as fake:
         yield fake

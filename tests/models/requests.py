@@ -1,4 +1,4 @@
-"""Requests that use everything a request can say."""
+"""Requests that use every field."""
 
 from elytron_core.ports.chat import (
     ChatRole,
@@ -27,7 +27,7 @@ def hello() -> ModelRequest:
 
 
 def full(issuer: str) -> ModelRequest:
-    """Return a conversation with policies, an image, an item of `issuer` and one of another, a call, a result."""
+    """Return a conversation with policies, an image, opaque items of `issuer` and another, a call, and a result."""
     thought = '{"type":"thinking","thinking":"Hm.","signature":"c2VhbGVk"}'
     reply = ModelReply(
         items=(

@@ -1,4 +1,4 @@
-"""Streams as the vendors write them: the smallest legal sequences, with text, reasoning, tools and usage."""
+"""Streams as the vendors write them: the smallest valid sequences with text, reasoning, tools, and usage."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def data(*events: Any) -> bytes:
 
 
 def named(*events: dict[str, Any]) -> bytes:
-    """Return server-sent events that are named as their data is."""
+    """Return server-sent events named like their data."""
     return b"".join(f"event: {event['type']}\ndata: {_json(event)}\n\n".encode() for event in events)
 
 
@@ -70,7 +70,7 @@ def chat(texts: Sequence[str] = TEXTS, *, with_tool: bool = False, finish: str |
 
 
 def responses(texts: Sequence[str] = TEXTS, *, with_tool: bool = False, ends: str = "completed") -> bytes:
-    """Return an answer of Responses: reasoning, a message, perhaps a call."""
+    """Return an answer of Responses: reasoning, a message, and optionally a call."""
     thought: dict[str, Any] = {"type": "reasoning", "id": "rs1", "summary": [], "encrypted_content": "c2VhbGVk"}
     text = "".join(texts)
     part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
@@ -149,7 +149,7 @@ def _response(output: list[Any], status: str) -> dict[str, Any]:
 
 
 def messages(texts: Sequence[str] = TEXTS, *, with_tool: bool = False, stop: str | None = None) -> bytes:
-    """Return an answer of Messages: thinking, a text, perhaps a call."""
+    """Return an answer of Messages: thinking, a text, and optionally a call."""
     message: dict[str, Any] = {
         "id": "m1",
         "type": "message",
@@ -194,7 +194,7 @@ def _block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> list[d
 
 
 def ollama(texts: Sequence[str] = TEXTS, *, with_tool: bool = False, reason: str = "stop") -> bytes:
-    """Return an answer of Ollama; its call comes with the last line, as some models send it."""
+    """Return an answer of Ollama; its call is in the last line, as some models send it."""
     head = {"model": "m", "created_at": "2026-01-01T00:00:00Z"}
     last: dict[str, Any] = {"role": "assistant", "content": ""}
     if with_tool:
@@ -216,7 +216,7 @@ def ollama(texts: Sequence[str] = TEXTS, *, with_tool: bool = False, reason: str
 
 @dataclass(frozen=True)
 class Recorded:
-    """A stream, its dialect, the bytes of its end marker, and what it tells."""
+    """A stream, its dialect, the bytes of its end marker, and its events."""
 
     dialect: str
     data: bytes
@@ -225,11 +225,11 @@ class Recorded:
 
     @property
     def whole_at(self) -> int:
-        """Return how many bytes it takes until the marker was seen."""
+        """Return the number of bytes up to the end marker."""
         return self.data.rindex(self.marker) + len(self.marker)
 
     def is_whole(self, size: int, /, *, is_clean: bool) -> bool:
-        """Return whether the first `size` bytes are a whole answer: to the marker, or to the reason of a clean end."""
+        """Return whether the first `size` bytes are complete: to the marker, or to the reason of a clean end."""
         reason = {"chat": b'"finish_reason": "', "messages": b'"stop_reason": "'}.get(self.dialect)
         if size >= self.whole_at or not is_clean or reason is None:
             return size >= self.whole_at

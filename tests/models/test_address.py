@@ -1,4 +1,4 @@
-"""The grammar of models, and where their keys come from."""
+"""The syntax of model addresses, and where their keys come from."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each dialect sends: as expected word for word, and of the types that the vendors publish."""
+"""What each dialect sends: compared word for word, and with the vendors' published types."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients of model servers, over real HTTP: what is sent, what comes back, what is tried again, what is never told."""
+"""Clients of model servers over real HTTP: what is sent, returned, retried, and never disclosed."""
 
 import asyncio
 import json
@@ -302,7 +302,7 @@ async def test_a_server_on_this_machine_is_reached_without_the_environments_prox
 
 
 def test_a_client_serves_one_loop_after_another() -> None:
-    # Connections belong to a loop: in the next one they are opened anew.
+    # Connections belong to a loop: the next one opens new ones.
     with serving_apart(good()) as server:
         client = ModelClient(address_of(f"chat:m@{server.url}"))
 

@@ -1,4 +1,4 @@
-"""A memory opens the language model that an address names, and closes it with itself."""
+"""A memory opens the language model of an address, and closes it with itself."""
 
 import pytest
 from tests.models.fake_server import LINES, Sent, serving

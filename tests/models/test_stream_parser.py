@@ -1,4 +1,4 @@
-"""Parsers of streams: the same events however the bytes are cut, and an end only where the provider marked it."""
+"""Stream parsers: the same events for any split of the bytes, and an end only where the provider marked it."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from elytron_models.dialects.chat import ChatAnswer
 EACH = pytest.mark.parametrize("name", RECORDED)
 CUT = ReplyFailed(reason=FailureReason.CUT)
 STEP = 7
-"""Bytes between two cuts that are tried. A stream that comes byte by byte is cut everywhere."""
+"""Bytes between two tested cuts. A stream that arrives byte by byte is cut everywhere."""
 
 
 def told(dialect: str, *chunks: bytes) -> tuple[ModelEvent, ...]:
@@ -186,7 +186,7 @@ def test_responses_may_end_with_done_and_its_status() -> None:
 
 
 def pieces(dialect: str, *texts: str) -> bytes:
-    """Return an unfinished stream of `dialect` with one event for each text, which is JSON without its quotes."""
+    """Return an unfinished stream of `dialect` with one event per text, which is JSON without its quotes."""
     forms = {
         "chat": 'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n',
         "responses": 'data: {"type":"response.output_text.delta","output_index":0,"delta":"%s"}\n\n',

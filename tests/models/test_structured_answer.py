@@ -1,4 +1,4 @@
-"""Answers of a shape: as the server holds to it, repaired, corrected once, or a typed failure."""
+"""Structured answers: enforced by the server, repaired, corrected once, or a typed failure."""
 
 import json
 
@@ -85,7 +85,7 @@ async def test_a_refusal_is_not_retried() -> None:
     assert len(server.asked) == 1
 
 
-async def test_a_truncated_stream_is_no_structured_answer() -> None:
+async def test_a_truncated_stream_is_not_a_structured_answer() -> None:
     whole = chat((WHOLE,))
     async with serving(Sent((whole[: whole.index(b'"finish_reason": "stop"')],))) as server:
         client = client_of(server.url)

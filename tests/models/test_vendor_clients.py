@@ -1,4 +1,4 @@
-"""The fake server and the recorded streams are what the vendors' own clients read."""
+"""The vendors' own clients can read the fake server and the recorded streams."""
 
 from typing import Any
 

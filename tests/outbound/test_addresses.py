@@ -1,4 +1,4 @@
-"""Addresses that a server calls for a caller: one place looks hosts up and judges their numbers."""
+"""Addresses that a server calls for a caller: one module resolves hosts and judges their addresses."""
 
 import ipaddress
 
@@ -47,7 +47,7 @@ async def test_an_invalid_name_cannot_be_resolved(host: str) -> None:
 def test_hosts_are_resolved_and_judged_in_one_module() -> None:
     own = {
         ROOT / "packages/outbound/elytron_outbound/addresses.py",
-        # A client looks up the name of the server that its host gave it; it calls no address of a caller.
+        # A client resolves the server name that its host configured; it calls no address of a caller.
         ROOT / "packages/sdk/elytron/remote/memory.py",
     }
     others = [

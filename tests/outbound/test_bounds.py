@@ -1,4 +1,4 @@
-"""Every client holds a server to the bounds that it asked for itself, whatever the server answers."""
+"""Every client enforces its own limits on a server, whatever the server answers."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -92,7 +92,7 @@ async def test_an_endless_answer_is_not_read_completely(name: str, monkeypatch: 
     search, body = CLIENTS[name]
     async with serving(answer(body)) as server:
         if name == "strategy":
-            assert await search(server) == []  # a run goes on without memory
+            assert await search(server) == []  # a run continues without memory
         else:
             with pytest.raises(Unreachable):
                 await search(server)

@@ -1,4 +1,4 @@
-"""Clients of other servers share no cookie, follow no redirect, and read no more than a bound."""
+"""Clients of other servers share no cookie, follow no redirect, and have a read limit."""
 
 import gzip
 from collections.abc import Callable

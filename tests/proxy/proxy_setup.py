@@ -1,4 +1,4 @@
-"""A proxy on a port of its own before a model server of ours, both in the test's own loop."""
+"""A proxy on its own port in front of a fake model server, both in the test's own loop."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass
 class Proxied:
-    """A proxy, the memory behind it, and the model server before which it stands."""
+    """A proxy, the memory behind it, and the model server in front of which it runs."""
 
     url: str
     memory: MemoryRuntime
@@ -51,14 +51,14 @@ class Proxied:
         return await self.client.post(f"{self.url}{path}", json=body, headers=named)
 
     async def questions(self) -> dict[str, str | None]:
-        """Return what users asked, with the conversation of each."""
+        """Return the users' questions, with the conversation of each."""
         await self.app.idle()
         request = MemoryListRequest(scope=Scope(space="default"))
         hits = (await self.memory.list(request)).items
         return {hit.text: hit.conversation for hit in hits if hit.role is EvidenceRole.USER}
 
     async def kept(self, space: str = "default") -> list[str]:
-        """Return the texts of all messages that are kept, in their order."""
+        """Return the texts of all stored messages in order."""
         await self.app.idle()
         request = MemoryListRequest(scope=Scope(space=space))
         return [hit.text for hit in (await self.memory.list(request)).items]
@@ -78,7 +78,7 @@ async def proxying(
     key: str = KEY,
     **settings: Any,
 ) -> AsyncGenerator[Proxied]:
-    """Serve a proxy with an empty memory before a server that gives `answers`."""
+    """Serve a proxy with an empty memory in front of a server that returns `answers`."""
     async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
         known = AccessKeys(memory.context) if has_keys else authenticator or DevelopmentCallers()
         admission = CallerAdmission(OperationDispatcher(memory), authenticator=known)
@@ -89,7 +89,7 @@ async def proxying(
 
 
 def asked(dialect: str, *said: str, **more: Any) -> dict[str, Any]:
-    """Return a streamed request of a dialect, in which a person and a model take turns."""
+    """Return a streamed request in a dialect, with alternating messages of a person and a model."""
     turns = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(said)]
     where = "input" if dialect == "responses" else "messages"
     return {"model": "m", where: turns, "stream": True, **({"max_tokens": 9} if dialect == "messages" else {}), **more}
@@ -101,7 +101,7 @@ def messages_of(dialect: str, body: dict[str, Any]) -> list[Any]:
 
 
 async def knowing(proxied: Proxied) -> None:
-    """Have the memory know what the boat is called."""
+    """Tell the memory the boat's name."""
     await proxied.memory.add("My boat is called Petrel.", user_id="default")
 
 

@@ -1,4 +1,4 @@
-"""Hostile and broken model servers: no key in any answer or log, bounded buffers, nothing false kept."""
+"""Hostile and broken model servers: no key in any answer or log, bounded buffers, nothing false stored."""
 
 import asyncio
 import json
@@ -101,9 +101,9 @@ def test_a_line_of_64_mib_stays_within_the_limits(dialect: object, start: bytes)
     assert relay.answer.failed == "too_large"
     assert relay.answer.text == ""
     assert held < limits.RELAY_BYTES
-    # What waits goes on: beyond the bound of the relay nothing is held.
+    # Waiting data is forwarded: nothing is held beyond the relay's limit.
     assert passed >= 1_024 * 65_536 + len(start) - limits.RELAY_BYTES
-    # The copy has an event's bound of its own, and a growing buffer is held twice while it moves.
+    # The copy has its own limit per event, and a growing buffer exists twice while it moves.
     assert peak < 2 * 8 * 1024 * 1024 + 4 * limits.RELAY_BYTES
     assert relay.end(REFUSAL, is_broken=True) is None
 
@@ -159,7 +159,7 @@ BROKEN: dict[str, Callable[[], Sent]] = {
     "a redirect": lambda: Sent((b"",), 307, headers={"location": "http://169.254.169.254/"}),
     "another dialect": lambda: recorded("messages"),
 }
-"""Fifteen ways in which a server fails that has begun to answer. Silence, keys told, endless streams stand alone."""
+"""Fifteen failures of a server that started to answer. Silence, disclosed keys, and endless streams are separate."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -169,7 +169,7 @@ async def test_an_invalid_answer_leaves_nothing(name: str) -> None:
         assert answer.status_code in {200, 307}
         assert await proxied.kept() == []
         assert len(proxied.upstream.asked) == 1
-        # The next call is answered as if nothing had been.
+        # The next call is answered as if nothing had happened.
         proxied.upstream.answers.append(recorded("chat"))
         assert (await proxied.post(PATHS["chat"], asked("chat", "Hello"))).content == RECORDED["chat"].data
 
@@ -241,7 +241,7 @@ def test_an_endless_stream_uses_little_memory(name: str) -> None:
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Of an event under way, as much waits as a relay may hold; of text, as much is kept as one message may have.
+    # Of an unfinished event, as much waits as a relay may hold; of text, as much is stored as fits in one message.
     assert fed - passed <= limits.RELAY_BYTES
     assert held < 2 * (fed - passed) + (limits.ANSWER_CHARS if name == "text" else 0) + SLACK
     assert peak < 4 * limits.RELAY_BYTES

@@ -1,4 +1,4 @@
-"""A memory that is busy: what an answer leaves waits for it, and is not waited for without end."""
+"""A busy memory: storing an answer waits for it, but not forever."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -21,7 +21,7 @@ SHELF = (NAMESPACE, "shelf")
 
 
 class Busy(NoShedding):
-    """Has no place for so many calls."""
+    """Has no room for that many calls."""
 
     def __init__(self, calls: int, /) -> None:
         self.calls = calls

@@ -1,4 +1,4 @@
-"""The vendors' own clients through the proxy, with memory on, off, down and required."""
+"""The vendors' clients through the proxy, with memory on, off, down, and required."""
 
 import asyncio
 import re
@@ -139,7 +139,7 @@ async def test_a_client_continues_a_response() -> None:
 
 
 def shown_on_the_page(client: str, url: str) -> str:
-    """Return what the page's table says to write for a client, with the proxy's own address."""
+    """Return the documented setup of a client, with the proxy's own address."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "model-proxy.md").read_text(encoding="utf-8")
     found = re.search(rf"^\| `{client}` \| `([^`]+)` \|$", page, re.MULTILINE)
     assert found is not None
@@ -147,7 +147,7 @@ def shown_on_the_page(client: str, url: str) -> str:
 
 
 def answers_to(url: str) -> list[str]:
-    """Return what each vendor's client reads that is set up as the page says; its calls block."""
+    """Return what each vendor's client reads with the documented setup; its calls block."""
     names = {"OpenAI": openai.OpenAI, "Anthropic": anthropic.Anthropic, "KEY": "none"}
     said: list[Any] = [{"role": "user", "content": BOAT}]
     chatgpt = eval(shown_on_the_page("openai", url), names)

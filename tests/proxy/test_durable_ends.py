@@ -1,4 +1,4 @@
-"""With `durable`, whoever sees the end of an answer may rely on its turn being stored."""
+"""With `durable`, whoever sees the end of an answer can rely on its turn being stored."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Waiting(PassingStore):
-    """Holds a turn back until it may be stored."""
+    """Holds a turn back until storing is allowed."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())

@@ -1,4 +1,4 @@
-"""Exchanges through the proxy: what goes up, what comes back, what is kept."""
+"""Exchanges through the proxy: what is sent upstream, returned, and stored."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Figures of the proxy as Prometheus reads them: what was committed, cut, gone, degraded and refused, bytes, times."""
+"""Prometheus metrics of the proxy: turns committed, truncated, lost, degraded, and refused; bytes; times."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ CUT = Sent((RECORDED["chat"].data[:200],))
 
 
 def shown(text: str) -> dict[str, float]:
-    """Return the proxy's figures by name; those of a histogram with their bounds."""
+    """Return the proxy's metrics by name; histograms with their bounds."""
     return {
         sample.name.removeprefix("elytron_proxy_") + sample.labels.get("le", ""): sample.value
         for family in text_string_to_metric_families(text)

@@ -1,4 +1,4 @@
-"""Memory in a request and behind an answer: placement, tool loops, conversations, what is never evidence."""
+"""Memory in a request and after an answer: placement, tool loops, conversations, and what is never evidence."""
 
 import asyncio
 import base64
@@ -85,7 +85,7 @@ async def test_messages_continue_branch_or_start_a_conversation(dialect: str) ->
 
         began = await conversation_of("One")
         assert await conversation_of("One", TEXT, "Two") == began
-        # A client may write white space in another way.
+        # A client may write white space differently.
         assert await conversation_of("One ", f"{TEXT}\n", "Two", TEXT, "Three") == began
         branch = await conversation_of("One", TEXT, "Another two")
         assert branch != began
@@ -135,7 +135,7 @@ async def test_a_block_repeated_by_a_model_is_not_evidence(ending: str) -> None:
     async with proxying(Sent((chat(("I heard: ", block)),)), recorded("chat")) as proxied:
         await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert await proxied.kept() == ["Hello", "I heard:"]
-        # The client sends what it was answered, and goes on.
+        # The client sends the earlier answer back, and continues.
         await proxied.post(PATHS["chat"], asked("chat", "Hello", f"I heard: {block}", "Goodbye"))
         assert len(set((await proxied.questions()).values())) == 1
 

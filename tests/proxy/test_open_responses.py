@@ -1,4 +1,4 @@
-"""The seven cases of Open Responses' compliance test, through the proxy: the server's answer is the client's."""
+"""The seven cases of Open Responses' compliance test, through the proxy: the client gets the server's answer."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def answer_to(case: dict[str, Any]) -> Sent:
-    """Return what the server answers: a stream, or the response that stands at its end."""
+    """Return the server's answer: a stream, or its final response."""
     stream = responses(with_tool="tools" in case)
     if case.get("stream"):
         return Sent((stream,), media_type=EVENTS)
@@ -76,7 +76,7 @@ async def test_a_case_gets_the_servers_own_answer(name: str, knows: bool) -> Non
             told = Response.model_validate(answer.json())
             assert (told.status, told.output_text) == ("completed", "".join(TEXTS))
         up = proxied.upstream.asked[0].body
-        # All but the last user message, and what says that nothing is kept there, is what the client sent.
+        # Everything but the last user message and the storage option is what the client sent.
         assert [*up["input"][:-1]] == [*case["input"][:-1]]
         rest = {key: value for key, value in up.items() if key not in {"input", "store", "include"}}
         assert rest == {key: value for key, value in case.items() if key != "input"}

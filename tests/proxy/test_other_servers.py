@@ -1,4 +1,4 @@
-"""Model servers that differ from their vendors': what they may send on, how they end, and how they are addressed."""
+"""Model servers that differ from their vendors': allowed headers, endings, and addressing."""
 
 import gzip
 import json
@@ -201,7 +201,7 @@ def test_a_decompression_bomb_is_read_in_small_pieces() -> None:
     [
         (gzip.compress(bytes(100_000)), "gzip"),
         (zlib.compress(bytes(100_000)), "deflate"),
-        (gzip.compress(gzip.compress(b"") * 1_000), "gzip, gzip"),  # the whole of it unpacks to nothing
+        (gzip.compress(gzip.compress(b"") * 1_000), "gzip, gzip"),  # all of it unpacks to nothing
     ],
 )
 async def test_an_answer_with_too_many_decoded_bytes_ends_with_the_reason(

@@ -1,4 +1,4 @@
-"""A request whose body is packed is answered as the plain one is, or refused with what to send."""
+"""A request with a compressed body is answered like the plain one, or refused with a hint."""
 
 import gzip
 import json

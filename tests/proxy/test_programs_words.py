@@ -1,4 +1,4 @@
-"""What a program says in the user's role is the program's: no person said it, and nothing is learned of it."""
+"""A program's text in the user's role is the program's: no person said it, and nothing is learned from it."""
 
 import pytest
 from tests.models.streams import TEXTS
@@ -42,7 +42,7 @@ async def test_a_reminder_in_a_persons_message_is_stored_as_outside_content(dial
         await proxied.post(PATHS[dialect], asked(dialect, sent))
         await proxied.app.idle()
         (upstream,) = proxied.upstream.asked
-        assert messages_of(dialect, upstream.body)[0]["content"] == sent  # the model is given all of it
+        assert messages_of(dialect, upstream.body)[0]["content"] == sent  # the model gets all of it
         kept = (await proxied.memory.list(MemoryListRequest(scope=Scope(space="default")))).items
         assert [(hit.text, hit.role, hit.trust) for hit in kept] == [
             (SAID, EvidenceRole.USER, TrustLevel.VOUCHED),

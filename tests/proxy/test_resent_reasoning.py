@@ -1,4 +1,4 @@
-"""Sealed reasoning that a model server cannot read: asked again once without it, if that is wanted."""
+"""Encrypted reasoning that a model server cannot read: retried once without it, if configured."""
 
 from typing import Any
 

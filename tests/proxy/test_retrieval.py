@@ -1,4 +1,4 @@
-"""Stored responses by their names: shown, listed by their input and deleted by their owner; all else passes."""
+"""Stored responses by id: shown, listed by their input, and deleted by their owner; everything else passes."""
 
 from typing import Any
 
@@ -115,11 +115,11 @@ async def test_a_conversation_continues_without_a_deleted_response() -> None:
         await ask(proxied, "Three", conversation="c")
         said = [item["content"] for item in proxied.upstream.asked[2].body["input"] if item.get("role") == "user"]
         assert said == ["One", "Three"]
-        # What was deleted in the middle cannot be continued: it would be another conversation.
+        # A conversation with a deleted middle cannot be continued: it would be a different one.
         assert (await call(proxied, "DELETE", "r1")).status_code == 200
         answer = await ask(proxied, "Four", previous_response_id="r3")
         assert answer.json()["error"]["code"] == "previous_response_not_found"
-        # Of memory, nothing was deleted.
+        # Nothing was deleted from memory.
         assert await proxied.kept() == ["One", TEXT, "Two", TEXT, "Three", TEXT]
 
 

@@ -1,4 +1,4 @@
-"""A store that does not answer holds no call up: all of memory has one deadline, and rests after failures."""
+"""An unresponsive store delays no call: all memory work has one deadline, and pauses after failures."""
 
 import asyncio
 from typing import Any
@@ -23,11 +23,11 @@ from elytron_store.memory import MemoryStore
 pytestmark = pytest.mark.anyio
 ADA = ProxyCaller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
 GUARD_S = 20
-"""A call that waits for the store never ends; with a deadline it does at once."""
+"""A call waiting for the store never ends; with a deadline it ends immediately."""
 
 
 class Stalling(PassingStore):
-    """Answers nothing while it is stalled, whatever it is asked."""
+    """Answers nothing while stalled."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -47,7 +47,7 @@ class Stalling(PassingStore):
 
 
 class Refusing(PassingStore):
-    """Takes no commit while it is full."""
+    """Accepts no commit while it is full."""
 
     is_full = False
 
@@ -58,7 +58,7 @@ class Refusing(PassingStore):
 
 
 def shapes(dialect: str) -> dict[str, dict[str, Any]]:
-    """Return requests that ask memory for different things."""
+    """Return requests that need different things from memory."""
     looped = asked(dialect, BOAT)
     messages_of(dialect, looped).extend(tool_loop(dialect))
     found = {
@@ -116,7 +116,7 @@ async def test_reads_of_responses_and_keys_respect_the_deadline(monkeypatch: pyt
 
 
 async def spent(memory: ProxyMemory, caller: ProxyCaller) -> float:
-    """Return how much time a call that begins now would give memory."""
+    """Return how much time a call starting now would give memory."""
     remaining_s = memory.timed(caller).deadline.remaining_s
     assert remaining_s is not None
     return remaining_s

@@ -1,4 +1,4 @@
-"""Responses that are kept by the proxy, whose memory it is, and the routes beside the dialects."""
+"""Responses stored by the proxy, memory ownership, and routes outside the dialects."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ RESPONSES = PATHS["responses"]
 
 
 def response(name: str, **how: Any) -> Sent:
-    """Return a recorded response under an id of its own."""
+    """Return a recorded response with its own id."""
     return Sent((responses(**how).replace(b'"id": "r1"', f'"id": "{name}"'.encode()),))
 
 
@@ -130,7 +130,7 @@ async def test_ollama_completions_get_a_block(where: str) -> None:
 
 
 def whole_of(dialect: str) -> dict[str, Any]:
-    """Return an answer that comes at once."""
+    """Return an unstreamed answer."""
     match dialect:
         case "chat":
             choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
@@ -251,7 +251,7 @@ async def test_without_a_server_each_dialect_reports_an_error() -> None:
         for dialect, path in PATHS.items():
             answer = await proxied.post(path, asked(dialect, "Hello"))
             assert (answer.status_code, "error" in answer.json()) == (502, True)
-        # Each was tried twice, and nothing of it was kept.
+        # Each was tried twice, and nothing of it was stored.
         assert len(proxied.upstream.asked) == 8
         assert await proxied.kept() == []
 

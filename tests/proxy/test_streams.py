@@ -38,14 +38,14 @@ def sent(of: Recorded, *chunks: bytes, **how: Any) -> Sent:
 
 
 def told(dialect: str, data: bytes) -> tuple[str, bool]:
-    """Return the text of a stream as a client reads it, and whether it is whole."""
+    """Return the text of a stream as a client reads it, and whether it is complete."""
     events = parse_answer(DIALECTS[dialect].parser(""), (data,))
     text = "".join(event.text for event in events if event.kind == "text_delta")
     return text, isinstance(events[-1], ReplyFinished)
 
 
 def relayed(dialect: str, *chunks: bytes, is_broken: bool = False) -> tuple[bytes, AnswerCopy]:
-    """Return what a client gets of a stream in `chunks`, and what its copy told."""
+    """Return what a client gets of a stream in `chunks`, and what its copy reported."""
     relay = StreamRelay(READERS[dialect], (KEY,))
     passed = b"".join([relay.feed(chunk) for chunk in chunks])
     last = relay.end(REFUSAL, is_broken=is_broken)
@@ -54,13 +54,13 @@ def relayed(dialect: str, *chunks: bytes, is_broken: bool = False) -> tuple[byte
 
 
 def frames_of(of: Recorded) -> list[bytes]:
-    """Return the frames of a stream: its lines, or what stands between blank lines."""
+    """Return the frames of a stream: its lines, or the text between blank lines."""
     end = b"\n" if of.dialect == "ollama" else b"\n\n"
     return [frame + end for frame in of.data.split(end)[:-1]]
 
 
 def told_before(of: Recorded) -> list[list[ModelEvent]]:
-    """Return, for each place of a cut, the events that came whole before it; one may lack the end of its line."""
+    """Return, for each cut position, the complete events before it; one may lack its line ending."""
     found: list[list[ModelEvent]] = [[]]
     parser, events = DIALECTS[of.dialect].parser(""), list[ModelEvent]()
     for frame in frames_of(of):
@@ -80,7 +80,7 @@ def read(dialect: str, data: bytes) -> list[ModelEvent]:
 def test_chunk_boundaries_change_nothing(name: str) -> None:
     of = RECORDED[name]
     frames = frames_of(of)
-    # Each frame is divided behind its first byte, then behind its fourth, and so on.
+    # Each frame is split after its first byte, then after its fourth, and so on.
     for size in range(1, max(map(len, frames)), 3):
         chunks = [piece for frame in frames for piece in (frame[:size], frame[size:]) if piece]
         got, answer = relayed(of.dialect, *chunks)
@@ -101,14 +101,14 @@ def test_an_answer_is_complete_only_if_its_end_was_seen(name: str) -> None:
     borders = {border + near for border in accumulate(map(len, frames_of(of))) for near in (-2, -1, 0, 1)}
     ends = range(of.whole_at - 20, len(of.data) + 1)
     for cut in sorted({*range(0, len(of.data), 7), *borders, *ends} & {*range(len(of.data) + 1)}):
-        # A server that dies and one that ends too early differ only behind the end marker.
+        # A server that dies and one that ends too early differ only after the end marker.
         for is_broken in (True, False) if of.is_whole(cut, is_clean=True) else (cut % 2 == 0,):
             got, answer = relayed(of.dialect, of.data[:cut], is_broken=is_broken)
             assert answer.is_whole == of.is_whole(cut, is_clean=not is_broken)
             if answer.is_whole:
                 assert got == of.data[:cut]
                 continue
-            # An error of the dialect, and before it exactly the events that came whole.
+            # An error of the dialect, preceded by exactly the complete events.
             events = read(of.dialect, got)
             assert isinstance(events[-1], ReplyFailed)
             assert events[-1].reason is not FailureReason.CUT

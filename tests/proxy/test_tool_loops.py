@@ -1,4 +1,4 @@
-"""Tool loops: one turn and one block for all calls of it, until a memory of that block is taken back."""
+"""Tool loops: one turn and one block for all their calls, until a memory in that block is retracted."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ TEXT = "".join(TEXTS)
 
 
 def tool_loop(dialect: str) -> list[dict[str, Any]]:
-    """Return what a client adds to its messages when a tool has answered."""
+    """Return what a client adds to its messages after a tool answered."""
     match dialect:
         case "responses":
             call = {"type": "function_call", "call_id": "t1", "name": "weather", "arguments": "{}"}
@@ -36,7 +36,7 @@ def tool_loop(dialect: str) -> list[dict[str, Any]]:
 
 
 def weather(dialect: str) -> dict[str, Any]:
-    """Return the tool as a dialect offers it."""
+    """Return the tool in a dialect's format."""
     shape: dict[str, Any] = {"type": "object", "properties": {}}
     match dialect:
         case "responses":
@@ -54,7 +54,7 @@ async def test_the_calls_of_a_tool_loop_share_a_block_and_form_one_turn(dialect:
         first = asked(dialect, BOAT, tools=[weather(dialect)])
         await proxied.post(PATHS[dialect], first)
         await proxied.app.idle()
-        # What is learned meanwhile does not change the block of a turn under way.
+        # New memories do not change the block of a running turn.
         await proxied.memory.add("My boat is called Kestrel now.", user_id="default")
         second = asked(dialect, BOAT, tools=[weather(dialect)])
         messages_of(dialect, second).extend(tool_loop(dialect))
@@ -85,7 +85,7 @@ async def test_the_block_of_a_turn_with_tools_stays_in_place_in_later_turns(dial
         first, second, third = (messages_of(dialect, sent.body) for sent in proxied.upstream.asked)
         assert third[: len(second)] == second
         assert second[: len(first)] == first
-        # An erasure takes the memory out of the block of that turn too.
+        # An erasure removes the memory from that turn's block too.
         (boat,) = (await proxied.memory.recall("Petrel", user_id="default", limit=1)).hits
         await proxied.memory.erase([boat.id], user_id="default")
         await proxied.post(PATHS[dialect], body)
@@ -97,7 +97,7 @@ async def test_a_tool_loop_without_an_answer_stores_the_persons_message(dialect:
     async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
         await proxied.post(PATHS[dialect], asked(dialect, "My boat is called Petrel."))
         assert await proxied.kept() == ["My boat is called Petrel."]
-        # The tool answered, and then the person spoke instead of the model: the conversation goes on.
+        # The tool answered, and then the person spoke instead of the model: the conversation continues.
         body = asked(dialect, "My boat is called Petrel.")
         messages_of(dialect, body).extend([*tool_loop(dialect), {"role": "user", "content": "Never mind."}])
         await proxied.post(PATHS[dialect], body)

@@ -1,4 +1,4 @@
-"""A proxy lends a vendor's account for what it is documented to pass, and for no more."""
+"""A proxy passes only the documented requests on to a vendor's account."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ TARGETS = (
 
 
 async def answer_to(app: ProxyApp, target: str, *, method: str = "GET", root: str = "/llm") -> int:
-    """Return the status with which `app`, mounted below `root`, answers a raw target."""
+    """Return the status of `app`, mounted at `root`, for a raw target."""
     sent: list[Message] = []
     raw, _, query = target.partition("?")
     scope: Scope = {
@@ -162,7 +162,7 @@ def test_an_echo_of_a_block_stores_none_of_its_text(inner: str) -> None:
 
 
 class TestRevokedKeys:
-    """A key that is revoked gets no more of an answer that the model server still gives."""
+    """A revoked key gets no more of an answer that the model server is still sending."""
 
     async def test_a_running_stream_is_cut_without_an_end_marker(self) -> None:
         begun = Sent((b'data: {"choices": [{"index": 0, "delta": {"content": "Petrel"}}]}\n\n',), hangs=True)

@@ -29,7 +29,7 @@ def say(text: str) -> dict[str, JsonValue]:
 
 
 def story(*steps: dict[str, JsonValue], **changes: JsonValue) -> dict[str, JsonValue]:
-    """Return a story of one space that is told in `steps`."""
+    """Return a story of one space with these `steps`."""
     told: list[JsonValue] = list(steps)
     return {
         "format": "elytron.fixture",
@@ -57,7 +57,7 @@ def written(folder: Path, plain: dict[str, JsonValue]) -> Path:
 
 
 class LosingStore(MemoryStore):
-    """A store that acknowledges turns and throws them away."""
+    """A store that acknowledges turns and discards them."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         kept = tuple(put for put in batch.puts if put.ref.collection != "turns")

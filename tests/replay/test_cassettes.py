@@ -1,4 +1,4 @@
-"""Stories with a model: recorded once, told alike ever after."""
+"""Stories with a model: recorded once, replayed identically."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ TURN: JsonValue = {
 
 
 def written(folder: Path) -> Path:
-    """Leave a story with a model in `folder`, whose cassette is not there yet."""
+    """Write a story with a model into `folder`, without its cassette."""
     told = stories.story(
         {"op": "finalize_turn_and_maintain", "request": {"delta": TURN}},
         {"op": "run_jobs", "expect": {"jobs": [{"state": "succeeded"}]}},

@@ -1,4 +1,4 @@
-"""Proposals: tried on a copy, and nothing written before somebody submits."""
+"""Proposals: tested on a copy, and nothing is written before submission."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every shipped story has its recorded fingerprints on Postgres: in each way of use, and over several nodes."""
+"""Every shipped story has its recorded fingerprints on Postgres, in each mode and over several nodes."""
 
 import random
 from collections.abc import AsyncGenerator, Sequence
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class PostgresOpener:
-    """Opens the store in one database; a folder that was not seen before finds it empty."""
+    """Opens the store in one database; a new folder starts with it empty."""
 
     def __init__(self, url: str, *, way: str, nodes: int) -> None:
         self._url = url
@@ -72,7 +72,7 @@ class PostgresOpener:
 
 
 OF_ONE_NODE = {"two-languages"}
-"""Stories in which two nodes show facts: each remembers that until it closes, and so leaves an entry of its own."""
+"""Stories in which two nodes show facts: each holds that until closing, and so leaves its own entry."""
 
 
 class ScatteredRuntime(MemoryRuntime):
@@ -98,7 +98,7 @@ async def scattered_over(nodes: Sequence[AbstractAsyncContextManager[MemoryRunti
         yield ScatteredRuntime([await stack.enter_async_context(node) for node in nodes])
 
 
-@pytest.mark.timeout(280)  # some thousand calls of the server one after the other, which wait long on a busy machine
+@pytest.mark.timeout(280)  # some thousand sequential server calls, which wait long on a busy machine
 @pytest.mark.parametrize(("way", "nodes"), [("function", 2), ("portable", 1), ("sealed", 4)])
 async def test_every_shipped_story_ends_as_recorded(postgres: PostgresServer, way: str, nodes: int) -> None:
     url = postgres.make_database()

@@ -1,4 +1,4 @@
-"""The benchmark wall: real answers, measured, and a bar that fails what is below it."""
+"""The benchmark wall: real answers, measured against a threshold."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ from elytron_replay.gates import (
 from elytron_replay.runner import StepResult
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
-"""The bar but for how long an answer takes: `elytron replay --wall` holds that, as `.ci/run` does beside the rigs."""
+"""The threshold except latency: `elytron replay --wall` checks that, as `.ci/run` does next to the rigs."""
 
 
 def told(probe: MemoryProbe, report: JsonValue) -> tuple[MemoryProbe, StepResult]:
@@ -115,7 +115,7 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer(
     looks = itertools.count()
 
     def clock() -> float:
-        """Return a time at which each step has taken what it is to take; it is looked at before and after each."""
+        """Return a time at which each step has taken its given duration; it is read before and after each."""
         step, is_over = divmod(next(looks), 2)
         return sum(takes_ms[: step + is_over]) / 1000
 

@@ -20,7 +20,7 @@ def problems(outcome: FixtureOutcome) -> list[tuple[int, str]]:
     return [(step.number, found.path) for step in outcome.steps for found in step.problems]
 
 
-async def test_a_story_gives_the_same_outcome_each_time(store: ReplayEngine) -> None:
+async def test_a_story_has_the_same_outcome_each_time(store: ReplayEngine) -> None:
     fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
     first = await run_fixture(fixture, store)
     assert first.ok

@@ -35,7 +35,7 @@ def test_ids_of_later_steps_sort_after_earlier_ones() -> None:
     assert all(map(is_id, made))
 
 
-def test_another_seed_gives_other_ids() -> None:
+def test_another_seed_yields_other_ids() -> None:
     assert StoryIds("tea").new() != StoryIds("coffee").new()
 
 

@@ -1,4 +1,4 @@
-"""The contention rig finds nothing lost and nobody refused in one round; its long form is a command."""
+"""The contention rig finds no loss and no refusal in one round; its long form is a command."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The damage rig in its short form: no fault in few stores, and it would notice one."""
+"""The short damage rig: no fault in few stores, and it would detect one."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The erasure rig in its short form: nothing is left, and it would notice if something were."""
+"""The short erasure rig: nothing remains, and it would detect remains."""
 
 import base64
 import zlib

@@ -1,4 +1,4 @@
-"""The fault rig finds no false answer at a few places; its long form is a command."""
+"""The fault rig finds no false answer at a few points; its long form is a command."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ FULL = Sweep("a file meets its size limit", Means.LIMIT, first=509, step=1021)
 
 
 def test_a_failing_system_gets_no_false_answer(tmp_path: Path) -> None:
-    # Python's own syncs only: `.ci/run` has the command sweep all other faults, which need strace or a size limit.
+    # Python's own syncs only: `.ci/run` sweeps all other faults, which need strace or a size limit.
     outcome = faults.run(Engine.FILE, SYNC, tmp_path, every=24, chance=random.Random(1))
     assert outcome.refused > 0
     assert (outcome.found.lost, outcome.found.wrong) == ([], [])

@@ -1,4 +1,4 @@
-"""The mutation benchmark says of each fault whether a test saw it, whether it survived, or whether none reaches it."""
+"""The mutation benchmark reports for each fault whether a test detected it, none did, or none reaches it."""
 
 from collections import Counter
 from pathlib import Path

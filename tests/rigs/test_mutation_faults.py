@@ -1,4 +1,4 @@
-"""Which faults the mutation benchmark puts into a module, and what it leaves alone."""
+"""The faults that the mutation benchmark inserts, and what it leaves unchanged."""
 
 from benchmarks.mutation_faults import places_of, with_fault
 

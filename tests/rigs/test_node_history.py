@@ -1,4 +1,4 @@
-"""The checker of histories of the nodes rig sees each way in which a record falls short."""
+"""The history checker of the nodes rig detects every violation in a record."""
 
 import pytest
 from benchmarks.rigs.node_history import CallKind, RecordCall, find_anomalies

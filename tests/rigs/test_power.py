@@ -1,4 +1,4 @@
-"""The power rig says why where it cannot run, and runs nothing then."""
+"""Where the power rig cannot run, it says why and runs nothing."""
 
 import pytest
 from benchmarks.rigs import images, power

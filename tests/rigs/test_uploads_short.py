@@ -1,4 +1,4 @@
-"""The uploads rig kills a server before a file's bytes and behind its text; its long form is a command."""
+"""The uploads rig kills a server before a file's bytes and after its text; its long form is a command."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What rigs hold a store to: every way in which a store could fall short is told."""
+"""The rigs' expectations of a store: every possible violation is reported."""
 
 import random
 
@@ -25,7 +25,7 @@ async def memory() -> elytron.MemoryRuntime:
 
 
 async def told(memory: elytron.MemoryRuntime, verb: Verb, place: Place) -> list[str]:
-    """Write, and return the lines a child would have said."""
+    """Write, and return the lines a child process would have printed."""
     report = await write(memory, verb, place)
     said = f"{verb} {place.token}"
     return [f"try {said} {place.space} {place.conversation}", f"did {said} {' '.join(report.ids)}"]

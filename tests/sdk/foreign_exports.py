@@ -1,4 +1,4 @@
-"""A small export of each format that can be imported, written by hand in its published form."""
+"""A small export in each importable format, handwritten in its published form."""
 
 import json
 import pickle
@@ -240,7 +240,7 @@ TELEGRAM: Final[dict[str, Any]] = {
 
 
 class PointStruct:
-    """Stands for Qdrant's class of the same name, which pickles name."""
+    """Replaces Qdrant's class of the same name, which pickles name."""
 
     def __init__(self, point_id: str, payload: dict[str, Any]) -> None:
         self.state = {"__dict__": {"id": point_id, "vector": [0.1, 0.2], "payload": payload}}
@@ -321,4 +321,4 @@ EXPORTS: Final[dict[TranscriptFormat, Callable[[Path], Path]]] = {
     TranscriptFormat.RESPONSES: lambda to: write_json(to / "items.json", RESPONSES),
     TranscriptFormat.AGENTS_SDK: _agents_sdk,
 }
-"""Writer of a sample of each format into a folder; it returns what to import."""
+"""Writes a sample of each format into a folder and returns what to import."""

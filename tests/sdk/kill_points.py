@@ -1,4 +1,4 @@
-"""Processes that may kill themselves: forks of one server, which has imported what they need."""
+"""Processes that may kill themselves: forks of one server that has imported what they need."""
 
 import asyncio
 import multiprocessing
@@ -55,7 +55,7 @@ _FORKS.set_forkserver_preload([
 
 
 def exit_code(work: Callable[..., Coroutine[Any, Any, None]], /, *args: str | int) -> int | None:
-    """Run `work` in a process of its own; return how it ended, by a negative number if by a signal."""
+    """Run `work` in a separate process; return its exit code, negative for a signal."""
     process = _FORKS.Process(target=_run, args=(work, args))
     process.start()
     process.join(60)
@@ -67,7 +67,7 @@ def _run(work: Callable[..., Coroutine[Any, Any, None]], args: tuple[str | int, 
 
 
 async def compacting(url: str, point: str, number: int) -> None:
-    """Compact the journal of a space; die at `point` as it is come to for the `number`th time."""
+    """Compact the journal of a space; die when `point` is reached for the `number`th time."""
     async with elytron.open(url, space=ADA) as memory:
         await memory.inspect()
         _die_at(point, number)
@@ -75,7 +75,7 @@ async def compacting(url: str, point: str, number: int) -> None:
 
 
 async def erasing(url: str, point: str, number: int, *ids: str) -> None:
-    """Erase memories; die as `compacting` does."""
+    """Erase memories; die like `compacting`."""
     async with elytron.open(url, space=ADA) as memory:
         await memory.recall("tea")
         _die_at(point, number)
@@ -83,7 +83,7 @@ async def erasing(url: str, point: str, number: int, *ids: str) -> None:
 
 
 async def importing(url: str, archive: str, point: str, number: int) -> None:
-    """Import an archive into a space that holds memories; die as `compacting` does."""
+    """Import an archive into a space with memories; die like `compacting`."""
     async with elytron.open(url, space=ADA) as memory:
         await memory.inspect()
         _die_at(point, number)
@@ -91,7 +91,7 @@ async def importing(url: str, archive: str, point: str, number: int) -> None:
 
 
 async def asking(url: str) -> None:
-    """Put a turn on the queue of a store; die as the model is asked about it."""
+    """Queue a turn in a store; die when the model is called for it."""
     dying = ScriptedModel(lambda _: os.kill(os.getpid(), signal.SIGKILL) or "")
     async with elytron.open(url, space=ADA, language_model=dying) as memory:
         await finish(memory, "t1", "Well, home is Porto these days.")
@@ -99,7 +99,7 @@ async def asking(url: str) -> None:
 
 
 async def queueing(url: str, point: str, number: int) -> None:
-    """Queue jobs of several spaces and do some, again and again; die as `compacting` does."""
+    """Queue jobs of several spaces and run some, repeatedly; die like `compacting`."""
     async with elytron.open(url, space=ADA) as memory:
         memory.context.runners["remind"] = _do_nothing
         for name in ("ada", "bob", "cleo"):

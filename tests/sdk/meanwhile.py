@@ -1,4 +1,4 @@
-"""Stores that are not to themselves: somebody else acts between two steps of a call, or nothing may be written."""
+"""Stores with interference: somebody else acts between two steps of a call, or writes are impossible."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -11,7 +11,7 @@ Then = Callable[[], Awaitable[object]]
 
 
 class Meanwhile(PassingStore):
-    """Lets something happen once, just behind a reading, before or behind a commit, or before an erasure."""
+    """Lets something happen once: after a read, before or after a commit, or before an erasure."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
@@ -22,23 +22,23 @@ class Meanwhile(PassingStore):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether all has happened that was to."""
+        """Return whether everything scheduled has happened."""
         return not (self._behind_reading or self._before_commit or self._behind_commit or self._before_erasure)
 
     def behind_reading(self, collection: str, then: Then, /) -> None:
-        """Let `then` happen when a document of `collection` was next looked for."""
+        """Run `then` after the next read of a document of `collection`."""
         self._behind_reading[collection] = then
 
     def before_commit(self, collection: str, then: Then, /) -> None:
-        """Let `then` happen when a document of `collection` is next about to be written."""
+        """Run `then` before the next write of a document of `collection`."""
         self._before_commit[collection] = then
 
     def behind_commit(self, collection: str, then: Then, /) -> None:
-        """Let `then` happen when a document of `collection` was next written."""
+        """Run `then` after the next write of a document of `collection`."""
         self._behind_commit[collection] = then
 
     def before_erasure(self, then: Then, /) -> None:
-        """Let `then` happen when documents are next about to be erased."""
+        """Run `then` before the next erasure of documents."""
         self._before_erasure.append(then)
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
@@ -59,7 +59,7 @@ class Meanwhile(PassingStore):
 
 
 class ReadOnly(PassingStore):
-    """A store whose place takes no write."""
+    """A store on a read-only device."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         raise StoreReadOnly("this store is read-only")

@@ -1,4 +1,4 @@
-"""One transcript of a place, opened for a test."""
+"""The only transcript of a source, opened for a test."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
-"""A process that uses the plane of poems through the calls of every plane, and prints what they return as JSON.
+"""A process that uses the plane of poems through the calls of every plane, and prints their results as JSON.
 
-poem_worker <folder>: archives are written below it.
+poem_worker <folder>: archives are written into it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ ADA = SpaceId("ada")
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[elytron.MemoryRuntime]:
-    """Yield a runtime with a store of its own."""
+    """Yield a runtime with its own store."""
     async with elytron.open("memory:", space=ADA, clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
         yield memory
 
@@ -59,7 +59,7 @@ async def recalled(memory: elytron.MemoryRuntime) -> list[str | None]:
 
 
 async def brought(archive: Path, mode: ImportMode) -> list[object]:
-    """Return what an empty space takes from an archive, and what it then lists and recalls."""
+    """Return what an empty space imports from an archive, and then lists and recalls."""
     async with opened() as memory:
         report = await memory.import_archive(MemoryImportRequest(path=str(archive), mode=mode))
         return [report.imported.get("poems"), await listed(memory, include_private=True), await recalled(memory)]

@@ -1,4 +1,4 @@
-"""Requests of every operation with a text in each of their fields, made from the types of the fields."""
+"""Requests of every operation with a text in each of their fields, generated from the field types."""
 
 import json
 import typing
@@ -19,9 +19,9 @@ ID = "x1"
 
 
 def variants(kind: type[Value], text: str, given: Given) -> Iterator[Value]:
-    """Yield `kind` with `text` wherever it may stand, once for each member of the unions in it.
+    """Yield `kind` with `text` wherever it is allowed, once for each member of its unions.
 
-    `given` says by name what else a field is to have; ids are short.
+    `given` names further field values; ids are short.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     of_fields = {

@@ -1,8 +1,8 @@
 """Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change|rotate|erase`.
 
-Before each call of the store beneath, one after the other, a fork of this process ends at once. What it left is opened
-again, as soon as the process is taken for dead, and printed: the state, whether all is there, and whether a word is in
-the files. What was left of a sealing, and of an erasure, is erased: what is left of that is printed.
+Before each call of the inner store in turn, a fork of this process ends immediately. The remaining store is reopened
+as soon as the process counts as dead, and described: its state, whether everything is there, and whether a word is in
+the files. After a sealing or an erasure, the space is then erased, and its remains are printed.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ LATER = FrozenClock(Instant(FrozenClock().now() + limits.SECRET_MAKING_MS))
 
 
 class DyingStore(PassingStore):
-    """Ends the process before or behind its call number `left`."""
+    """Ends the process before or after its call number `left`."""
 
     left = -1
 
@@ -96,7 +96,7 @@ async def look(place: Path) -> dict[str, object]:
 
 
 async def erase_remains(place: Path) -> dict[str, object]:
-    """Return what the doors of a space say while its process may live, and what an erasure then leaves."""
+    """Return the endpoints' answers for a space while its process may live, and what an erasure then leaves."""
     said: set[str] = set()
     store = await SqliteStore.open(place, clock=SOON)
     async with elytron.open(store, space="ada", clock=SOON) as memory:
@@ -141,6 +141,6 @@ def main(folder: Path, act: str) -> None:
 
 
 if __name__ == "__main__":
-    # The least with which a store takes a passphrase.
+    # The minimum with which a store accepts a passphrase.
     with patch.object(user_key, "MEMORY_KIB", 8 * 1024):
         main(Path(sys.argv[1]), sys.argv[2])

@@ -1,4 +1,4 @@
-"""What export and import promise: an exact round trip, a merge that can be repeated, no half-done import."""
+"""Guarantees of export and import: an exact round trip, a repeatable merge, no partial import."""
 
 import errno
 import io
@@ -237,7 +237,7 @@ async def test_an_export_needs_a_space_and_a_folder(memory: elytron.MemoryRuntim
 
 
 def rewritten(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Return a function that gives back an archive with one member changed and the manifest left as it was."""
+    """Return a function that returns an archive with one member changed and the manifest unchanged."""
 
     def spoil(data: bytes) -> bytes:
         out = io.BytesIO()
@@ -255,7 +255,7 @@ def with_manifest(**fields: object) -> Callable[[bytes], bytes]:
 
 
 def resealed(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Return a function that changes a member and makes the manifest's digest agree, as a forger would."""
+    """Return a function that changes a member and fixes the manifest's digest, like a forger."""
     from hashlib import sha256
 
     def forge(data: bytes) -> bytes:
@@ -277,7 +277,7 @@ def resealed(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes],
 
 
 def encrypted(data: bytes) -> bytes:
-    """Return the archive with the bit of each member that says it is encrypted."""
+    """Return the archive with each member's encryption flag set."""
     spoiled = bytearray(data)
     for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         at = -1
@@ -287,7 +287,7 @@ def encrypted(data: bytes) -> bytes:
 
 
 def of_a_later_zip(data: bytes) -> bytes:
-    """Return the archive with members that want a version of zip which does not exist."""
+    """Return the archive with members that require a nonexistent zip version."""
     spoiled = bytearray(data)
     at = -1
     while (at := spoiled.find(b"PK\x01\x02", at + 1)) >= 0:

@@ -1,4 +1,4 @@
-"""How much an archive may hold, and when one counts as written."""
+"""Archive size limits, and when an archive counts as written."""
 
 import errno
 import os

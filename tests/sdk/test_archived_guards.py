@@ -1,4 +1,4 @@
-"""Mode `bootstrap` of an archive brings what guards a space, and names in its report all that it leaves out."""
+"""Mode `bootstrap` imports a space's guards, and reports everything that it omits."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A call takes its request alone or plain values: walked for each call of each face, and each of its parameters."""
+"""A call takes only its request or plain values: tested for each call of each face, and each parameter."""
 
 import inspect
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from elytron_core.model import OperationRequest
 pytestmark = pytest.mark.anyio
 
 FORWARDING = {"operate", "run", "watch", "events"}
-"""Methods that are given a request, and with it what it reports or from where on."""
+"""Methods that take a request in addition to what it reports, or a position."""
 REQUEST = MemoryForgetRequest(ids=("x",))
 KINDS = (elytron.MemoryRuntime, elytron.RemoteMemory, elytron.SyncMemoryRuntime, elytron.SyncRemoteMemory)
 
@@ -31,13 +31,13 @@ def calls(kind: type) -> Iterator[tuple[str, list[inspect.Parameter]]]:
 
 
 def others(parameters: list[inspect.Parameter]) -> list[str]:
-    """Return the parameters that a request does not stand in the place of."""
+    """Return the parameters that a request does not replace."""
     first = [each.name for each in parameters[:1] if each.kind is not inspect.Parameter.KEYWORD_ONLY]
     return [each.name for each in parameters if each.name not in first]
 
 
 def arguments(parameters: list[inspect.Parameter], beside: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a call with a request in the first place and a value for `beside`."""
+    """Return the arguments of a call with a request first and a value for `beside`."""
     before = [each.name for each in parameters[1:] if each.kind is inspect.Parameter.POSITIONAL_ONLY]
     if beside in before:
         return [REQUEST, *("bob" for _ in before[: before.index(beside) + 1])], {}
@@ -45,7 +45,7 @@ def arguments(parameters: list[inspect.Parameter], beside: str) -> tuple[list[An
 
 
 class Untouched(elytron.MemoryRuntime):
-    """A runtime whose operations are not reached."""
+    """A runtime whose operations are never reached."""
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         raise AssertionError(request)
@@ -121,7 +121,7 @@ async def test_a_bare_request_is_executed_in_its_own_space() -> None:
 
 
 async def test_a_type_checker_rejects_mixed_calls() -> None:
-    """An `ignore` that is not needed is an error of the gate of types."""
+    """The type-checking gate rejects an unneeded `ignore`."""
     request = MemoryRecallRequest(query="tea")
     async with elytron.open("memory:") as memory:
         found: MemoryRecallReport = await memory.recall(request)
@@ -144,7 +144,7 @@ def test_a_type_checker_rejects_mixed_blocking_calls() -> None:
 
 
 def test_calls_that_accept_requests_and_plain_values_are_declared_uniformly() -> None:
-    """A face that takes both by itself would escape the check of types: it is declared with `takes_request`."""
+    """A face that accepts both by itself would escape the type check: it is declared with `takes_request`."""
     requests = "Request"
     both = [
         f"{name}({parameters[0]})"

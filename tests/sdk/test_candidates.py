@@ -1,4 +1,4 @@
-"""Governance: candidates are judged and decided on, near duplicates fold and unfold, memory never feeds itself."""
+"""Governance: candidates are judged and decided, near duplicates merge and separate, memory never feeds itself."""
 
 from collections.abc import Mapping
 

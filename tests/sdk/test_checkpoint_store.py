@@ -1,4 +1,4 @@
-"""What storing an index while it goes on promises: little to fold after a crash, nobody waits, nothing erased stays."""
+"""Guarantees of storing a live index: little to fold after a crash, nobody waits, nothing erased stays."""
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.anyio
 
 ADA = SpaceId("ada")
 WORD = b"canari"
-"""How the index keeps the word that is erased."""
+"""The form in which the index stores the erased word."""
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have an index of few units stored while it goes on."""
+    """Store an index of few units while it is in use."""
     monkeypatch.setattr(checkpoints, "ASIDE_LEAST", 10)
 
 
@@ -32,7 +32,7 @@ async def nothing() -> None:
 
 
 class Watched(MemoryStore):
-    """A memory store that says when a checkpoint was written, and in which others act around that."""
+    """A memory store that signals checkpoint writes, around which others act."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Watched(MemoryStore):
         self.written = asyncio.Event()
         self.before: Callable[[], Awaitable[object]] = nothing
         self.between: Callable[[], Awaitable[object]] = nothing
-        """Behind the last look at the journal, before the checkpoint stands."""
+        """After the last look at the journal, before the checkpoint is stored."""
         self.fails: Exception | None = None
         self.reads: int | None = None
         """How often turns can still be read."""
@@ -80,7 +80,7 @@ class Watched(MemoryStore):
         return await super().get(space, refs)
 
     async def checkpoint(self) -> bytes | None:
-        """Return the checkpoint of Ada's space, None where it has none."""
+        """Return the checkpoint of Ada's space, or None."""
         try:
             return b"".join([chunk async for chunk in self.read_blob(ADA, checkpoints.CHECKPOINT)])
         except NotFound:
@@ -99,7 +99,7 @@ async def say(memory: elytron.MemoryRuntime, *said: str) -> tuple[str, ...]:
 
 
 async def told(memory: elytron.MemoryRuntime, count: int) -> None:
-    """Say so much that is of tea, and take it in."""
+    """Add that much about tea, and index it."""
     await say(memory, *(f"tea number {number}" for number in range(count)))
     await memory.recall("tea")
 
@@ -115,7 +115,7 @@ async def test_after_a_crash_only_entries_since_the_checkpoint_are_folded() -> N
     async with elytron.open(store, space="ada") as memory:
         store.entries = 0
         assert (await memory.recall("tea", limit=50)).considered == 35
-        # The checkpoint's last entry tells that it belongs to this journal: at its reading, and at the folding.
+        # The checkpoint's last entry shows that it belongs to this journal, on reading and on folding.
         assert store.entries == end - stored + 3
 
 
@@ -190,7 +190,7 @@ async def test_a_checkpoint_of_a_writer_that_died_after_an_erasure_is_removed(*,
     async def published() -> AsyncIterable[bytes]:
         yield late or b""
 
-    # What a writer leaves that looked before the erasure, published behind it, and died.
+    # What a writer leaves that looked before the erasure, published after it, and died.
     await store.write_blob(ADA, checkpoints.CHECKPOINT, published())
     memory = await elytron.open(store, space="ada")
     found = await memory.recall("milk", limit=100)
@@ -236,7 +236,7 @@ async def test_a_journal_with_an_erasure_is_folded_once(monkeypatch: pytest.Monk
         reader = await elytron.open(store, space="ada")
         store.entries = 0
         assert (await reader.recall("tea", limit=50)).considered == 40
-        # Each page begins with the last entry of the one before; a few looks find where the journal ends.
+        # Each page starts with the last entry of the previous one; a few reads find the journal's end.
         assert store.entries < 1.5 * end + 20
 
 

@@ -1,4 +1,4 @@
-"""An archive as COGX, and back: what is in the folder, what is left out, and that reading it again doubles nothing."""
+"""An archive as COGX, and back: the folder's content, omissions, and that a reread duplicates nothing."""
 
 import json
 from pathlib import Path

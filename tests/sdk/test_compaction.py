@@ -1,4 +1,4 @@
-"""The journal of a device that erases what it reads stays within bounds, and tells on what it told before."""
+"""The journal of a device that erases what it reads stays bounded and readable."""
 
 import signal
 from collections.abc import AsyncGenerator, Sequence
@@ -52,12 +52,12 @@ async def journal(store: Store) -> list[JournalEntry]:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files, but what SQLite keeps of its last commits."""
+    """Return the bytes of all files, except SQLite's record of its last commits."""
     return sum(found.stat().st_size for found in folder.rglob("*") if found.is_file() and "-" not in found.name)
 
 
 async def of_runs(memory: MemoryRuntime) -> tuple[str, ...]:
-    """Leave texts in the space between such as are erased; return their ids."""
+    """Leave texts in the space between erased ones; return their ids."""
     kept: list[str] = []
     for number in range(4):
         written = await memory.add([f"mine {number}", f"passing {number}", f"gone {number}"])

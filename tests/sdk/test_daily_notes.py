@@ -1,4 +1,4 @@
-"""Daily notes drawn from the transcript: of old days, once, cited, and never a source of facts."""
+"""Daily notes generated from the transcript: of old days, once, cited, and never a source of facts."""
 
 import pytest
 from tests.sdk import told
@@ -47,7 +47,7 @@ async def test_an_old_day_is_noted_once_and_added_to_its_month(
 
 
 async def later(memory: elytron.MemoryRuntime, text: str) -> str:
-    """Bring in what was said on the first day of the year, as an import would; return its id."""
+    """Import what was said on the first day of the year; return its id."""
     said = {"text": text, "speaker": "Noor", "at": START + 1}
     return (await commit(memory, text, input_messages=(said,))).message_ids[0]
 

@@ -1,4 +1,4 @@
-"""Private memories are shown to whoever asks for them by name, and to nobody else."""
+"""Private memories are shown only on explicit request."""
 
 import pytest
 

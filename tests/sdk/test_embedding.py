@@ -1,4 +1,4 @@
-"""Vectors beside memories: made after the write, compared at recall, erased with their text, switched in use."""
+"""Vectors of memories: created after the write, compared at recall, erased with their text, switched in use."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a call answers when what it is about is erased while it runs."""
+"""A call's answer when its subject is erased while it runs."""
 
 from collections.abc import AsyncIterator
 

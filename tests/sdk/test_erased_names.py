@@ -1,4 +1,4 @@
-"""Names of conversations and speakers go with the last message that they belong to, from every byte of a store."""
+"""Names of conversations and speakers are removed with their last message from every byte of a store."""
 
 from pathlib import Path
 
@@ -30,14 +30,14 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def named_by(memory: elytron.MemoryRuntime, folder: Path) -> set[str]:
-    """Return which of the names stand in what the store gives back, in its files, or in an index."""
+    """Return which of the names occur in what the store returns, in its files, or in an index."""
     await memory.context.folds.checkpoint()
     stored = [data for _, data in await held(memory.context.store, folder, ADA)]
     return {name for data in (*stored, *live_bytes(memory.context.folds)) for name in found_in(data, NAMES)}
 
 
 async def say(memory: elytron.MemoryRuntime, speaker: str, conversation: str) -> str:
-    """Say something; return its id."""
+    """Store a message; return its id."""
     (memory_id,) = (await memory.add("tea at four", speaker=speaker, conversation=conversation)).ids
     return memory_id
 

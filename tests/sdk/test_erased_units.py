@@ -1,4 +1,4 @@
-"""Erasures in an index that lives on: what it answers is what one made from the journal answers, on every store."""
+"""Erasures in a live index: it answers like one rebuilt from the journal, on every store."""
 
 import asyncio
 import gc
@@ -46,21 +46,21 @@ QUESTIONS = ("tea with milk", "where is home", "what did Ada say of the bicycle"
 
 
 class LastingStore(MemoryStore):
-    """A memory store that several runtimes share, one after the other."""
+    """A memory store that several runtimes use in turn."""
 
     async def close(self) -> None:
         """Stay open."""
 
 
 class Script:
-    """One runtime that lives through a script, and another that follows it."""
+    """One runtime that runs a script, and another that follows it."""
 
     def __init__(self, opened: Callable[[], elytron.RuntimeOpening]) -> None:
         self.opened = opened
         self.ids: list[str] = []
 
     async def run(self, steps: Sequence[Step]) -> None:
-        """Do `steps`, and compare what is answered with what an index from the journal answers."""
+        """Run `steps`, and compare the answers with those of an index rebuilt from the journal."""
         self.memory, self.other = await self.opened(), await self.opened()
         try:
             for number, (step, word, place) in enumerate(steps):
@@ -80,7 +80,7 @@ class Script:
 
     async def do(self, step: str, text: str, place: int) -> None:
         chosen = self.ids[place % len(self.ids)] if self.ids else "nothing"
-        # A memory may be gone, or none of those that a step is for.
+        # A memory may be gone, or none suitable for a step.
         with suppress(ElytronError) if step in CHANGES else nullcontext():
             match step:
                 case "add":
@@ -112,17 +112,17 @@ class Script:
 
 
 async def answers_of(memory: elytron.MemoryRuntime) -> list[object]:
-    """Return what an index answers to several questions, with all its signals, and what a runtime recalls."""
+    """Return an index's answers to several questions, with all signals, and a runtime's recalls."""
     index, encoder = await memory.context.folds.current(SPACE), WordEmbedder()
     found: list[object] = [index.planes(), index.speakers(), index.documents, index.models()]
     for question in QUESTIONS:
         vector = (index.compared, struct.pack(f"<{DIMENSIONS}f", *encoder.vector(question)))
         for query in (IndexQuery(question, 50), IndexQuery(question, 50, vector=vector)):
             searched = index.search(query)
-            # A place in the journal orders units, and is no answer by itself.
+            # A journal position orders units, and is not part of the answer.
             units = [one._replace(unit=one.unit._replace(sequence=0)) for one in searched.candidates]
             found.append(replace(searched, candidates=tuple(units)))
-        # Uses of procedures are counted by each runtime, so that scores may differ.
+        # Each runtime counts uses of procedures, so scores may differ.
         found.append([(hit.id, hit.text) for hit in (await memory.recall(question, limit=20)).hits])
     return found
 
@@ -162,7 +162,7 @@ def test_an_index_over_postgres_after_an_erasure_equals_a_rebuilt_one(database: 
 
 
 def remembering(word: str) -> list[str]:
-    """Return the functions of this process that remember something with `word` in it."""
+    """Return this process's caching functions that retain `word`."""
     found = [each for each in gc.get_objects() if type(each).__name__ == "_lru_cache_wrapper"]
     return [str(each) for each in found if any(word in str(kept) for kept in gc.get_referents(each))]
 
@@ -178,7 +178,7 @@ async def test_no_cache_retains_erased_content_or_questions_about_it(*, compacts
         await other.recall("when was qxkorbi said?")
         assert remembering("qxkorbi")
         if compacts:
-            # What was erased is named no more where the other comes to it.
+            # Erased memories are no longer named when the other one gets there.
             await memory.erase([tea, secret])
             await memory.add("milk")
             await memory.compact_journal()

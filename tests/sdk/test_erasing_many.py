@@ -1,4 +1,4 @@
-"""Many memories are erased together: found beside each other, emptied part by part, removed in one."""
+"""Many memories are erased together: found by adjacent keys, emptied in parts, removed at once."""
 
 from collections.abc import Sequence
 

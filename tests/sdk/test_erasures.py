@@ -1,4 +1,4 @@
-"""What was erased is erased again where an older copy brought it back, and nothing else."""
+"""Erased content is erased again where an older copy restored it, and nothing else."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -44,7 +44,7 @@ def told(tmp_path: Path) -> Path:
 async def put_back(
     archive: str, clock: FrozenClock, *, space: str = "ada", store: MemoryStore | str = "memory:"
 ) -> AsyncGenerator[elytron.MemoryRuntime]:
-    """Give a memory that is what it was when the archive was taken; time went on."""
+    """Yield the memory in the state of the archive, with time advanced."""
     async with elytron.open(store, space=space, clock=clock) as runtime:
         await runtime.import_archive(archive)
         yield runtime
@@ -57,7 +57,7 @@ async def texts(memory: elytron.MemoryRuntime) -> set[str]:
 
 
 async def lived(memory: elytron.MemoryRuntime, archive: str) -> None:
-    """Take an archive of a space, then erase, in every way there is, half of what it holds."""
+    """Archive a space, then erase half of its content in every possible way."""
     (turn,) = (await memory.add("the key is under the oar", conversation="boat")).ids
     (first,) = (await talk(memory, (EvidenceRole.USER, "red"), (EvidenceRole.ASSISTANT, "green"))).ids
     (forgotten,) = (await memory.add("forgotten, not erased")).ids
@@ -118,7 +118,7 @@ async def test_content_rewritten_under_the_same_name_stays(
         assert (await older.add("another second", conversation="boat")).ids == (second,)
         assert (await older.apply_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1}
         assert await texts(older) == {"first", "another second"}
-        # A file that was kept of a history that is gone is not thinned out by what took its place.
+        # A file of a lost history is not thinned out by its replacement.
         assert (await older.keep_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1, RecallPlane.TRANSCRIPT: 1}
 
 

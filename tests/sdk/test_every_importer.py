@@ -1,4 +1,4 @@
-"""What holds for every format that can be imported, by walking the table of formats and damaging a sample of each."""
+"""Claims about every importable format, by walking the table of formats and damaging a sample of each."""
 
 import copy
 import json
@@ -85,11 +85,11 @@ ODD: Final[tuple[Any, ...]] = (
     None, True, 7, -1, 1e300, 2**62, "", "x", "\0", "0000-00-00", "\ud83d", "9" * 400,
     [], [[]], {}, [None], [{}], {"id": {}},
 )  # fmt: skip
-"""Values that no format expects where they stand."""
+"""Values that no format expects in their place."""
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every place of a JSON value: what holds it, and its key or number there."""
+    """Yield every position in a JSON value: its container, and its key or index."""
     keys: list[Any] = list(value) if isinstance(value, dict) else []  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, list):
         keys += range(len(value))  # pyright: ignore[reportUnknownArgumentType]
@@ -99,7 +99,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _odd_text(text: str, chance: random.Random) -> str:
-    """Return JSON, or lines of it, with one to three values exchanged for odd ones or left out."""
+    """Return JSON, or JSON lines, with one to three values replaced by odd ones or removed."""
     try:
         values, is_lines = [json.loads(text)], False
     except ValueError:
@@ -121,7 +121,7 @@ def _read_leniently(sample: Path) -> None:
 
 
 def _unpacked(sample: Path) -> Path:
-    """Return an export's folder, for one that is a ZIP file."""
+    """Return an export's folder, even if it is a ZIP file."""
     if not zipfile.is_zipfile(sample):
         return sample
     with zipfile.ZipFile(sample) as archive:
@@ -149,7 +149,7 @@ def test_values_of_another_type_are_rejected_or_reported_and_never_crash_the_rea
 
 
 def _damaged(data: bytes, chance: random.Random) -> bytes:
-    """Return `data` cut, with bytes changed, or with a piece of it again."""
+    """Return `data` truncated, with bytes changed, or with a piece repeated."""
     match chance.randrange(3):
         case 0:
             return data[: chance.randrange(len(data))]

@@ -1,4 +1,4 @@
-"""A memory rests on what is there, and on the word of somebody who may say it."""
+"""A memory is based on existing sources, and on someone with the authority to state it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What leaves the owner's hands is public, unless everything was asked for."""
+"""Content that leaves its owner is public, unless everything was requested."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""The last use of facts: a recall and a block count, and a process that ends keeps it."""
+"""The last use of facts: a recall and a block count, and an ending process stores it."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ async def test_a_short_process_stores_when_a_fact_was_last_shown(path: str, cloc
         assert (await memory.get_fact(fact)).fact.last_used_at == used
         await memory.recall("drink")
     async with elytron.open(path, space="ada", clock=clock) as memory:
-        # Within six hours, a second use is none: a process that only asks writes nothing.
+        # Within six hours, a second use does not count, so a read-only process writes nothing.
         assert (await memory.get_fact(fact)).fact.last_used_at == used
 
 

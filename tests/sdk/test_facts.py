@@ -1,4 +1,4 @@
-"""Long-term control: facts are read in full, changed, forgotten by query, and not learned again."""
+"""Long-term control: facts are read completely, changed, forgotten by query, and not learned again."""
 
 import pytest
 from tests.sdk.told import believe, texts
@@ -25,7 +25,7 @@ async def told(memory: elytron.MemoryRuntime, fact: str) -> list[tuple[str, str,
 
 
 async def proposed(memory: elytron.MemoryRuntime, content: str, *, kind: str = "preference", text: str = "") -> str:
-    """Say `text`, propose a fact that cites it, and return what became of it."""
+    """Store `text`, propose a fact that cites it, and return the outcome."""
     cited = (await memory.add(text)).ids if text else ()
     report = await memory.add_fact("drink", content, kind=elytron.FactKind(kind), citations=cited)
     return report.decisions[0].outcome.value

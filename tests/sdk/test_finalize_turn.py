@@ -1,4 +1,4 @@
-"""A finished turn: what becomes evidence, what is read from it at once, and what is put off."""
+"""A finished turn: what becomes evidence, what is extracted immediately, and what is deferred."""
 
 from collections.abc import AsyncIterator
 

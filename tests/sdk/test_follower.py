@@ -1,4 +1,4 @@
-"""Following a journal: in order, without gaps, from any place, across processes and erasures."""
+"""Following a journal: in order, without gaps, from any position, across processes and erasures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -37,7 +37,7 @@ async def stream(found: StoreJournals, after: str | None) -> AsyncIterator[Journ
 
 
 async def taken(found: StoreJournals, after: str | None, count: int) -> list[JournalEvent | EventGap]:
-    """Return the next `count` items behind `after`."""
+    """Return the next `count` items after `after`."""
     items: list[JournalEvent | EventGap] = []
     async with asyncio.timeout(100):
         async for item in stream(found, after):
@@ -85,7 +85,7 @@ async def test_commits_of_another_process_are_found_by_polling(path: str) -> Non
 
 
 class Alone(PassingStore):
-    """A store that no other handle commits to; it counts the looks at its journal."""
+    """A store that no other handle commits to; it counts reads of its journal."""
 
     looks = 0
 
@@ -166,7 +166,7 @@ class TestGaps:
         assert isinstance(event, JournalEvent)
         assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
-    async def test_an_erased_memory_is_no_gap(self, memory: MemoryRuntime) -> None:
+    async def test_an_erased_memory_is_not_a_gap(self, memory: MemoryRuntime) -> None:
         written = await memory.add("one")
         waiting = asyncio.create_task(taken(journals(memory), "0", 4))
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Memories of other systems: below what a user said, with their system and id; ended ones as history."""
+"""Memories of other systems: ranked below the user's, with their system and id; ended ones as history."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ async def recalled(memory: MemoryRuntime, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", sorted(DERIVED))
-async def test_foreign_derived_memories_are_no_quotations_and_less_trusted_than_the_user(
+async def test_foreign_derived_memories_are_not_quotations_and_are_less_trusted(
     tmp_path: Path, form: TranscriptFormat
 ) -> None:
     path = EXPORTS[form](tmp_path)
@@ -175,7 +175,7 @@ async def test_one_memory_in_the_vector_store_and_in_an_export_is_stored_once(tm
 
 
 class Opener:
-    """Its pickle calls a function when it is read by Python's own unpickler."""
+    """Its pickle calls a function if Python's own unpickler reads it."""
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return exec, ("raise SystemExit('code of the file ran')",)

@@ -1,4 +1,4 @@
-"""Names of other libraries are answered with the name here."""
+"""Names of other libraries are answered with the name used here."""
 
 from typing import Any
 

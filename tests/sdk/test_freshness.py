@@ -1,4 +1,4 @@
-"""What may have drifted since it was last said is marked in hits and in blocks."""
+"""Content that may be outdated is marked in hits and in blocks."""
 
 import pytest
 from tests.sdk.told import believe

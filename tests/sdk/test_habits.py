@@ -1,4 +1,4 @@
-"""Guesses from the habits of other libraries: each works, or its error names the word to use."""
+"""Habits from other libraries: each guess works, or its error names the word to use."""
 
 from collections.abc import Callable
 from typing import Any

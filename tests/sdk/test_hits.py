@@ -1,4 +1,4 @@
-"""A hit is what its class makes of the same fields, though nothing in it is checked again."""
+"""A hit equals the validated instance of its class, although nothing in it is checked again."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Exports made to harm: bombs, names that lead out, links, huge lines, years that are none. Refused, or counted."""
+"""Malicious exports: bombs, escaping names, symlinks, huge lines, invalid years. Rejected or counted."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""What an import does with messages that were erased, hidden or changed since the last one."""
+"""How an import handles messages that were erased, hidden, or changed since the last one."""
 
 import json
 from collections.abc import Sequence

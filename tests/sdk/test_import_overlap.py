@@ -1,4 +1,4 @@
-"""Importing a conversation again: what is stored is recognised by speaker, time and text, and only the rest is new."""
+"""Reimporting a conversation: stored messages are recognised by speaker, time, and text, and only the rest is new."""
 
 import json
 import random
@@ -85,7 +85,7 @@ async def test_importing_any_two_parts_of_a_conversation_yields_their_union(tmp_
         for step in range(4):
             start = draw.randrange(len(lines) - 12)
             end = draw.randrange(start + 12, len(lines) + 1)
-            if present:  # a part that shares nothing is another conversation for all that can be known
+            if present:  # a part that shares nothing could be another conversation
                 start, end = min(start, max(present) - 9), max(end, min(present) + 9)
             part = [number for number in range(max(start, 0), end) if draw.random() > 0.02]
             content = exported([lines[number] for number in part], draw.choice(forms))

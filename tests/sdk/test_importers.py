@@ -1,4 +1,4 @@
-"""Transcripts of other programs: told by content, read in order, refused with the place of what is wrong."""
+"""Transcripts of other programs: recognised by content, read in order, rejected with the error's location."""
 
 import codecs
 import json

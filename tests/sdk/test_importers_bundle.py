@@ -1,4 +1,4 @@
-"""Exports of other programs as the ZIP files in which they are handed out."""
+"""Exports of other programs as the ZIP files in which they are delivered."""
 
 import json
 import zipfile

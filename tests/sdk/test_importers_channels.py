@@ -1,4 +1,4 @@
-"""Slack, Discord, mail, Gemini and agents' histories: who said what, and what is left out and why."""
+"""Slack, Discord, email, Gemini, and agents' histories: who said what, and what is omitted and why."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ Outcome = tuple[list[Spoken], dict[OmissionReason, int], list[str]]
 
 
 def outcome(path: Path) -> Outcome:
-    """Return speakers and words, what is left out, and the places of bad records."""
+    """Return speakers and text, omissions, and the positions of invalid records."""
     with opened(path) as transcript:
         messages = [item.turn.messages[0] for item in transcript.messages(HOME)]
         skipped = [record.place for record in transcript.skipped]

@@ -1,4 +1,4 @@
-"""Chats of WhatsApp and Telegram, and notes in Markdown and plain text: told apart, read in order, counted."""
+"""WhatsApp and Telegram chats, and Markdown and plain-text notes: distinguished, read in order, counted."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""What keeping the index in step promises: own writes are not read twice, others' are never missed."""
+"""Guarantees of updating the index: own writes are not reread, others' are never missed."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Counting(MemoryStore):
-    """A memory store that counts what is read of it."""
+    """A memory store that counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,11 +122,11 @@ async def test_incremental_updates_and_a_rebuild_give_the_same_recall() -> None:
 
 
 LONG = " ".join(f"w{number}" for number in range(20_000))
-"""A message of more words than are taken apart at once."""
+"""A message with more words than are analysed at once."""
 
 
 class Turns:
-    """Counts the turns that others have while something is waited for."""
+    """Counts other tasks' loop iterations during a wait."""
 
     def __init__(self) -> None:
         self.had = 0
@@ -307,7 +307,7 @@ async def blobs(store: MemoryStore) -> list[SpaceId]:
 
 
 class Erasing(MemoryStore):
-    """A memory store in which somebody erases of a space just before its checkpoint is written."""
+    """A memory store in which somebody erases content of a space just before its checkpoint is written."""
 
     def __init__(self, *, whole_space: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One inspection tells, by public calls, what a runtime can do, what it may do now, its skills and its tools."""
+"""One inspection reports, through public calls, a runtime's abilities, current mode, skills, and tools."""
 
 from pathlib import Path
 from random import Random

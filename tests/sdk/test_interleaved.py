@@ -1,4 +1,4 @@
-"""Somebody else writes between an operation's look and its commit: it looks again, and nothing of either is lost."""
+"""Somebody else writes between an operation's read and its commit: it reads again, and nothing is lost."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes under way together with another process's: whatever order the store takes them in, heads stay true."""
+"""Writes concurrent with another process's: whatever order the store applies, heads stay correct."""
 
 import asyncio
 
@@ -47,12 +47,12 @@ class GroupingStore:
         return await answer
 
     async def gather(self, commits: int) -> None:
-        """Return when so many commits wait."""
+        """Return when that many commits wait."""
         while len(self._waiting) < commits:
             await asyncio.sleep(0)
 
     async def apply(self) -> None:
-        """Apply all that wait before any of their callers learns what became of his."""
+        """Apply all waiting commits before any caller learns the outcome."""
         self._is_open = True
         for batch, answer in self._waiting:
             try:
@@ -67,7 +67,7 @@ def turns(*texts: str) -> elytron.MemoryWriteRequest:
 
 
 async def runtimes() -> tuple[elytron.MemoryRuntime, elytron.MemoryRuntime, GroupingStore]:
-    """Return a runtime whose commits wait and one whose do not, on one store with a turn in it."""
+    """Return a runtime whose commits wait and one whose do not, on one store with a turn."""
     shared = MemoryStore()
     grouping = GroupingStore(shared)
     clock, ids = FrozenClock(step_ms=1), SeededIds()
@@ -121,7 +121,7 @@ async def test_a_head_has_all_speakers_and_names_after_an_equal_concurrent_write
                 write=elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(message,)),), title="Tides"),
             )
         )
-        # The first is refused, and the second is taken for one behind the other process's turn.
+        # The first is refused, and the second is planned after the other process's turn.
         await grouping.apply()
     assert await ledger(theirs) == (4, [1, 2, 3, 4], {"begun", "five", "two", "one"})
     (head,) = await theirs.context.store.scan(SPACE, transcript.CONVERSATIONS, limit=2)

@@ -1,4 +1,4 @@
-"""An erasure that dies between its two steps is finished by the same request."""
+"""An erasure that dies between its two steps is completed by the same request."""
 
 import pytest
 

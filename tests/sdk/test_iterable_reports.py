@@ -1,4 +1,4 @@
-"""Reports of several memories iterate over them; a misspelt filter is an error."""
+"""Reports of several memories are iterable; a misspelt filter is an error."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Jobs of a host's own kinds: due at a time, leased to one worker, tried again, given up; over every engine."""
+"""Jobs of a host's own kinds: due at a time, leased to one worker, retried, abandoned; on every engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,7 +31,7 @@ Opened = Callable[[], Awaitable[MemoryRuntime]]
 
 @pytest.fixture(params=["memory", "file", "sqlite", "postgres"])
 async def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Opened]:
-    """Open one store again and again, as several processes do."""
+    """Open one store repeatedly, like several processes."""
     shared = MemoryStore()
     urls = {"file": f"file://{tmp_path}/store", "sqlite": f"sqlite:///{tmp_path}/store.db"}
     if request.param == "postgres":
@@ -49,7 +49,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenCl
 
 
 class Notes:
-    """A runner that notes what it was given, and fails as often as it is told."""
+    """A runner that records its jobs, and fails as often as told."""
 
     def __init__(self, *failures: Exception) -> None:
         self.payloads: list[str] = []
@@ -158,7 +158,7 @@ async def test_a_full_queue_accepts_no_more_jobs(opened: Opened, monkeypatch: py
 
 
 class Reminders:
-    """Does jobs by calling a function."""
+    """Runs jobs by calling a function."""
 
     def __init__(self, do: Callable[[Scope], None], /) -> None:
         self._do = do
@@ -172,7 +172,7 @@ class Reminders:
 
 
 def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) -> JobWorker | JobService:
-    """Return what does the jobs of all spaces: a server's worker, or the desk of its agents."""
+    """Return what runs the jobs of all spaces: a server's worker, or its agents' service."""
     runner = Reminders(do)
     memory.context.runners["remind"] = runner.run
     if kind == "worker":

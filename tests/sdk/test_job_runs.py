@@ -1,4 +1,4 @@
-"""The durable queue: one holder at a time, nothing done twice, nothing lost."""
+"""The durable queue: one holder at a time, nothing repeated, nothing lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -185,7 +185,7 @@ async def test_a_runtime_with_workers_runs_jobs_while_it_is_open(store: MemorySt
 
 
 class SharedStore(MemoryStore):
-    """A store that outlives the runtimes it is handed to."""
+    """A store that outlives the runtimes that use it."""
 
     async def close(self) -> None:
         return

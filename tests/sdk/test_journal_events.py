@@ -1,4 +1,4 @@
-"""Entries of the journal say which plane and conversation they are about, and no word of either."""
+"""Journal entries show the plane and conversation that they concern, without content."""
 
 from collections.abc import AsyncIterator
 

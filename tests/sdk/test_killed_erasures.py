@@ -1,4 +1,4 @@
-"""An erasure whose process is killed is ended by the next that comes to the space, and is never seen undone."""
+"""An erasure whose process is killed is completed by the next caller, and its content is never seen again."""
 
 import asyncio
 import signal
@@ -43,12 +43,12 @@ SQLITE, FILE = "sqlite:{}/m.db", "file:{}/files"
 
 @pytest.fixture(autouse=True)
 def folder_of_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have what an operation writes to a relative path land in the test's folder."""
+    """Let an operation write to a relative path in the test's folder."""
     monkeypatch.chdir(tmp_path)
 
 
 async def told(memory: elytron.MemoryRuntime) -> list[str]:
-    """Tell of tea, and of what is to be erased: a message of a turn, a turn, a fact, and a procedure."""
+    """Store messages about tea, and content to erase: a message of a turn, a turn, a fact, and a procedure."""
     await memory.add("tea at four", conversation="kitchen")
     messages = (elytron.Message(text=f"{WORD} one"), elytron.Message(text="tea with milk"))
     write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
@@ -60,12 +60,12 @@ async def told(memory: elytron.MemoryRuntime) -> list[str]:
 
 
 def remains(folder: Path) -> list[str]:
-    """Return the files that hold the word."""
+    """Return the files that contain the word."""
     return [str(path) for path in folder.rglob("*") if path.is_file() and WORD.encode() in path.read_bytes()]
 
 
 class DyingStore(MemoryStore):
-    """A store that breaks off at the `left`th commit or erasure from now on, and stays open for others."""
+    """A store that fails at the `left`th commit or erasure from now on, and stays open for others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class DyingStore(MemoryStore):
 
 
 class YieldingStore(DyingStore):
-    """A store whose reads let other calls run in between, as those of a file or a server do."""
+    """A store whose reads let other calls run in between, like those of a file or a server."""
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         documents = await super().get(space, refs)
@@ -99,7 +99,7 @@ class YieldingStore(DyingStore):
 
 
 async def cut_short() -> DyingStore:
-    """Return a store in which an erasure was cut short behind its second commit."""
+    """Return a store in which an erasure was interrupted after its second commit."""
     store = DyingStore()
     memory = await elytron.open(store, space=ADA)
     ids = await told(memory)
@@ -163,7 +163,7 @@ async def test_any_first_operation_completes_an_interrupted_erasure(name: str) -
     request = by_name(name).request
     fields = {name: FIELDS.get(name, "x") for name, each in request.model_fields.items() if each.is_required()}
     asked = request.model_validate(fields)
-    with suppress(ElytronError):  # not every one of them is about what is there
+    with suppress(ElytronError):  # not every one of them concerns existing content
         assert WORD not in str(await again.operate(asked))
     assert await erasing_places(store, ADA) == ()
 

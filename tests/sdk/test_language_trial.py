@@ -1,4 +1,4 @@
-"""The languages that an embedder reads, and recall where it does not read the query's or a memory's."""
+"""Languages that an embedder reads, and recall when it does not read the query's or a memory's."""
 
 import json
 from importlib.resources import files
@@ -27,14 +27,14 @@ MEANINGS = {question: memory for told in PAIRS.values() for memory, question in 
 
 
 class PolyglotEmbedder(WordEmbedder):
-    """Reads the questions of the trial as the memories that answer them."""
+    """Treats the trial's questions like the memories that answer them."""
 
     def vector(self, text: str) -> list[float]:
         return super().vector(MEANINGS.get(text, text))
 
 
 class EnglishBiased(WordEmbedder):
-    """Takes all that is not in English for the same as the word boat."""
+    """Treats everything not in English like the word boat."""
 
     def vector(self, text: str) -> list[float]:
         return super().vector(text if text.isascii() else "boat")

@@ -1,4 +1,4 @@
-"""What two processes do at once: a fact is judged by the rules and tombstones that stand when it is stored."""
+"""Concurrency of two processes: a fact is judged by the rules and tombstones in force when it is stored."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,14 +28,14 @@ class Two:
         self.meanwhile = meanwhile
 
     async def tried(self, then: Then, /) -> list[tuple[str, str]]:
-        """Say that Ada likes green tea, while `then` happens."""
+        """State that Ada likes green tea, while `then` happens."""
         self.meanwhile.before_commit("facts", then)
         report = await believe(self.ours, "drink", "Ada likes green tea")
         assert self.meanwhile.is_over
         return [(decision.outcome.value, decision.reason) for decision in report.decisions]
 
     async def stand(self) -> list[str]:
-        """Return the facts that stand, as the other process sees them."""
+        """Return the current facts, as the other process sees them."""
         return [entry.content for entry in (await self.theirs.list_facts()).items if entry.state == "active"]
 
 

@@ -1,4 +1,4 @@
-"""Maintain: each part of maintenance, with a model and without."""
+"""Maintain: each pass, with a model and without."""
 
 import json
 

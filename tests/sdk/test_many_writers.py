@@ -1,4 +1,4 @@
-"""Writers who append to one conversation, or change one document, at the same time all get their turn."""
+"""Writers who append to one conversation, or change one document, concurrently all make progress."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,9 +22,9 @@ WRITERS, EACH = 12, 20
 
 
 class DistantStore(PassingStore):
-    """A handle whose commits go out in groups, and are answered some turns of the loop after they were applied.
+    """A handle whose commits are grouped, and answered some loop iterations after they were applied.
 
-    Before each tenth group another process has written.
+    Another process writes before each tenth group.
     """
 
     def __init__(self, store: Store, other: elytron.MemoryRuntime) -> None:
@@ -68,9 +68,9 @@ class DistantStore(PassingStore):
 
 
 class CrowdedStore(PassingStore):
-    """A handle beside quick others: one of them comes before whoever reads a head again within some turns of the loop.
+    """A handle next to fast others: one of them precedes whoever rereads a head within some loop iterations.
 
-    The loop turns while a timer runs, so who waits for one is left alone.
+    The loop iterates while a timer runs, so callers waiting for one are left alone.
     """
 
     def __init__(self, store: Store, others: elytron.MemoryRuntime) -> None:

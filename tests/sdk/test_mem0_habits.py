@@ -1,4 +1,4 @@
-"""mem0's names, ids and filters, as its users write them."""
+"""mem0's names, ids, and filters, as its users write them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the verbs promise: forget can be undone, correct keeps history, erase leaves nothing."""
+"""Guarantees of control operations: forget can be undone, correct keeps history, erase leaves nothing."""
 
 from pathlib import Path
 

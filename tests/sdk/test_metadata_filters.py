@@ -1,4 +1,4 @@
-"""Nested filters, as mem0 takes them, mean the same as typed ones."""
+"""Nested filters in mem0's format are equivalent to typed ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ FIELDS = st.dictionaries(st.sampled_from("ab"), st.integers(0, 2))
 
 
 def means(tree: Mapping[str, Any], fields: Mapping[str, Scalar]) -> bool:
-    """Tell what a tree means, by the book."""
+    """Evaluate a tree, as a reference implementation."""
     ((name, value),) = tree.items()
     match name:
         case "AND":

@@ -53,7 +53,7 @@ async def pieces() -> AsyncIterator[bytes]:
 
 async def test_blobs_and_entry_times_are_copied_too() -> None:
     source, target = MemoryStore(), MemoryStore()
-    # A collection that this version does not know, as the server's own space has them.
+    # A collection unknown to this version, as the server's own space has them.
     await source.commit(batch(FILE, ADDRESS, entries=2))
     await source.commit(batch(DocumentRef("of_another_kind", "aa")))
     await source.write_blob(ADA, FILE.key, pieces())
@@ -76,7 +76,7 @@ async def test_multiple_batches_of_documents_and_entries_arrive() -> None:
 
 
 class Counting(MemoryStore):
-    """A source that counts the documents that it hands out."""
+    """A source that counts the documents that it returns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Counting(MemoryStore):
 
 
 class Looking(MemoryStore):
-    """A target that notes at each batch how much the source had handed out."""
+    """A target that records at each batch how much the source had returned."""
 
     def __init__(self, source: Counting) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ async def test_a_space_is_copied_in_batches(small_batches: None, monkeypatch: py
         await source.commit(batch(DocumentRef("turns", f"{number:04x}")))
     target = Looking(source)
     await copy_store(source, target, ids=SeededIds())
-    # All of it is looked at before.
+    # All of it is checked first.
     assert target.given == [40 + 4 * batches for batches in range(1, 11)]
 
 

@@ -1,4 +1,4 @@
-"""A Model2Vec folder as an embedder: the vectors of Model2Vec itself, found by its files, refused if it is damaged."""
+"""A Model2Vec folder as an embedder: Model2Vec's own vectors, identified by its files, rejected if damaged."""
 
 import json
 import shutil
@@ -62,7 +62,7 @@ def folder_of(
     config: dict[str, Any] | None = None,
     is_mapped: bool = False,
 ) -> Path:
-    """Leave a folder as Model2Vec does; return it."""
+    """Write a folder like Model2Vec does; return it."""
     tokenizer: Any = Tokenizer(model())
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.enable_padding(length=32)

@@ -1,4 +1,4 @@
-"""A memory's tools as data for frameworks: their forms, their calls, and the walls between users."""
+"""A memory's tools as data for frameworks: formats, calls, and isolation between users."""
 
 import json
 from collections.abc import Sequence

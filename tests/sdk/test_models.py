@@ -1,4 +1,4 @@
-"""Language models that say what they were given: scripted ones, recorded ones."""
+"""Language models that record their input: scripted ones, recorded ones."""
 
 import pytest
 

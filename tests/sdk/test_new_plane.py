@@ -36,7 +36,7 @@ LINES = (
 
 
 def with_poems(packages: Path) -> None:
-    """Copy core and sdk, compiled as they are, to `packages`, with the plane of poems declared in them."""
+    """Copy core and sdk, compiled, to `packages`, with the plane of poems declared in them."""
     for part in (CORE, SDK):
         shutil.copytree(ROOT / "packages" / part, packages / part)
     shutil.copy(ROOT / "tests/sdk/poems.py", packages / CORE / "planes/poems.py")

@@ -1,4 +1,4 @@
-"""A host's own items beside the words of a turn: kept byte for byte, shown to the owner alone, erased with the turn."""
+"""A host's own items next to a turn's text: stored byte for byte, shown only to the owner, erased with the turn."""
 
 import json
 from pathlib import Path

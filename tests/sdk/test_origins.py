@@ -1,4 +1,4 @@
-"""All that came through one tool, page, upload or session goes as a set, and nothing else."""
+"""Everything that came through one tool, page, upload, or session is erased as a set, and nothing else."""
 
 import pytest
 from tests.sdk.told import believe, learn

@@ -1,4 +1,4 @@
-"""Subjects with several names: a query that holds one counts for the speaker of another, if the host says so."""
+"""Subjects with several names: a query with one counts for the speaker of another, if the host says so."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def told(store: str) -> elytron.SyncMemoryRuntime:
 
 
 def share_of(memory: elytron.SyncMemoryRuntime, query: str) -> dict[str | None, float]:
-    """Return by speaker how far the query names the speaker."""
+    """Return by speaker how strongly the query names the speaker."""
     hits = memory.recall(query).hits
     return {hit.speaker: hit.signals["speaker"] for hit in hits if hit.signals.get("speaker")}
 

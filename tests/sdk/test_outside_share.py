@@ -1,4 +1,4 @@
-"""Text from outside does not push out what the user said, however much of it there is."""
+"""Outside text does not displace what the user said, however much of it there is."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What is remembered of read documents is never served for other bytes, keeps its bound, and goes with the index."""
+"""The cache of parsed documents never serves other bytes, respects its limit, and is dropped with the index."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ async def test_a_list_is_rebuilt_only_for_a_new_state_and_dropped_with_its_space
     assert await listed(ADA, "drinks", 2, "water") == ("water",)
     assert await listed(BOB, "drinks", 2, "juice") == ("milk",)
     assert made == ["drinks"] * 4
-    # The longest unused makes room.
+    # The least recently used entry is evicted.
     assert await listed(BOB, "meals", 1, "soup", "bread", "cake") == ("soup", "bread", "cake")
     assert await listed(ADA, "drinks", 2, "wine") == ("wine",)
 

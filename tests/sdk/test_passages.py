@@ -1,4 +1,4 @@
-"""Messages that are embedded in passages too: what one sentence says is found among many others."""
+"""Messages that are also embedded in passages: one sentence is found among many others."""
 
 import pytest
 from tests.sdk.encoders import WordEmbedder

@@ -1,4 +1,4 @@
-"""What each plane keeps: written over, never doubled, recalled where it may be, hidden and erased like any memory."""
+"""What each plane stores: overwritten, never duplicated, recalled where allowed, hidden and erased like any memory."""
 
 import pytest
 from tests.sdk.told import believe, put, talk
@@ -334,7 +334,7 @@ async def test_an_edge_ends_independently_and_its_subjects_stay(memory: elytron.
     assert (await memory.read_subjects()).edges == ()
 
 
-async def test_a_chat_stands_for_its_conversation_in_every_plane(memory: elytron.MemoryRuntime) -> None:
+async def test_a_chat_resolves_to_its_conversation_in_every_plane(memory: elytron.MemoryRuntime) -> None:
     tied = elytron.Scope(space=SpaceId("ada"), agent="io", chat="c1", conversation="kitchen")
     by_chat = tied.model_copy(update={"conversation": None})
     anothers = by_chat.model_copy(update={"agent": "other"})

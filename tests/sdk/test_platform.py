@@ -1,4 +1,4 @@
-"""A profile's limits hold where a runtime is opened for it, and the catalog says what can be done."""
+"""A profile's limits apply in its runtime, and the catalog lists what can be done."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ ESP = "esp-embedded-sdk"
 
 
 class Silent:
-    """A model that is there and is never asked."""
+    """A model that exists but is never called."""
 
     name = "silent"
 

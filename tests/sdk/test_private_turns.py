@@ -1,4 +1,4 @@
-"""Turns that their host marks private, or not to be stored for memory: no read shows them unasked."""
+"""Turns marked private or unstored by their host: no read shows them by default."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def opened(**more: Any) -> elytron.RuntimeOpening:
 
 
 async def say(memory: elytron.MemoryRuntime, metadata: dict[str, Any]) -> str:
-    """Store what may be recalled on both sides of what may not, all in the conversation that reads are about."""
+    """Store recallable content around unrecallable content, all in the conversation that is read."""
     await memory.add("The doctor is in town", conversation="default")
     (secret,) = (await memory.add(SECRET, conversation="default", metadata=metadata)).ids
     await memory.add("The doctor is at lunch", conversation="default")

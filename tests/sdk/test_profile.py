@@ -1,4 +1,4 @@
-"""The profile of a person: whose facts it shows and when, grouped, cited, and worded only as far as they bear it."""
+"""A person's profile: whose facts it shows and when, grouped, cited, and worded only as far as they support it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What projection promises: never beyond its bound, the stable part stable, recalled text inside its fence."""
+"""Guarantees of projection: never beyond its limit, a stable part, recalled text inside its fence."""
 
 import itertools
 
@@ -89,7 +89,7 @@ async def test_pressure_shrinks_the_budget(memory: elytron.MemoryRuntime) -> Non
     assert budgets == [2_000, 1_200, 700]
 
 
-async def test_an_empty_memory_gives_an_empty_block_and_the_reason(memory: elytron.MemoryRuntime) -> None:
+async def test_an_empty_memory_yields_an_empty_block_and_the_reason(memory: elytron.MemoryRuntime) -> None:
     empty = await memory.project("tea")
     assert (empty.system_memory_block, empty.miss_reason) == ("", MissReason.EMPTY_SPACE)
     await memory.add("I like tea", conversation="other")
@@ -260,7 +260,7 @@ async def test_facts_beyond_a_kinds_budget_are_only_recalled(
 
 
 async def chatted(memory: elytron.MemoryRuntime, *said: str) -> None:
-    """Let a user say each, and an assistant answer."""
+    """Let a user say each text, and an assistant answer."""
     for text in said:
         await memory.add([{"role": "user", "content": text}, {"role": "assistant", "content": "Always a pleasure!"}])
 

@@ -1,4 +1,4 @@
-"""A public archive holds what stands now, and nothing that its owner deleted, corrected, replaced or let end."""
+"""A public archive contains what is current, and nothing that its owner deleted, corrected, replaced, or ended."""
 
 import zipfile
 from collections.abc import Awaitable, Callable
@@ -84,6 +84,6 @@ async def test_an_ended_fact_is_in_no_public_archive(tmp_path: Path) -> None:
 
 
 def words(path: Path) -> str:
-    """Return all that an archive says."""
+    """Return all text in an archive."""
     with zipfile.ZipFile(path) as archive:
         return "\n".join(archive.read(name).decode("utf-8", "replace") for name in archive.namelist())

@@ -1,4 +1,4 @@
-"""The sets that ship are whole, and the plain sums beside recall are what their names say."""
+"""The shipped sets are complete, and the simple sums used for comparison match their names."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The store's index of spaces with unfinished jobs: what a sweep looks at, and that no such space is ever missing."""
+"""The store's index of spaces with unfinished jobs: what a sweep reads, and that no such space is ever missing."""
 
 import asyncio
 import signal
@@ -67,7 +67,7 @@ async def do(memory: MemoryRuntime, space: str) -> None:
 
 
 async def listed(store: Store) -> set[SpaceId]:
-    """Return the spaces that the store takes for ones with unfinished jobs."""
+    """Return the spaces that the store lists as having unfinished jobs."""
     return {space async for space in queued_spaces(store)}
 
 
@@ -83,7 +83,7 @@ async def swept(memory: MemoryRuntime) -> set[SpaceId]:
 
 
 class ReadSpaces(PassingStore):
-    """Notes the spaces whose documents are read."""
+    """Records the spaces whose documents are read."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
@@ -109,7 +109,7 @@ async def test_a_sweep_reads_no_space_without_unfinished_jobs(monkeypatch: pytes
 
 
 async def test_a_plan_from_before_the_queue_was_recreated_is_redone() -> None:
-    """The revisions of the queue begin again when it does: without another demand, a plan of before would fit it."""
+    """Revisions of the queue start over with it: without another requirement, an old plan would match it."""
     inner = MemoryStore()
     store = Meanwhile(inner)
     async with elytron.open(store, space="ada") as first, elytron.open(inner, space="ada") as second:
@@ -283,7 +283,7 @@ async def test_figures_count_jobs_of_listed_spaces_and_skip_locked_ones(clock: F
 
 
 async def damaged(memory: MemoryRuntime, *lost: str) -> None:
-    """Remove documents of a space as damage and a repair may leave it."""
+    """Remove documents of a space as damage and a repair may do."""
     store = memory.context.store
     for name in lost:
         collection, _, key = name.partition("/")

@@ -1,4 +1,4 @@
-"""How far a fact counts: in its chat alone, or in the whole space."""
+"""The reach of a fact: only its chat, or the whole space."""
 
 from pathlib import Path
 

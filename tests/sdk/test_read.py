@@ -1,4 +1,4 @@
-"""What reading promises: any memory by its id, lists that page without loss, ledgers in order."""
+"""Guarantees of reading: any memory by id, lists that page without loss, ledgers in order."""
 
 from contextlib import closing
 from pathlib import Path

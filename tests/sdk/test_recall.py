@@ -1,4 +1,4 @@
-"""What recall promises: what answers comes first, filters hold, bounds are said, time can be turned back."""
+"""Guarantees of recall: answers come first, filters apply, limits are reported, time can be turned back."""
 
 import pytest
 from tests.sdk.told import believe, learn, talk, texts

@@ -1,4 +1,4 @@
-"""Memories go to a model unasked only if the prompt asks for them, at every place that shows any; a search answers."""
+"""A model gets memories automatically only if the prompt needs them, everywhere; a search always answers."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -35,7 +35,7 @@ ASKED = {
     "sdk/elytron/api/faces/everyday.py",
     "sdk/elytron/api/flat_calls.py",
 }
-"""Modules whose recalls were asked for: by a caller, an operator, a tool of a model, or a test of recall."""
+"""Modules whose recalls were requested: by a caller, an operator, a model's tool, or a recall test."""
 SAID = (
     "The roofer comes on the 12th and wants 900 for it.",
     "My sister's dog is called Biscuit and hates thunder.",
@@ -119,7 +119,7 @@ def test_a_gated_recall_reports_withheld_memories(memory: SyncMemoryRuntime) -> 
 
 
 class Always:
-    """A classifier of one's own that takes each prompt for a question, or none."""
+    """A custom classifier that treats every prompt as a question, or none."""
 
     version = "mine-1"
 
@@ -178,7 +178,7 @@ def test_no_gate_number_depends_on_a_withheld_fact() -> None:
 
 
 class Failing:
-    """A classifier of one's own that fails."""
+    """A custom classifier that fails."""
 
     version = "mine-2"
 

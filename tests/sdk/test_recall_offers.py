@@ -1,4 +1,4 @@
-"""What recall offers beside hits: pages, neighbours, why not, diversity, conditions, the last word, a reranker."""
+"""What recall offers besides hits: pages, neighbours, why not, diversity, conditions, latest statements, a reranker."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ F = elytron.RecallFilters
 
 
 class Shortest:
-    """A reranker that likes short texts, unless it is told to fail."""
+    """A reranker that prefers short texts, unless it is told to fail."""
 
     def __init__(self, answers: Sequence[float] | Exception | None = None) -> None:
         self.answers = answers

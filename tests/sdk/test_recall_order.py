@@ -1,4 +1,4 @@
-"""Recall gives the same hits in the same order on every store, whatever was written and asked."""
+"""Recall returns the same hits in the same order on every store, for any writes and queries."""
 
 import asyncio
 import math
@@ -37,7 +37,7 @@ Answer = tuple[str, tuple[tuple[str, float], ...], str | None]
 
 
 async def told(url: str, said: list[tuple[str, str, str, int]], asked: list[str]) -> list[Answer]:
-    """Return what each question brings, page by page, on the store at `url`."""
+    """Return the result of each question, page by page, on the store at `url`."""
     answers: list[Answer] = []
     async with elytron.open(url, space="s", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
         for text, speaker, conversation, day in said:

@@ -1,4 +1,4 @@
-"""Recall keeps what it reached on the made sets; the figures of the day are in docs/contributors/quality.md."""
+"""Recall keeps its level on the made sets; the current figures are in docs/contributors/quality.md."""
 
 import json
 import statistics
@@ -32,7 +32,7 @@ async def test_a_block_contains_as_many_answers_as_the_first_hits_of_equal_size(
         statistics.fmean(share for shares in kinds.values() for share in shares[name, 1_000])
         for name in ("block", "hits")
     )
-    # The gate leaves out lines that are far behind the best.
+    # The gate omits lines that are far behind the best.
     assert block >= max(hits - 0.03, 0.9)
 
 

@@ -1,4 +1,4 @@
-"""Records: values by name with versions, found by namespace, fields and words, gone when their time is over."""
+"""Records: values by name with versions, found by namespace, fields, and words, gone after their expiry."""
 
 import asyncio
 from pathlib import Path
@@ -104,7 +104,7 @@ async def test_records_are_found_by_namespace_and_by_fields(memory: elytron.Memo
     assert await names(memory, where={"owner.name": "Ada"}) == ["users/ada/preferences/theme"]
 
 
-async def test_a_search_gives_pages(memory: elytron.MemoryRuntime) -> None:
+async def test_a_search_returns_pages(memory: elytron.MemoryRuntime) -> None:
     for number in range(5):
         await memory.put_record(NOTES, f"n{number}", number)
     first = await memory.search_records(NOTES, limit=2)

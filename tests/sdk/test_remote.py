@@ -1,4 +1,4 @@
-"""A memory on a server is a memory: the same calls, types and errors; and it says what the network did."""
+"""A memory on a server is a memory: the same calls, types, and errors; and it reports network problems."""
 
 import asyncio
 import json
@@ -248,7 +248,7 @@ class TestAddresses:
 
 @asynccontextmanager
 async def scripted(answers: list[bytes]) -> AsyncGenerator[tuple[int, list[bytes]]]:
-    """Serve each connection the next answer and close it; yield the port and what was asked."""
+    """Serve each connection the next answer and close it; yield the port and the requests."""
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -276,7 +276,7 @@ REPORT = b'{"space": "ada", "query": "x", "outcome": "nothing", "reason": "empty
 
 @asynccontextmanager
 async def patient(port: int, *, scheme: str = "http") -> AsyncGenerator[tuple[RemoteMemory, list[float]]]:
-    """Yield a client of `port` that writes its pauses down and does not wait."""
+    """Yield a client of `port` that records its pauses without waiting."""
     slept: list[float] = []
 
     class Impatient(RemoteConnecting):

@@ -1,4 +1,4 @@
-"""What a client over a WebSocket makes of the frames that it gets."""
+"""How a client over a WebSocket handles the frames that it receives."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A client of several nodes: each space has its own node, and a call goes past one that does not answer."""
+"""A client of several nodes: each space has its own node, and a call skips one that does not answer."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def test_each_space_has_its_own_node_in_every_list_of_them() -> None:
 
 @pytest.fixture
 async def nodes() -> AsyncIterator[Sequence[str]]:
-    """Run two servers, each with a store of its own that says which one it is."""
+    """Run two servers, each with its own store that identifies it."""
     async with AsyncExitStack() as stack:
         found: list[str] = []
         for number in range(2):
@@ -64,7 +64,7 @@ async def test_a_space_is_requested_from_its_own_node(nodes: Sequence[str]) -> N
 
 @contextlib.asynccontextmanager
 async def absent_node(others: Sequence[str], *, is_silent: bool) -> AsyncGenerator[str]:
-    """Yield the address of a node that is the own one of the space: silent, or not there."""
+    """Yield the address of a node that is the space's own: silent, or missing."""
     async with AsyncExitStack() as stack:
         while True:
             listening = stack.enter_context(socket.socket())
@@ -73,7 +73,7 @@ async def absent_node(others: Sequence[str], *, is_silent: bool) -> AsyncGenerat
             if own_of([*others, url]) == url:
                 break
         if is_silent:
-            listening.listen()  # the system takes connections, and no process answers
+            listening.listen()  # the system accepts connections, but no process answers
         yield url
 
 
@@ -125,7 +125,7 @@ async def test_each_address_of_a_name_is_a_node(nodes: Sequence[str], monkeypatc
     monkeypatch.setattr(socket, "getaddrinfo", addresses)
     monkeypatch.setattr("elytron.remote.memory.REMOTE_FIND_S", 0.0)
     async with elytron.connect(f"http://localhost:{port}", space="ada", nodes="dns") as memory:
-        # The second address takes no connection.
+        # The second address accepts no connection.
         assert {await who(memory) for _ in range(3)} == {0}
     assert asked.count("localhost") > 1
 
@@ -146,7 +146,7 @@ async def test_a_name_without_an_address_is_unreachable(monkeypatch: pytest.Monk
 
 @dataclass
 class ListOfNodes:
-    """A list as a database keeps it."""
+    """A list as a database stores it."""
 
     urls: list[str]
 
@@ -163,7 +163,7 @@ class ListOfNodes:
 
 
 async def listing(leases: ListOfNodes, stack: AsyncExitStack, number: int) -> str:
-    """Run a server that keeps itself in the list; return its address."""
+    """Run a server that registers itself in the list; return its address."""
     url = f"http://127.0.0.1:{free_port()}"
     server = await stack.enter_async_context(
         served(

@@ -1,4 +1,4 @@
-"""A memory on a server is reached by the proxy that was named, and by no other."""
+"""A memory on a server is reached only through the named proxy."""
 
 import asyncio
 

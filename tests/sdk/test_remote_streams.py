@@ -1,4 +1,4 @@
-"""What a client makes of an event stream that breaks, and of a server that is away."""
+"""How a client handles an event stream that breaks, and an unavailable server."""
 
 import json
 from typing import Any

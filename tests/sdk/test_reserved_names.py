@@ -1,4 +1,4 @@
-"""Names of spaces that the system keeps for itself are for no memory, in process as over a wire."""
+"""Reserved space names cannot be used for a memory, in process or remotely."""
 
 import pytest
 

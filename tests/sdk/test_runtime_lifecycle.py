@@ -1,4 +1,4 @@
-"""What a runtime promises over its life: reopened stores know everything, closed ones refuse, damage is said."""
+"""Guarantees over a runtime's life: reopened stores have everything, closed ones refuse, damage is reported."""
 
 import sqlite3
 from collections.abc import AsyncIterator

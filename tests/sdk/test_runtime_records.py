@@ -1,4 +1,4 @@
-"""The runtime's own records: written by its port alone, all of a commit or nothing, gone with what they repeat."""
+"""The runtime's own records: written only by its port, atomically, and erased with what they repeat."""
 
 from functools import partial
 from pathlib import Path

@@ -48,7 +48,7 @@ async def inner_of(store: Store, space: SpaceId) -> SpaceId:
 
 
 async def plant(store: Store, space: SpaceId, document: Document, body: bytes) -> None:
-    """Put other bytes in the place of a document's."""
+    """Replace a document's bytes."""
     entry = EntryDraft(JournalAction.MAINTENANCE, document.ref)
     put = PutChange(document.ref, body, document.revision)
     await store.commit(Batch(space=space, at=0, entries=(entry,), puts=(put,), sealed=True))  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ async def test_a_forged_slot_naming_a_users_space_destroys_nothing_of_it() -> No
 
 
 class UnsweptStore(PassingStore):
-    """Is cut off before the plain bytes of a sealed space are erased."""
+    """Fails before the plain bytes of a sealed space are erased."""
 
     is_cut = True
 
@@ -118,7 +118,7 @@ class UnsweptStore(PassingStore):
 
 @pytest.mark.parametrize("call", ["list", "status"])
 async def test_a_call_removes_plain_remains_of_an_interrupted_sealing(call: str) -> None:
-    """Who has no secret meets the space first: it is refused, and nothing plain is left."""
+    """A caller without a secret reaches the space first: it is refused, and nothing plain remains."""
     store = MemoryStore()
     cut = UnsweptStore(store)
     async with elytron.open(cut, space="ada") as memory:
@@ -150,7 +150,7 @@ async def test_operations_that_would_read_a_locked_space_are_refused(tmp_path: P
 
 
 def erased_whole(erased: dict[str, Any]) -> bool:
-    """Return whether nothing is left, and the doors said nothing else than what a space under a secret says."""
+    """Return whether nothing remains, and the endpoints answered only as for a space under a secret."""
     said: set[str] = set(erased.pop("said"))
     assert said <= {"space_incomplete", "space_locked", "not_found", "key_destroyed"}
     return erased == {"state": "plain", "hits": 0, "spaces": 0, "words_left": False}
@@ -171,7 +171,7 @@ def test_an_interrupted_erasure_of_a_space_is_completed_by_a_repeat(tmp_path: Pa
 
 @pytest.mark.parametrize("act", ["seal", "change", "rotate"])
 def test_a_dying_process_loses_nothing_and_leaves_no_plain_text(act: str, tmp_path: Path) -> None:
-    """Killed before each change of the store in turn, the space is plain or sealed, whole, and opens."""
+    """Killed before each change of the store in turn, the space is plain or sealed, complete, and opens."""
     ends = deaths_in(act, tmp_path)
     assert len(ends) > 3
     assert [end["died"] for end in ends] == [True] * (len(ends) - 1) + [False]

@@ -1,4 +1,4 @@
-"""Work in the background of a space under a secret: it waits, a grant lets it go on, and a lock ends that."""
+"""Background work on a space under a secret: it waits, a grant permits it, and a lock ends that."""
 
 import asyncio
 import sys
@@ -89,7 +89,7 @@ async def memory(url: str, clock: FrozenClock) -> AsyncIterator[MemoryRuntime]:
 
 
 class Reminders:
-    """Runs jobs, and says what it found; the first may be held up by what `meanwhile` does."""
+    """Runs jobs, and records what it found; the first may be delayed by `meanwhile`."""
 
     def __init__(self, memory: MemoryRuntime) -> None:
         self.memory = memory
@@ -133,7 +133,7 @@ async def test_a_job_interrupted_by_a_sealing_restarts_from_scratch(memory: Memo
     await schedule(memory, "one")
 
     async def begin_sealing() -> None:
-        """Leave what another process leaves that is killed while it seals the space again."""
+        """Leave the state of another process killed while it reseals the space."""
         found = await memory.secrets.store.slots.read(ADA)
         assert found is not None
         renewal = SecretRenewal(inner=fresh_inner())

@@ -1,4 +1,4 @@
-"""A new data key for a space under its user's secret: all is sealed again, and nothing is left of what was before."""
+"""A new data key for a space under its user's secret: everything is resealed, and nothing of the old remains."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -86,7 +86,7 @@ async def test_tag_links_are_recreated_under_a_new_key() -> None:
         assert await links() == set()
         assert await tagged_turns(memory.context, ADA, ["key"]) == turns
         after = await links()
-        # Beside the links are the mark and a list for each turn, which have other names than seals.
+        # Next to the links are the mark and a list for each turn, whose names are not seals.
         assert (len(after), before & after) == (len(before), {KEY, *turns})
 
 

@@ -1,4 +1,4 @@
-"""Long messages are looked at sentence by sentence: what answers is found among those that say the same words apart."""
+"""Long messages are examined sentence by sentence: the answer is found among scattered words."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ async def told(memory: elytron.MemoryRuntime, *texts: str) -> None:
 
 
 def set_aside(patch: pytest.MonkeyPatch) -> None:
-    """Let no sentence be looked at."""
+    """Let no sentence be examined."""
     for name in ("STANDARD", "SEVERAL"):
         patch.setattr(weights, name, replace(getattr(weights, name), sentence=0.0))
 

@@ -1,4 +1,4 @@
-"""What a caller unlocked at one process of a server is open to it at the others, and to nobody else."""
+"""What a caller unlocked in one process of a server is open to it in the others, and to nobody else."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ class Workers:
 
 
 async def can_read(memory: MemoryRuntime, caller: SpaceCaller = ADA) -> bool:
-    """Return whether a caller finds what the space holds; the other answer is that it is locked."""
+    """Return whether a caller finds the space's content; otherwise it is locked."""
     with calling_as(caller):
         try:
             return [hit.text for hit in (await memory.search("boat key")).hits] == [TEXT]
@@ -60,7 +60,7 @@ async def workers(tmp_path: Path) -> AsyncIterator[Workers]:
             memory.secrets.share_sessions(key)
         with calling_as(ADA):
             await first.add(TEXT)
-            # Each has the space in its index, as it is plain.
+            # Each has the space in its index as plain text.
             assert [await can_read(memory) for memory in (first, second, stranger)] == [True, True, True]
             await first.secrets.seal("ada", words=WORDS)
             await first.secrets.lock("ada")

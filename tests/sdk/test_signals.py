@@ -1,4 +1,4 @@
-"""Each signal of a hit has an explanation, also one that is added later."""
+"""Each signal of a hit has an explanation, including future ones."""
 
 from typing import get_args
 

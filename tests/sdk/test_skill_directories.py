@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def put(root: Path, name: str, text: str | None = None, /, **resources: str) -> Path:
-    """Make the folder of a skill, with the files beside it."""
+    """Create the folder of a skill, with its companion files."""
     folder = root / name
     folder.mkdir(parents=True)
     told = text if text is not None else f"---\nname: {name}\ndescription: How to handle {name} well\n---\nDo it.\n"

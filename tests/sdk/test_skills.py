@@ -1,4 +1,4 @@
-"""Runtime skills: learned, merged, revised, judged by use, governed, put away."""
+"""Runtime skills: learned, merged, revised, judged by use, governed, archived."""
 
 import asyncio
 from dataclasses import replace

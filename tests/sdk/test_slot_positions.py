@@ -1,4 +1,4 @@
-"""Each verb on each version of a slot: the one that holds, one that held, one that has not begun, and the only one."""
+"""Each operation on each version of a slot: the current, a past, a future, and the only one."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -36,13 +36,13 @@ class Position(StrEnum):
     """Position of a version in its slot."""
 
     SOLE = "sole"
-    """The only version; it holds now."""
+    """The only version; it is current."""
     FOLLOWED = "followed"
-    """It holds now, and another is to follow it."""
+    """It is current, and another will follow."""
     COMING = "coming"
-    """It has not begun to hold."""
+    """It is in the future."""
     PAST = "past"
-    """It has ceased to hold."""
+    """It is in the past."""
 
 
 class Times(NamedTuple):
@@ -99,7 +99,7 @@ async def placed(memory: elytron.MemoryRuntime, clock: FrozenClock, position: Po
 
 
 async def recalled(memory: elytron.MemoryRuntime, at: Instant | None = None) -> tuple[str, ...]:
-    """Return what recall gives for a time, after comparing it with a list; a chat's own facts are in its owner's."""
+    """Return what recall returns for a time, checked against a list; a chat's own facts are in its owner's."""
     filters = RecallFilters(planes=(RecallPlane.LONG_TERM,), as_of=at)
     hits = (await memory.recall("home", filters=filters)).hits
     listed = (await memory.list(filters=filters)).items
@@ -108,7 +108,7 @@ async def recalled(memory: elytron.MemoryRuntime, at: Instant | None = None) -> 
 
 
 async def times(memory: elytron.MemoryRuntime, clock: FrozenClock) -> Times:
-    """Return what recall gives for each time, after comparing every view of what holds now."""
+    """Return what recall returns for each time, after comparing every view of the present."""
     now = await recalled(memory)
     entries = [entry for entry in (await memory.list_facts()).items if entry.reach is not FactReach.CHAT]
     assert tuple(sorted(entry.content for entry in entries)) == now
@@ -133,11 +133,11 @@ FIELDS: dict[FactAction, dict[str, object]] = {
     FactAction.CHANGE_SCOPE: {"reach": FactReach.CHAT, "scope": elytron.Scope(space="ada", conversation="kitchen")},
 }
 AT = {Position.COMING: YEAR + DAY_MS, Position.PAST: -2 * YEAR}
-"""When a version ends by a call; at the others now, which is no time that such a version holds."""
+"""When a version ends by a call; at the others now, when no such version holds."""
 
 
 def expected(action: FactAction, position: Position) -> Times:
-    """Return what recall gives after an action."""
+    """Return what recall returns after an action."""
     all_times, content = (ALONE if position is Position.SOLE else SLOT), CONTENTS[position]
     match action, position:
         case FactAction.CORRECT, _:
@@ -201,7 +201,7 @@ async def test_every_action_changes_the_version_that_it_names(
 
 
 VERBS = ("forget", "forget_facts", "erase", "correct")
-"""Operations on facts beside `change_fact`, whose actions have a table of their own."""
+"""Operations on facts other than `change_fact`, whose actions have their own table."""
 
 
 def test_every_operation_that_changes_facts_has_a_table() -> None:

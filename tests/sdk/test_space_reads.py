@@ -1,4 +1,4 @@
-"""Reads of a space: few for each call, and never of a state that another process has changed since."""
+"""Reads of a space: few per call, and never of an outdated state."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +59,7 @@ WRITES = {
 
 
 class CountingStore(PassingStore):
-    """Counts the reads that reach the store beneath."""
+    """Counts the reads that reach the inner store."""
 
     reads = 0
 

@@ -1,4 +1,4 @@
-"""The records of spaces are remembered, as many as there is room for."""
+"""Space records are cached, within a limit."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Counting(MemoryStore):
-    """A memory store that counts the records of spaces that are read of it."""
+    """A memory store that counts reads of space records."""
 
     def __init__(self) -> None:
         super().__init__()

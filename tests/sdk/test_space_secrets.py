@@ -1,4 +1,4 @@
-"""A space under its user's own secret: what it answers, and what the store keeps of it."""
+"""A space under its user's own secret: its answers, and what the store contains of it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Lo
 
 @pytest.fixture(autouse=True)
 def least_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Derive keys of passphrases with the least memory that a store takes them with."""
+    """Derive keys of passphrases with the minimum memory that a store accepts."""
     monkeypatch.setattr(user_key, "MEMORY_KIB", 8 * 1024)
 
 
@@ -136,7 +136,7 @@ async def test_no_plain_text_remains_in_the_store(engine: str, tmp_path: Path) -
 
 
 async def test_no_plain_text_remains_in_the_tables_of_a_server(postgres: PostgresServer, database: str) -> None:
-    word = "gannetcolony"  # no other test's: their rows may be in the files still
+    word = "gannetcolony"  # no other test's: their rows may still be in the files
     async with elytron.open(await empty_store(database), space="ada") as memory:
         await memory.add(f"the {word} is loud", tags=[word])
         await memory.secrets.seal("ada", words=WORDS)
@@ -248,7 +248,7 @@ async def test_a_space_has_one_secret(memory: MemoryRuntime) -> None:
 
 
 async def test_nothing_reveals_a_secret(memory: MemoryRuntime) -> None:
-    # Known words: fresh ones may be words of a message.
+    # Known words: fresh ones might occur in a message.
     words, fresh = SecretStr(WORDS), memory.secrets.fresh_words()
     assert fresh.get_secret_value() not in repr(fresh) + str(fresh)
     await memory.secrets.seal("ada", words=words)

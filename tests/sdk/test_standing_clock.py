@@ -1,4 +1,4 @@
-"""Order comes from the journal: a clock that stands still gives the same answers as one that advances."""
+"""Order comes from the journal: a stopped clock gives the same answers as an advancing one."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ DATES = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?")
 
 
 class Step(NamedTuple):
-    """One call: what is done, in which words, in which conversation, and to which memory."""
+    """One call: its action, text, conversation, and target memory."""
 
     action: str
     words: tuple[str, str]
@@ -54,7 +54,7 @@ STEPS = st.builds(
 
 
 class Script:
-    """A memory that does steps and keeps what they answer, with memories by the order in which they came."""
+    """A memory that runs steps and stores their answers, with memories in order of arrival."""
 
     def __init__(self, memory: MemoryRuntime) -> None:
         self.memory = memory
@@ -101,7 +101,7 @@ class Script:
                 report = await self.memory.recall(
                     f"Tell me everything about {step.words[0]}", extent=RecallExtent.NEEDED
                 )
-                # A fact that was drawn from a message is as old as that message, and came after others of that time.
+                # A fact extracted from a message is as old as that message, but arrived after others of that time.
                 return [hit.text for hit in report.hits if hit.id.partition("#")[0] in self.ids]
             case "project":
                 block = await self.memory.project(query, conversation=step.conversation)
@@ -124,7 +124,7 @@ class Script:
 
 
 async def answers_of(url: str, steps: list[Step], *, look_ms: int, step_ms: int) -> list[object]:
-    """Return what the steps answer by a clock that moves so far at each look, and between the steps."""
+    """Return the steps' answers with a clock that advances this far at each read, and between the steps."""
     clock = FrozenClock(step_ms=look_ms)
     async with elytron.open(url, space="s", clock=clock, ids=SeededIds()) as memory:
         script = Script(memory)

@@ -1,4 +1,4 @@
-"""What a classifier of statements of one's own does to recall and projection."""
+"""The effect of a custom statement classifier on recall and projection."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Naming:
-    """Takes for standing what names a word."""
+    """Treats texts with a word as standing."""
 
     def __init__(self, word: str) -> None:
         self.word = word

@@ -1,4 +1,4 @@
-"""Kept answers of repeated calls: read by who makes the same call again, and by nobody from the store alone."""
+"""Stored answers of repeated calls: readable by the same call, and by nobody from the store alone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the blocking face promises: the same operations under the same names, anywhere."""
+"""Guarantees of the blocking face: the same operations under the same names, anywhere."""
 
 import asyncio
 import inspect
@@ -29,7 +29,7 @@ def test_every_operation_has_a_blocking_counterpart() -> None:
     assert calls(elytron.SyncMemoryRuntime) - {"run"} == asynchronous
     for name in asynchronous - {"close", "operate"}:
         blocking = getattr(elytron.SyncMemoryRuntime, name)
-        if name != "tools":  # whose calls wait or are awaited, as those of their memory
+        if name != "tools":  # whose calls block or are awaited, like those of their memory
             assert inspect.signature(blocking) == inspect.signature(getattr(elytron.MemoryRuntime, name))
         assert blocking.__doc__
 

@@ -1,4 +1,4 @@
-"""Tags have one normal form: wherever one is stored, and wherever a filter names one."""
+"""Tags have one normal form, wherever they are stored or filtered."""
 
 from collections.abc import AsyncIterator
 from importlib import import_module
@@ -47,7 +47,7 @@ SEARCHES = {"RagSearchRequest"}
 
 
 ADAPTERS = tuple(row.module for row in INTEGRATIONS)
-"""Modules that need a framework. They have no values of their own that take tags."""
+"""Modules that need a framework. They have no values with tags."""
 
 
 def modules() -> list[str]:
@@ -67,7 +67,7 @@ def kinds(base: type[Value]) -> list[type[Value]]:
 
 
 def tag_fields() -> list[tuple[type[Value], str]]:
-    """Return every field of the product's values that holds tags."""
+    """Return every field with tags in the product's values."""
     for name in modules():
         import_module(name)
     own = {kind for kind in kinds(Value) if kind.__module__.startswith("elytron")}
@@ -85,7 +85,7 @@ async def test_every_tag_field_accepts_any_form() -> None:
     assert {(kind.__name__, name) for kind, name in fields} >= {("TurnDraft", "tags"), ("RecallFilters", "tags_any")}
     for kind, name in fields:
         is_filter = name in {"tags_any", "tags_all"} or kind.__name__ in SEARCHES
-        # What is to be stored keeps its capitals until admission has read it.
+        # Text to be stored keeps its capitals until admission has read it.
         expected = ("finance",) if is_filter else ("FINANCE",)
         assert taken(kind, name, ("  FINANCE ",)) == expected, (kind, name)
 

@@ -1,4 +1,4 @@
-"""Whatever operation brings a text in, it passes the same admission."""
+"""Every operation that accepts text applies the same admission."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ SKILL = "runtime_skill__release"
 OTHER_SKILL = "runtime_skill__cargo"
 STEPS = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
 FILES = ("import", "apply_erasures")
-"""Operations whose only text is a path; what stands in the file is another test's."""
+"""Operations whose only text is a path; another test covers the file's content."""
 MUTATING = [operation for operation in OPERATIONS if operation.mutates and operation.name not in FILES]
 MUTATING_NAMES = {operation.name for operation in MUTATING}
 GIVEN: dict[str, object] = {
@@ -49,7 +49,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[elytron.MemoryRuntime]:
 
 
 async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
-    """Return, by operation, what is there for it to change."""
+    """Return, by operation, existing content for it to change."""
     await memory.set_learning(elytron.LearningAction.RESUME, "harbour")
     await memory.set_learning(elytron.LearningAction.ALLOW, "boat")
     (fact,) = (await memory.add_fact("kiln", "It stands by the harbour")).ids
@@ -81,7 +81,7 @@ async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
 
 
 async def sent(memory: elytron.MemoryRuntime, text: str) -> dict[str, int]:
-    """Send `text` in every field of every request; return how many requests of each operation were taken."""
+    """Send `text` in every field of every request; return the number of accepted requests per operation."""
     there = await ids_of(memory)
     taken: dict[str, int] = {}
     for operation in MUTATING:
@@ -97,7 +97,7 @@ async def sent(memory: elytron.MemoryRuntime, text: str) -> dict[str, int]:
 
 
 def requests_of(operation: AnyOperation, text: str, given: dict[str, object]) -> list[Any]:
-    """Return requests with `text` in them, their fingerprints true."""
+    """Return requests with `text` in them, and correct fingerprints."""
     made: list[Any] = []
     for request in variants(operation.request, text, given):
         match request:

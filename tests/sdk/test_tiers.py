@@ -1,4 +1,4 @@
-"""Tiers of facts: how long a fact holds is said when it is proposed, and its end follows from that."""
+"""Fact tiers: a proposed fact states how long it holds, which determines its end."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tool registries, feedback and hints: only what has served is pointed to, and the host decides."""
+"""Tool registries, feedback, and hints: only what has worked is suggested, and the host decides."""
 
 from dataclasses import replace
 

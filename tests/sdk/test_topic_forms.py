@@ -1,4 +1,4 @@
-"""Topics and forgotten contents are the same in every way of writing them, also in spaces of earlier builds."""
+"""Topics and forgotten contents are equal in every spelling, even in spaces of earlier builds."""
 
 import unicodedata
 
@@ -72,7 +72,7 @@ DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
 
 
 async def earlier_space(clock: FrozenClock, *, is_composed_last: bool = False) -> tuple[MemoryStore, str, str]:
-    """Return a store of an earlier build, where two ways of writing a topic had a slot and a current fact each."""
+    """Return a store of an earlier build, where two spellings of a topic each had a slot and a current fact."""
     store = MemoryStore()
     memory = await elytron.open(store, space=SPACE, clock=clock, ids=SeededIds("one"))
     drafts = {COMPOSED: "it opens at nine", "elsewhere": "it opens at ten"}

@@ -1,4 +1,4 @@
-"""A finished turn is committed once, as one transcript with what `write` stores."""
+"""A finished turn is committed once, in the same transcript that `write` uses."""
 
 import pytest
 from tests.sdk.told import talk

@@ -1,4 +1,4 @@
-"""Importing a transcript file: judged whole, committed in batches, each message once."""
+"""Importing a transcript file: judged completely, committed in batches, each message once."""
 
 import json
 import zipfile
@@ -22,7 +22,7 @@ HARBOUR = Path("fixtures/conversations/harbour.jsonl").resolve()
 
 
 def written(path: Path, count: int, *, conversations: int = 1, text: str = "message") -> Path:
-    """Write `count` messages, the conversations taking turns."""
+    """Write `count` messages in alternating conversations."""
     lines = (
         json.dumps({"role": "user", "content": f"{text} {number}", "conversation": f"c{number % conversations}"})
         for number in range(count)
@@ -32,7 +32,7 @@ def written(path: Path, count: int, *, conversations: int = 1, text: str = "mess
 
 
 async def texts(memory: MemoryRuntime, conversation: str) -> list[str]:
-    """Return what a conversation holds, in its order."""
+    """Return the content of a conversation in order."""
     report = await memory.replay(elytron.MemoryReplayRequest(chat_id=conversation, limit=1_000))
     return [message.text for turn in report.turns for message in turn.messages]
 
@@ -84,7 +84,7 @@ async def test_batches_are_bounded(
 
 
 class Counting:
-    """A runtime's commits, counted, and failing after some of them; rehearsals are let through."""
+    """A runtime's commits, counted, and failing after some of them; dry runs pass."""
 
     def __init__(self, memory: MemoryRuntime, *, most: int | None = None) -> None:
         self._memory = memory

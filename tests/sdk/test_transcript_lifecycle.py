@@ -1,4 +1,4 @@
-"""Raw text is put away, brought back or deleted for good; what rests on it is named and stays."""
+"""Raw text is archived, restored, or deleted permanently; its dependants are listed and stay."""
 
 from pathlib import Path
 

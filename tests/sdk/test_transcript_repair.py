@@ -1,4 +1,4 @@
-"""A check of a conversation's links finds each of the thirteen ways in which they can be broken, and closes."""
+"""A check of a conversation's links finds each of the thirteen kinds of damage, and closes."""
 
 import sqlite3
 from contextlib import closing
@@ -40,7 +40,7 @@ async def repair(memory: elytron.MemoryRuntime) -> elytron.MemoryTranscriptRepai
 
 
 async def put(memory: elytron.MemoryRuntime, collection: str, key: str, body: bytes) -> None:
-    """Write a document behind the runtime's back."""
+    """Write a document directly into the store."""
     ref = DocumentRef(collection, key)
     (there,) = await memory.context.store.get(SUPPORT.space, (ref,))
     change = PutChange(ref, body, there.revision if there is not None else 0)
@@ -185,7 +185,7 @@ async def test_each_kind_of_damage_is_found(memory: elytron.MemoryRuntime) -> No
         fine = derived(place).to_bytes() if collection == DERIVED_REFS else good
         await put(memory, collection, f"{place}.{KEY}", fine)
         if key != f"{place}.{KEY}":
-            # What belongs to no turn is erased as an operator would.
+            # Content of no turn is erased as an operator would.
             await memory.context.store.erase(erasure(DocumentRef(collection, key)))
     assert not (await repair(memory)).fail_closed
 

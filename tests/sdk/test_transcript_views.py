@@ -1,4 +1,4 @@
-"""Pages of a conversation through views: cursors, budgets, chats that may stand for it."""
+"""Pages of a conversation through views: cursors, budgets, and chat aliases."""
 
 import pytest
 from tests.sdk.transcripts import SUPPORT, commit, turn, view
@@ -103,7 +103,7 @@ async def test_a_chat_means_the_conversation_committed_last_under_it(memory: ely
 
 
 async def nothing_is_said(memory: elytron.MemoryRuntime, scope: elytron.Scope, alias: str) -> None:
-    """Demand that nothing said is shown under a scope, and that each report says why."""
+    """Require that no content is shown under a scope, and that each report says why."""
     page = await view(memory, scope=scope)
     assert (page.alias, page.slice.turns) == (alias, ())
     recalled = await memory.recall(elytron.MemoryRecallRequest(scope=scope, query="parcel"))
@@ -155,7 +155,7 @@ async def test_an_unlinked_chat_is_the_conversation_of_that_name(memory: elytron
 
 
 async def put(store: Store, ref: DocumentRef, body: bytes, *, expects: int) -> None:
-    """Write a document behind the runtime's back."""
+    """Write a document directly into the store."""
     await store.commit(
         Batch(
             space=TIED.space,

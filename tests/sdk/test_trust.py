@@ -1,4 +1,4 @@
-"""What came from outside is marked, may be left out, and neither believes, wishes nor takes anything back by itself."""
+"""Outside content is marked, can be excluded, and never believes, wishes, or retracts anything by itself."""
 
 from pathlib import Path
 from typing import Any

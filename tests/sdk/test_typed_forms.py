@@ -1,4 +1,4 @@
-"""A typed request does what the short form of a call does."""
+"""A typed request has the same effect as the short form of a call."""
 
 from pathlib import Path
 from typing import Any

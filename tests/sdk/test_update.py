@@ -1,4 +1,4 @@
-"""`update` and `correct`: a fact is corrected; an edit is shown in place of a message, and history has both."""
+"""`update` and `correct`: a fact is corrected; an edit replaces a message in views, and history has both."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ async def test_an_edit_of_one_message_leaves_the_others_of_its_turn(memory: elyt
 
 
 async def edited_twice(memory: elytron.MemoryRuntime) -> list[str]:
-    """Store a message that is edited twice; return the ids of its versions."""
+    """Store a message and edit it twice; return the ids of its versions."""
     (first,) = (await memory.add("The safe opens with vq4417x.", conversation="vault")).ids
     await memory.add("Good morning.", conversation="vault")
     names = [first]
@@ -176,7 +176,7 @@ async def test_deleting_the_text_of_any_version_deletes_that_of_all(memory: elyt
             await memory.get(name)
 
 
-async def test_a_turn_that_claims_to_replace_a_shown_message_is_no_version_of_it(memory: elytron.MemoryRuntime) -> None:
+async def test_a_turn_that_claims_to_replace_a_message_is_not_a_version_of_it(memory: elytron.MemoryRuntime) -> None:
     (shown,) = (await memory.add("tea", conversation="cups")).ids
     (claim,) = (await memory.add("coffee", conversation="cups", metadata={"edit_of": shown})).ids
     await memory.erase(claim)

@@ -1,4 +1,4 @@
-"""Upkeep of a space lets other tasks run: no step of it takes in more than a bounded number of documents or entries."""
+"""Upkeep of a space lets other tasks run: each step processes a bounded number of documents or entries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ async def filled() -> tuple[elytron.MemoryRuntime, list[str]]:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """Return how often another task has its turn while `work` is done."""
+    """Return how often another task runs while `work` is done."""
     turns = 0
 
     async def count() -> None:
@@ -57,7 +57,7 @@ async def turns_of_others(work: Awaitable[object]) -> int:
 async def test_other_tasks_run_between_steps_of_upkeep(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Every step takes its whole time: a turn for each document or entry that is read, or for each part of a fold.
+    # Every step takes its full time: one yield per document or entry, or per part of a fold.
     monkeypatch.setattr("elytron_core.ports.store.WORK_STEP_S", 0.0)
     memory, ids = await filled()
     assert await turns_of_others(VERBS[verb](memory, ids, tmp_path)) >= TURNS // index_manager.APPLIED_AT_ONCE

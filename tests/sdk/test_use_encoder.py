@@ -1,4 +1,4 @@
-"""The encoder of sixteen languages: by one word, from its package alone, each text's vector its own."""
+"""The encoder of sixteen languages: chosen by one word, from its package only, with a vector per text."""
 
 import asyncio
 import importlib

@@ -1,4 +1,4 @@
-"""Mistakes in what is given are told where it is given."""
+"""Mistakes in arguments are reported where they are made."""
 
 from datetime import date
 from pathlib import Path

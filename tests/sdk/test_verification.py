@@ -1,4 +1,4 @@
-"""What a head of a journal, kept elsewhere, shows: an older state put back, another history, a document changed."""
+"""What a journal head stored elsewhere detects: a rollback, another history, a changed document."""
 
 import shutil
 import sqlite3
@@ -38,7 +38,7 @@ async def opened(folder: Path, name: str) -> AsyncGenerator[MemoryRuntime]:
 
 
 def copied(source: Path, name: str, target: Path) -> None:
-    """Put the files of a store, which nobody has open, in the place of another's."""
+    """Replace the files of a closed store with another's."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for found in source.glob(name.rstrip("/") + "*"):
@@ -130,7 +130,7 @@ def _rows(path: Path, statement: str, *values: object) -> list[tuple[object, ...
 
 
 async def _with_older_facts(path: Path, change: Callable[[], Awaitable[object]]) -> None:
-    """Put the rows of all facts back as they were before `change`, whole and with their checksums."""
+    """Restore the rows of all facts to their state before `change`, complete and with checksums."""
     kept = _rows(path, "SELECT * FROM documents WHERE collection = 'facts'")
     await change()
     for row in kept:
@@ -152,7 +152,7 @@ async def test_a_rolled_back_document_is_detected_without_a_head(tmp_path: Path,
     async with opened(tmp_path, name) as memory:
         report = await memory.inspect(MemoryInspectionRequest(check=True))
         assert report.store_check is not None
-        assert report.store_check.ok  # each row is sound by itself
+        assert report.store_check.ok  # each row is valid by itself
         assert report.journal_account is not None
         assert (report.journal_account.altered, report.journal_account.ok) == (1, False)
 

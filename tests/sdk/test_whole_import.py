@@ -1,4 +1,4 @@
-"""A bootstrap import is whole or absent: killed, refused, or met by another writer in the middle."""
+"""A bootstrap import is complete or absent: killed, refused, or conflicting with another writer."""
 
 import asyncio
 import json
@@ -236,7 +236,7 @@ STEPS_OF_BATCHES = st.lists(
 
 
 async def made(store: Store, step: Step, at: int) -> Batch:
-    """Return the batch of a step, by the revisions that stand."""
+    """Return the batch of a step, based on the current revisions."""
     refs = list(step.bodies)
     standing = dict(zip(refs, await store.get(ADA, refs), strict=True))
     revisions = {ref: document.revision if document else 0 for ref, document in standing.items()}

@@ -1,4 +1,4 @@
-"""What writing promises: evidence once and in order, facts judged, procedures updated."""
+"""Guarantees of writing: evidence once and in order, facts judged, procedures updated."""
 
 import asyncio
 from collections.abc import Iterator
@@ -302,7 +302,7 @@ async def test_message_formats_used_by_hosts_are_accepted(memory: elytron.Memory
 
 
 class FromLibrary:
-    """A message as models' libraries give it: an object, here one that can be walked through like pydantic's."""
+    """A message as model libraries return it: an object, here iterable like pydantic's."""
 
     def __init__(self, content: object, **more: str) -> None:
         self.content = content

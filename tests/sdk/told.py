@@ -1,4 +1,4 @@
-"""Short ways of telling a runtime things, for tests."""
+"""Shorthands for writing to a runtime in tests."""
 
 import elytron
 from elytron_core.contracts.transcript import MemoryWriteReport
@@ -85,5 +85,5 @@ async def put(memory: elytron.MemoryRuntime, kind: str, /, **write: object) -> M
 
 
 async def texts(memory: elytron.MemoryRuntime, query: str, /) -> list[str]:
-    """Return the texts that recall finds."""
+    """Return the texts of a recall."""
     return [hit.text for hit in (await memory.recall(query)).hits]

@@ -1,4 +1,4 @@
-"""Turns that each name a town, and a model that reads it, for tests of the queue."""
+"""Turns that each name a town, and a model that extracts it, for tests of the queue."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ NAMES = (
 
 
 def towns(count: int) -> ScriptedModel:
-    """Return a model that reads a town from each of the turns that `said` gives."""
+    """Return a model that extracts a town from each of the turns in `said`."""
     return answering(
         *(
             (f"the bells of {name} ", items(item(fact(number), f"bells of {name} wake me", topic=name)))

@@ -1,4 +1,4 @@
-"""Short ways of committing turns, for tests of transcripts."""
+"""Shorthands for committing turns in transcript tests."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ async def commit(
 async def turn(
     memory: elytron.MemoryRuntime, transition: str, *turns: str, scope: elytron.Scope | None = SUPPORT
 ) -> elytron.MemoryTranscriptLifecycleReport:
-    """Change the life of turns."""
+    """Change the lifecycle of turns."""
     request = elytron.MemoryTranscriptLifecycleRequest.model_validate(
         {"scope": scope, "transition": transition, "turn_ids": turns}
     )

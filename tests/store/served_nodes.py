@@ -1,4 +1,4 @@
-"""Servers of one database, each a process of its own."""
+"""Servers of one database, each a separate process."""
 
 import json
 import os

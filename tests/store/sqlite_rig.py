@@ -1,4 +1,4 @@
-"""What the tests of the SQLite engine share: a library that watches or fails, and a look into the file itself."""
+"""Shared helpers of the SQLite engine's tests: a library that observes or fails, and direct access to the file."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from elytron_store.sqlite.driver import Raw, SqliteLibrary, sqlite_library
 
 CLOCK = FrozenClock()
 OLD = SqliteLibrary(module=sqlite_library().module, version=(3, 40, 1))
-"""The usual library, taken for one that must not share a WAL."""
+"""The usual library, treated as one that must not share a WAL."""
 
 
 SPACE = SpaceId("ada")
@@ -37,7 +37,7 @@ def batch(body: bytes, expects: int, ref: DocumentRef = REF) -> Batch:
 
 @dataclass(frozen=True)
 class Watched(SqliteLibrary):
-    """The usual library; `statements` fills with what its connections run."""
+    """The usual library; `statements` collects what its connections run."""
 
     statements: list[str] = field(default_factory=list[str])
 
@@ -56,7 +56,7 @@ def watched() -> Watched:
 
 
 class Trouble:
-    """What the connections of a `Failing` library raise, while it is set: by the statement's first word."""
+    """The errors of a `Failing` library's connections while set, by the statement's first word."""
 
     def __init__(self) -> None:
         self.at: dict[str, Exception] = {}
@@ -86,19 +86,19 @@ def failing() -> Failing:
 
 
 def driver_error(code: int) -> sqlite3.OperationalError:
-    """Return what the driver raises for an SQLite result code."""
+    """Return the driver's exception for an SQLite result code."""
     error = sqlite3.OperationalError("told by the test")
     error.sqlite_errorcode = code
     return error
 
 
 def look(path: Path, statement: str, *parameters: Any) -> Sequence[tuple[Any, ...]]:
-    """Run one statement on the file, beside any store."""
+    """Run one statement directly on the file."""
     with closing(sqlite_library().connect(str(path), wait_s=5.0)) as raw:
         return raw.execute(statement, parameters).fetchall()
 
 
 def remains(folder: Path, *needles: bytes) -> set[bytes]:
-    """Return those of `needles` that stand in any file of `folder`."""
+    """Return those of `needles` that occur in any file of `folder`."""
     whole = b"\n".join(file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file())
     return {needle for needle in needles if needle in whole}

@@ -1,4 +1,4 @@
-"""A backup has all that its store holds, blobs too; nothing is left where there is nothing to back up."""
+"""A backup contains everything in its store, including blobs; without a store nothing is left."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

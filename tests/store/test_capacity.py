@@ -1,4 +1,4 @@
-"""A bounded store keeps the port's promises, and takes nothing beyond what it may hold."""
+"""A bounded store keeps the port's guarantees, and accepts nothing beyond its limits."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
@@ -141,7 +141,7 @@ async def test_a_full_store_answers_a_repeat_too() -> None:
     await store.commit(keyed)
     for key in (2, 3):
         await store.commit(batch(PutChange(ref(key), b"x", 0)))
-    # The same request, planned anew on what stands now.
+    # The same request, planned again on the current state.
     again = replace(keyed, puts=(PutChange(ref(4), b"x", 0),))
     assert (await store.commit(again)).answer == b"answer"
     with pytest.raises(IdempotencyConflict):

@@ -1,4 +1,4 @@
-"""Group commit as both engines use it: groups, what is done between them, and ends of every kind."""
+"""Group commit as both engines use it: groups, work between them, and all kinds of endings."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Engine:
-    """Writes in a thread of its own, as an engine does, and tells what it was given."""
+    """Writes in a separate thread, like an engine, and records its input."""
 
     def __init__(self) -> None:
         self.groups: list[int] = []

@@ -33,7 +33,7 @@ STORES = {"sqlite": "sqlite://{}/m.db", "file": "file://{}/store"}
 
 @contextmanager
 def device(folder: Path, mib: int) -> Generator[Path]:
-    """Mount a device of `mib` MiB in memory, where this machine may; else the test is skipped."""
+    """Mount an in-memory device of `mib` MiB, where permitted; otherwise skip the test."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)]
     if sys.platform != "linux" or os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
@@ -54,7 +54,7 @@ def small(tmp_path: Path) -> Generator[Path]:
 async def filled(memory: MemoryRuntime, *, first: int = 0) -> list[str]:
     """Add turns of 2,000 characters until the device is full; return the ids of their messages.
 
-    Each has the word `canary` with its number, the first one `first`.
+    Each contains the word `canary` with its number, and the first one contains `first`.
     """
     chance = random.Random(52 + first)
     ids: list[str] = []
@@ -74,7 +74,7 @@ class FullStore(NamedTuple):
 
     @asynccontextmanager
     async def opened_on(self, device: Path, url: str, /) -> AsyncGenerator[tuple[MemoryRuntime, list[str]]]:
-        """Open a store with these files on another device, and fill that up; give the ids of all messages."""
+        """Open a store with these files on another device, and fill it up; yield the ids of all messages."""
         shutil.copytree(self.folder, device, dirs_exist_ok=True)
         async with elytron.open(url.format(device), space="ada") as memory:
             yield memory, [*self.ids, *await filled(memory, first=len(self.ids))]
@@ -99,7 +99,7 @@ def full_stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FullStore
 
 
 async def put_until_full(store: SqliteStore, count: int) -> None:
-    """Put `count` documents of 8,000 bytes, as far as there is room."""
+    """Put `count` documents of 8,000 bytes, as long as there is room."""
     for number in range(1, count + 1):
         await put(store, fact(number), os.urandom(8_000))
 
@@ -145,13 +145,13 @@ async def test_an_erasure_that_lacked_room_succeeds_later(small: Path) -> None:
         ids = await filled(memory)
         reserve = path.with_name("m.db-reserve")
         reserve_bytes = reserve.stat().st_size
-        # Another program takes all of the reserve but what removing the rows needs.
+        # Another program uses all of the reserve but what removing the rows needs.
         reserve.unlink()
         other = small / "other"
         other.write_bytes(bytes(reserve_bytes - 256 * 1024))
         with pytest.raises(StoreFull, match="free space on the device and retry"):
             await memory.erase([ids[3]])
-        # What was rolled back does not fill the log, so that it is moved into the file.
+        # Rolled-back data does not fill the log, so it can be moved into the file.
         assert path.with_name("m.db-wal").stat().st_size == 0
     other.unlink()
     async with elytron.open(STORES["sqlite"].format(small), space="ada") as memory:
@@ -166,7 +166,7 @@ async def test_a_whole_space_is_erased_with_less_room_than_its_pages(
     async with full_stores["sqlite"].opened_on(small, STORES["sqlite"]) as (memory, _):
         reserve = path.with_name("m.db-reserve")
         reserve_bytes = reserve.stat().st_size
-        # Another program takes most of the reserve.
+        # Another program uses most of the reserve.
         reserve.unlink()
         (small / "other").write_bytes(bytes(reserve_bytes - 256 * 1024))
         await memory.erase(whole_space="ada")
@@ -257,7 +257,7 @@ async def test_a_log_grown_during_a_long_read_shrinks_afterwards(small: Path) ->
             await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(0),)))
     wal = path.with_name("m.db-wal")
     assert wal.stat().st_size > MIB
-    # The first write moves what is in the log into the file, and the second begins the log again.
+    # The first write moves the log's content into the file, and the second restarts the log.
     await put(store, fact(5_000), b"behind the reader")
     await put(store, fact(5_001), b"and another")
     assert wal.stat().st_size < MIB
@@ -319,7 +319,7 @@ def test_an_erasure_waits_for_readers_of_just_replaced_files(small: Path) -> Non
 
     reader = Thread(target=end_reading)
     reader.start()
-    # What the second attempt wrote is off the device before the reader ends.
+    # Data of the second attempt is off the device before the reader ends.
     assert DeviceReserve(small / "reserve", most=MIB, engine="file").use(write) == 3 * MIB
     reader.join()
     assert attempts == 3

@@ -1,4 +1,4 @@
-"""What a move, a folder's sync and a copy of a store hand to the device before they return."""
+"""What a move, a folder sync, and a store copy write to the device before they return."""
 
 import os
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_moving_a_missing_file_fails_immediately(tmp_path: Path) -> None:
 
 def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
     free = os.dup(0)
-    os.close(free)  # the lowest number that is free, which the next handle gets
+    os.close(free)  # the lowest free number, which the next handle gets
     sync_path(tmp_path)
     again = os.dup(0)
     os.close(again)

@@ -1,4 +1,4 @@
-"""The file engine keeps the port's promises."""
+"""The file engine keeps the port's guarantees."""
 
 import errno
 import os
@@ -53,12 +53,12 @@ def files(root: Path) -> list[Path]:
 
 
 def holds(root: Path, secret: bytes) -> list[str]:
-    """Return the files that hold `secret`."""
+    """Return the files that contain `secret`."""
     return [str(path) for path in files(root) if secret in path.read_bytes()]
 
 
 class TestFolder:
-    """What the file engine does to the folder it is given."""
+    """What the file engine does to its folder."""
 
     pytestmark = pytest.mark.anyio
 
@@ -212,7 +212,7 @@ class TestFolder:
 
 
 class TestFailures:
-    """What becomes of writes that the device refuses."""
+    """How writes refused by the device are handled."""
 
     pytestmark = pytest.mark.anyio
 
@@ -318,7 +318,7 @@ class TestFailures:
         header = log.read_bytes()[:HEADER_BYTES]
         await put(store, fact(2))
         with log.open("r+b") as file:
-            file.write(header)  # as if the writer had died before its last word became durable
+            file.write(header)  # as if the writer had died before its last acknowledgement became durable
         died = log.read_bytes()
 
         def fail(_: int) -> None:
@@ -344,7 +344,7 @@ class TestFailures:
 
 
 class _Arriving(type(Path())):
-    """A folder in which another process makes a store just before it is looked through."""
+    """A folder in which another process creates a store just before it is inspected."""
 
     def iterdir(self) -> Generator[Path]:
         prepare_folder(StorePaths(Path(self)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)

@@ -1,4 +1,4 @@
-"""What a file store makes of torn tails, flipped bits and lost stretches: nothing wrong served, the rest kept."""
+"""How a file store handles torn tails, flipped bits, and lost stretches: nothing wrong is served, the rest is kept."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ def log(root: Path) -> Path:
 
 
 def handle(root: Path) -> FileSpace:
-    """Return the space as a process that knows nothing yet sees it."""
+    """Return the space as a fresh process sees it."""
     return FileSpace(StorePaths(root), ADA, busy_wait_s=1.0)
 
 
@@ -78,7 +78,7 @@ def flip(path: Path, at: int) -> None:
 
 
 def flip_all(path: Path, *needles: bytes) -> None:
-    """Damage the first byte behind each `needle`, wherever it stands."""
+    """Damage the first byte after each `needle`, wherever it occurs."""
     data = bytearray(path.read_bytes())
     for needle in needles:
         at = data.find(needle)
@@ -110,7 +110,7 @@ async def test_a_complete_unacknowledged_append_is_kept(store: FileStore, root: 
     before = log.read_bytes()
     await store.commit(batch(PutChange(fact(1), b"newer", 1), PutChange(fact(2), b"two", 0)))
     after = log.read_bytes()
-    # As after a power cut: the frame is on the device, the word that it is acknowledged is not.
+    # As after a power cut: the frame is on the device, but not its acknowledgement.
     log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:])
     space = handle(root)
     assert space.get([fact(1), fact(2)]) == [Document(fact(1), 2, b"newer"), Document(fact(2), 1, b"two")]
@@ -150,7 +150,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_repaired(store: Fi
     superseded = range(whole.find(b"first body") - 8, whole.find(b"first body") + len(b"first body"))
     for at in [*range(0, HEADER_BYTES, 23), *range(HEADER_BYTES, len(whole), 5)]:
         if at in superseded:
-            continue  # nobody can ask for these bytes any more
+            continue  # nobody can read these bytes any more
         log.write_bytes(whole)
         flip(log, at)
         space = handle(root)
@@ -390,7 +390,7 @@ async def test_an_erasure_removes_quarantined_parts_of_the_document(store: FileS
 
 
 def frame_starts(log: Path) -> list[int]:
-    """Return where the frames of a log begin."""
+    """Return the start positions of a log's frames."""
     opened = GenerationLog.open(log)
     assert opened is not None
     with opened:
@@ -486,7 +486,7 @@ async def test_a_reader_leaves_moved_frames_to_the_repair(store: FileStore, root
 async def test_a_header_is_reconstructed_from_two_damaged_copies(store: FileStore, log: Path) -> None:
     await put(store, fact(1), b"one")
     flip(log, 9)  # the salt of the first copy
-    flip(log, HEADER_BYTES - 9)  # the room behind the name in the second one
+    flip(log, HEADER_BYTES - 9)  # the free room after the name in the second one
     with pytest.raises(StoreCorrupt):
         await documents(store)
     report = await store.repair()

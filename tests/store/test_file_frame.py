@@ -1,4 +1,4 @@
-"""The byte form of a log gives back what was put in, and notices every flipped bit, cut and move."""
+"""The byte format of a log round-trips, and detects every flipped bit, cut, and move."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Start]:
-    """Start workers, and see to it that none outlives the test."""
+    """Start workers, and ensure that none outlives the test."""
     workers: list[subprocess.Popen[str]] = []
 
     def start(task: str, *arguments: str) -> "subprocess.Popen[str]":
@@ -41,7 +41,7 @@ def start(root: Path) -> Iterator[Start]:
 
 
 def heard(worker: "subprocess.Popen[str]", lines: int) -> list[str]:
-    """Return the next lines a worker says."""
+    """Return the next lines that a worker prints."""
     assert worker.stdout is not None
     return [worker.stdout.readline().strip() for _ in range(lines)]
 

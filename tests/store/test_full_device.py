@@ -1,4 +1,4 @@
-"""A device without room: what is stored there is read, also by who opens the store then."""
+"""A full device: stored content can be read, even by those who open the store then."""
 
 import resource
 from collections.abc import Generator
@@ -20,13 +20,13 @@ from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_lib
 pytestmark = pytest.mark.anyio
 
 WITH_WAL = SqliteLibrary(module=sqlite_library().module, version=WAL_SAFE_FROM)
-"""The usual library, taken for one that may share a WAL."""
+"""The usual library, treated as one that may share a WAL."""
 LATER = FrozenClock(Instant(CLOCK.now() + 1_000))
 
 
 @contextmanager
 def files_up_to(size: int) -> Generator[None]:
-    """Let no file grow beyond `size` bytes, as if the device ended there."""
+    """Limit files to `size` bytes, as if the device ended there."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -1,4 +1,4 @@
-"""Damage of a keyring: what names the keys of a space is made anew or given up, and the other spaces go on."""
+"""Keyring damage: the entries that name a space's keys are recreated or given up, and other spaces continue."""
 
 import pytest
 from tests.store.sealing import seal
@@ -58,7 +58,7 @@ async def inner_of(store: SealedStore, space: SpaceId) -> str:
 
 
 async def damage(store: SealedStore, collection: str, *, lost: bool) -> SealedStore:
-    """Take what the keyring has of Ada in `collection` away, or spoil it; return the store as it is opened again."""
+    """Remove or corrupt Ada's keyring entries in `collection`; return the reopened store."""
     inner = await inner_of(store, ADA)
     (found,) = await store.inner.get(
         KEYRING, [DocumentRef(collection, inner if collection == RECORDS else tag_of(inner))]

@@ -1,4 +1,4 @@
-"""What a repair saves, and what it says of the rest: counted by space, recorded in the store, until acknowledged."""
+"""What a repair saves, and what it reports of the rest: counted by space, stored, until acknowledged."""
 
 import shutil
 import sqlite3
@@ -34,7 +34,7 @@ def url_of(folder: Path, engine: str) -> str:
 
 
 def bytes_of(folder: Path, engine: str) -> Path:
-    """Return the file in which the memories of Ada are."""
+    """Return the file with Ada's memories."""
     return folder / "m.db" if engine == "sqlite" else StorePaths(folder / "m").log_of(folder_name(ADA))
 
 

@@ -1,4 +1,4 @@
-"""What a store says of itself must match what its opener asks for."""
+"""A store's manifest must match its opener's request."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The engine over an MCP file server keeps the port's promises."""
+"""The engine over an MCP file server keeps the port's guarantees."""
 
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,6 @@ async def test_a_store_reopens_only_with_its_original_profile(tmp_path: Path) ->
 
 
 def kept_in(folder: Path) -> list[bytes]:
-    """Return the bytes of all shards and blobs that a server has."""
+    """Return the bytes of all shards and blobs on a server."""
     found = [path for path in folder.rglob("*/elytron/*/*/*/**/*") if path.is_file()]
     return [join_shards([(0, path.read_text())]) for path in found if len(path.read_text()) > 10]

@@ -1,4 +1,4 @@
-"""A store on an MCP file server where the server, a call or an address fails."""
+"""A store on an MCP file server where the server, a call, or an address fails."""
 
 import asyncio
 import subprocess
@@ -48,7 +48,7 @@ def clock() -> FrozenClock:
 
 
 async def serving_port(process: "subprocess.Popen[str]") -> int:
-    """Return the port on which a server process says that it serves."""
+    """Return the port that a server process reports."""
     assert process.stdout is not None
     return int(await asyncio.to_thread(process.stdout.readline))
 

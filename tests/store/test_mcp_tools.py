@@ -1,4 +1,4 @@
-"""Six tools with the seed's names and arguments, its retries and path rules; nothing of the server in an error."""
+"""Six tools with the specified names and arguments, retries, and path rules; errors reveal nothing of the server."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> FileServer:
 
 
 class Waits:
-    """A sleep that only notes how long it would be."""
+    """A sleep that only records its duration."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

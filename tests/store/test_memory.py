@@ -1,4 +1,4 @@
-"""The memory engine keeps the port's promises."""
+"""The memory engine keeps the port's guarantees."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Blobs in an object store: the shared suite over a folder of objects, and what only such a store can meet."""
+"""Blobs in an object store: the shared suite over a folder of objects, and cases specific to such a store."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A store of an earlier build opens with all that it held, or is refused and left as it was."""
+"""A store of an earlier build opens with all its content, or is refused and left unchanged."""
 
 import gzip
 import hashlib
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.anyio
 
 SAMPLES = Path(__file__).parent / "old"
 LAYOUTS = sorted(path.name.removesuffix(".db.gz") for path in SAMPLES.glob("*.db.gz"))
-"""Each layout of an earlier schema; a sample has two turns, a fact (but in some), and an erased turn."""
+"""Every layout of earlier schemas; a sample has two turns, a fact (in most), and an erased turn."""
 SCHEMAS = {2: "33da3eb0e11e04c1", 3: "54a99428f91a2a70"}
-"""The schema that each version had when it was written: a changed table is a new version with a step to it."""
+"""The schema of each version when it was written: a changed table requires a new version with a step to it."""
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -54,7 +54,7 @@ FRAMES = {
     "sealed-file": ("file", True),
     "sealed-rows": ("sqlite", True),
 }
-"""Samples of another engine and of sealing, as a build of today wrote them: a changed form needs a step."""
+"""Samples of another engine and of sealing, as written by a current build: a changed format requires a step."""
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -1,4 +1,4 @@
-"""Every reader of a whole store goes through these."""
+"""Every reader of a complete store uses these."""
 
 import pytest
 
@@ -22,7 +22,7 @@ REFS = [DocumentRef("facts", f"{key:x}") for key in range(5)]
 
 
 async def filled() -> MemoryStore:
-    """Return a store with five documents of one space, each with its entry."""
+    """Return a store with five documents of one space, each with a journal entry."""
     store = MemoryStore()
     for ref in REFS:
         batch = Batch(SPACE, Instant(1), (EntryDraft(JournalAction.WRITE, ref),), (PutChange(ref, b"x", 0),))

@@ -1,4 +1,4 @@
-"""The Postgres engine: the shared suite by its function, without it, and sealed."""
+"""The Postgres engine: the shared suite with its function, without it, and sealed."""
 
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def emptied(database: str) -> str:
-    """Return the URL of the module's database, without a row in its tables."""
+    """Return the URL of the module's database, with empty tables."""
     empty_tables(database)
     return database
 
 
 class TestPostgresStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
-    """Every claim of the suite, by the function."""
+    """Every claim of the suite, with the function."""
 
     @pytest.fixture
     def opener(self, emptied: str) -> Opener:
@@ -34,7 +34,7 @@ class TestPostgresStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
 
     @pytest.fixture
     def tmp_path(self, postgres: PostgresServer, emptied: str) -> Path:
-        """Return the folder of the database, in which the server has its tables."""
+        """Return the folder with the server's tables of the database."""
         return postgres.tables_of(emptied)
 
     async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ class TestPostgresStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
 
 
 async def _found(store: Store, folder: Path, secrets: list[bytes]) -> list[bytes]:
-    """Return which of `secrets` are in a file of `folder` once the server has written all that it holds in memory."""
+    """Return which of `secrets` are in a file of `folder` after the server has flushed its memory."""
     assert isinstance(store, PostgresStore)
     async with store.lend_connection() as connection:
         await connection.execute("CHECKPOINT")
@@ -59,7 +59,7 @@ async def _found(store: Store, folder: Path, secrets: list[bytes]) -> list[bytes
 
 
 class TestPortableStore(Handles, StoreSuite, SecondHandleSuite):
-    """Every claim of the suite, without a function of the server."""
+    """Every claim of the suite, without a server function."""
 
     @pytest.fixture
     def opener(self, emptied: str) -> Opener:

@@ -1,4 +1,4 @@
-"""What the URL of a Postgres store means, and that nothing of it is shown."""
+"""The meaning of a Postgres store's URL, and that nothing of it is shown."""
 
 import pytest
 

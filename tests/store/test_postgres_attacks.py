@@ -1,4 +1,4 @@
-"""Somebody who writes the tables of a sealed store, checksums included: nothing of one space is shown in another."""
+"""An attacker who writes a sealed store's tables, checksums included, cannot show one space's content in another."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ SECRET = "quokka"
 
 
 class StoreTables:
-    """The documents of a store, as an attacker has them."""
+    """The documents of a store, as an attacker sees them."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -36,21 +36,21 @@ class StoreTables:
             return [(row[0], row[1:]) for row in connection.execute(self._all.encode()).fetchall()]
 
     def write(self, table: str, row: Row, body: bytes) -> None:
-        """Put another body into a row, with the checksum that it needs."""
+        """Put another body into a row, with a matching checksum."""
         *place, _ = row
         changed = f"UPDATE {table} SET body = %s, checksum = %s WHERE space = %s AND collection = %s AND key = %s"
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(changed.encode(), (body, row_checksum(*place, body=body), *row[:3]))
 
     def exchange(self, collection: str) -> None:
-        """Give each of two documents of the keyring, one of each space, the other's body."""
+        """Swap the bodies of two keyring documents, one of each space."""
         found = [(table, row) for table, row in self.rows() if row[:2] == (KEYRING, collection) and row[2] != "0"]
         for (table, row), (_, other) in zip(found, reversed(found), strict=True):
             self.write(table, row, other[4])
 
 
 def exchange_content(tables: StoreTables) -> None:
-    """Give the documents of each space bodies that the other has in the same collection."""
+    """Swap the bodies of the spaces' documents within each collection."""
     rows = [(table, row) for table, row in tables.rows() if row[0] != KEYRING]
     for table, row in rows:
         others = [other[4] for _, other in rows if other[0] != row[0] and other[1] == row[1]]
@@ -78,7 +78,7 @@ ATTACKS: list[Callable[[StoreTables], None]] = [
 
 
 async def answers_of(url: str, keys: elytron.FileKeys, space: str) -> str:
-    """Return all that a space shows; refusals of ours show nothing."""
+    """Return everything that a space shows; our refusals show nothing."""
     shown = ""
     try:
         async with elytron.open(url, space=space, keys=keys) as memory:

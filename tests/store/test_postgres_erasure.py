@@ -1,4 +1,4 @@
-"""Erasure on Postgres: what is left of erased bytes in the files of the server, plain and sealed, and who may erase."""
+"""Erasure on Postgres: remains of erased bytes in the server's files, plain and sealed, and who may erase."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ def files(postgres: PostgresServer) -> Path:
 
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
-    """Return an empty store whose erasures have the log written over."""
+    """Return an empty store whose erasures overwrite the log."""
     empty_tables(database)
     store = await open_tables(database, options="&recycle_log=yes")
     yield store
@@ -40,13 +40,13 @@ async def store(database: str) -> AsyncIterator[Store]:
 
 
 def searched(files: Path, canary: bytes) -> set[str]:
-    """Return the folders of the server's data directory in which a file has `canary`."""
+    """Return the folders of the server's data directory with `canary` in a file."""
     found = [path for path in files.rglob("*") if path.is_file() and canary in path.read_bytes()]
     return {path.relative_to(files).parts[0] for path in found}
 
 
 async def with_canaries(store: Store, url: str) -> bytes:
-    """Store a canary in documents that stay, that are replaced and that are deleted, and in a blob."""
+    """Store a canary in documents that stay, are replaced, or are deleted, and in a blob."""
     canary = b"canary-" + secrets.token_hex(8).encode()
     bodies = [b"other" if number % 4 else canary for number in range(40)]
     await store.commit(batch(*(PutChange(fact(number), body, 0) for number, body in enumerate(bodies))))

@@ -1,4 +1,4 @@
-"""What a Postgres server refuses or breaks off, and connections that are cut: each is its own error, none a guess."""
+"""Refusals and failures of a Postgres server, and cut connections: each is a distinct error, never a guess."""
 
 import asyncio
 import secrets
@@ -59,7 +59,7 @@ async def store(emptied: str) -> AsyncIterator[PostgresStore]:
 
 @pytest.fixture
 async def cut(emptied: str) -> AsyncIterator[tuple[CuttingProxy, PostgresStore]]:
-    """Return a store behind a proxy, with a document that it has."""
+    """Return a store behind a proxy, with one document."""
     async with proxied(emptied) as (proxy, url):
         store = await open_tables(url)
         await put(store, fact(0))
@@ -95,7 +95,7 @@ async def test_each_refusal_of_a_server_is_its_own_error(
 
 
 def failing(beside: Beside, *, state: str, times: int) -> None:
-    """Have the next `times` appends to the journal fail with `state`."""
+    """Let the next `times` appends to the journal fail with `state`."""
     beside.execute(
         "DROP SEQUENCE IF EXISTS tries; CREATE SEQUENCE tries; "
         "CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN "
@@ -153,7 +153,7 @@ async def test_a_commit_without_an_answer_is_unknown_and_stored(cut: tuple[Cutti
     with pytest.raises(OutcomeUnknown):
         await put(store, fact(1))
     while (await one(store, fact(1))) is None:
-        await asyncio.sleep(0)  # the server goes on without its client
+        await asyncio.sleep(0)  # the server continues without its client
     assert len(await journal(store)) == 2
 
 

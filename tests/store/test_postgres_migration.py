@@ -1,4 +1,4 @@
-"""A memory moves from a file to Postgres and back: the same fingerprints, also after an interruption."""
+"""A memory moves from a file to Postgres and back: the same fingerprints, even after an interruption."""
 
 import asyncio
 import json
@@ -62,11 +62,11 @@ async def test_a_memory_is_unchanged_on_the_server_and_back_in_a_file(source: st
 
 
 class BrokenOff(Exception):
-    """The machine with the copy goes off."""
+    """The machine with the copy fails."""
 
 
 class BreakingStore(PassingStore):
-    """A store that breaks off at the first commit to Bob's space."""
+    """A store that fails at the first commit to Bob's space."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         if batch.space == "bob":

@@ -1,4 +1,4 @@
-"""The Postgres engine does what one plain model does, step by step: by its function, without it, and sealed."""
+"""The Postgres engine matches a simple model, step by step: with its function, without it, and sealed."""
 
 from collections.abc import Iterator
 
@@ -18,20 +18,20 @@ WAYS = ("function", "portable", "sealed")
 
 @pytest.fixture(scope="module", autouse=True)
 def made(postgres: PostgresServer) -> Iterator[None]:
-    """Make a database for each way of use."""
+    """Create a database for each mode."""
     PostgresEngines.databases = {way: postgres.make_database() for way in WAYS}
     yield
     PostgresEngines.databases.clear()
 
 
 async def open_way(way: str, url: str) -> Store:
-    """Open the tables at `url` in one of the ways of use."""
+    """Open the tables at `url` in one of the modes."""
     store = await open_tables(url, sealed=way == "sealed", portable=way == "portable")
     return await seal(store) if way == "sealed" else store
 
 
 class PostgresEngines(Engines):
-    """Drives the model, and the engine in each way of use."""
+    """Drives the model, and the engine in each mode."""
 
     databases: dict[str, str] = {}
 

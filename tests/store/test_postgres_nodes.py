@@ -1,4 +1,4 @@
-"""Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
+"""Nodes over one Postgres database: equal answers in equal order, read your writes, and separate servers."""
 
 import asyncio
 import random
@@ -105,9 +105,9 @@ async def test_a_space_recreated_by_another_node_is_the_new_one(nodes: list[Memo
 
 @pytest.fixture
 def servers(database: str, tmp_path: Path, whole_starts: None) -> Iterator[list[str]]:
-    """Run two servers over one database, each a process of its own and in its list; return their addresses.
+    """Run two servers over one database, each a separate process in its own list; return their addresses.
 
-    Each has an order of sets of its own, on which no answer may depend.
+    Each has a different set order, on which no answer may depend.
     """
     ports = [f"{free_port()}" for _ in range(2)]
     addresses = [f"http://127.0.0.1:{port}" for port in ports]

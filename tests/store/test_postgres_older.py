@@ -1,4 +1,4 @@
-"""A server of another version: the suite, the page on many nodes as it is read, copies by the server's tools."""
+"""Another server version: the suite, the documented commands on many nodes, copies by the server's tools."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def programs() -> Path:
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Return a folder into which another user may look, as the server is one's."""
+    """Return a folder that another user can read, as the server is one's."""
     with tempfile.TemporaryDirectory(prefix="elytron-older-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -65,7 +65,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def postgres(folder: Path, programs: Path) -> Iterator[PostgresServer]:
-    """Run a server of the other version, which may be copied while it runs."""
+    """Run a server of the other version, which can be copied while it runs."""
     server, port = start_server(folder, programs, options=("wal_level=replica", "max_wal_senders=4"))
     yield PostgresServer(f"postgresql://postgres@127.0.0.1:{port}/postgres", folder / "data")
     stop_server(server)
@@ -78,7 +78,7 @@ def emptied(database: str) -> str:
 
 
 class TestOlderStore(Handles, CommitClaims, IdempotencyClaims, ErasureClaims):
-    """Claims on what is done by the function and by the rewriting of tables, which differ by version if any do."""
+    """Claims that depend on the function and on table rewriting, which are the most likely to differ by version."""
 
     test_no_byte_of_what_was_erased_is_left = test_postgres.TestPostgresStore.test_no_byte_of_what_was_erased_is_left
 
@@ -88,12 +88,12 @@ class TestOlderStore(Handles, CommitClaims, IdempotencyClaims, ErasureClaims):
 
     @pytest.fixture
     def tmp_path(self, postgres: PostgresServer, emptied: str) -> Path:
-        """Return the folder of the database, in which the server has its tables."""
+        """Return the folder with the server's tables of the database."""
         return postgres.tables_of(emptied)
 
 
 class PageReader:
-    """Does what a page shows at a prompt, in a folder of its own, with addresses of this machine."""
+    """Runs the documented commands, in its own folder, with local addresses."""
 
     def __init__(self, folder: Path, programs: Path, addresses: dict[str, str], stack: ExitStack) -> None:
         self._folder = folder
@@ -104,10 +104,10 @@ class PageReader:
         self._starting: dict[int, subprocess.Popen[bytes]] = {}
         self.environment: dict[str, str] = {}
         self.said: list[tuple[str, str]] = []
-        """The commands, and what they printed."""
+        """The commands, and their output."""
 
     def read(self, command: str, /) -> None:
-        """Do what one line says."""
+        """Run one line."""
         for shown, here in self._addresses.items():
             command = command.replace(shown, here)
         for name, value in self.environment.items():
@@ -116,7 +116,7 @@ class PageReader:
         words = shlex.split(command.removesuffix(" &"))
         match words[0]:
             case "pip":
-                text = ""  # it is installed here
+                text = ""  # it is already installed
             case "export":
                 self.environment |= dict(word.split("=", 1) for word in words[1:])
                 text = ""
@@ -162,7 +162,7 @@ class PageReader:
         return ""
 
     def wait_until_served(self) -> None:
-        """Return once every server that was started answers."""
+        """Return once every started server answers."""
         until = time.monotonic() + UNTIL_S
         while self._starting:
             port, process = next(iter(self._starting.items()))
@@ -191,7 +191,7 @@ def _is_ready(port: int) -> bool:
 
 @pytest.fixture
 def addresses(postgres: PostgresServer) -> dict[str, str]:
-    """Make what the page takes for granted, a user and a database; return its addresses with those of here."""
+    """Create what the page assumes, a user and a database; return its addresses with the local ones."""
     name = postgres.make_database().rpartition("/")[2]
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE memory LOGIN")
@@ -233,7 +233,7 @@ def test_each_documented_command_works_as_described(
 
 
 def _require_whole_copy(copy: Path, folder: Path, programs: Path, environment: dict[str, str]) -> None:
-    """Require that the copy of the server has the store, and that it is refused where it is not fit to hold one."""
+    """Require that the server's copy contains the store, and is refused where it cannot hold one."""
     data = folder / "again" / "data"
     data.parent.mkdir(mode=0o755)
     shutil.move(copy, data)

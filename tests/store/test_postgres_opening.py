@@ -1,4 +1,4 @@
-"""Opening a Postgres store: what is refused, by which sentence, and what is left then."""
+"""Opening a Postgres store: what is refused, with which message, and what remains."""
 
 import asyncio
 import secrets
@@ -46,13 +46,13 @@ Ask = Callable[[str], list[tuple[object, ...]]]
 
 @pytest.fixture
 def fresh(postgres: PostgresServer) -> str:
-    """Return the URL of a database of this test's own."""
+    """Return the URL of this test's own database."""
     return postgres.make_database()
 
 
 @pytest.fixture
 def ask(fresh: str) -> Iterator[Ask]:
-    """Return what runs a statement in that database."""
+    """Return a function that runs a statement in that database."""
     with psycopg.connect(fresh, autocommit=True) as connection:
 
         def run(statement: str) -> list[tuple[object, ...]]:
@@ -63,7 +63,7 @@ def ask(fresh: str) -> Iterator[Ask]:
 
 
 def as_guarded(url: str, ask: Ask, *, password: str = "right", limits: str = "") -> str:
-    """Make a user whose password is `right`, and return the URL by which it opens the store with `password`."""
+    """Create a user with the password `right`, and return the URL that opens the store with `password`."""
     name = f"user_{secrets.token_hex(4)}"
     ask("DO $$ BEGIN CREATE ROLE guarded; EXCEPTION WHEN OTHERS THEN NULL; END $$")
     ask(f"CREATE ROLE {name} LOGIN PASSWORD 'right' {limits} IN ROLE guarded")
@@ -288,7 +288,7 @@ async def test_a_failing_migration_leaves_the_tables_unchanged(fresh: str, ask: 
 
 
 async def test_builds_with_one_layout_write_concurrently(fresh: str, ask: Ask) -> None:
-    """Each build calls a commit function of its own number, or none; and it reads past fields that it does not know."""
+    """Each build calls a commit function of its own number, or none, and ignores unknown fields."""
     older = await open_tables(fresh)
     noted = '{"schema_version": 1, "partitions": 4, "later": true}'
     ask(f"UPDATE elytron.manifest SET body = convert_to('{noted}', 'UTF8') WHERE name = 'layout'")

@@ -1,4 +1,4 @@
-"""Behind PgBouncer in its transaction mode: each transaction may go to another session, and all promises hold."""
+"""Behind PgBouncer in transaction mode: each transaction may use another session, and all guarantees hold."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from elytron_store.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.anyio
 SESSIONS = 3
-"""Fewer than the connections of the stores: their transactions take turns on them."""
+"""Fewer than the stores' connections, so their transactions take turns."""
 UNTIL_S = 20.0
 SETTINGS = """
 [databases]
@@ -40,13 +40,13 @@ default_pool_size = {sessions}
 
 @pytest.fixture(scope="module")
 def pooled(database: str) -> Iterator[str]:
-    """Run PgBouncer before the module's database; return the URL through it."""
+    """Run PgBouncer in front of the module's database; return the URL through it."""
     program = pooler()
     if program is None:
         pytest.skip(ABSENT_POOLER)
     parts = urlsplit(database)
     own = free_port()
-    # Another user reads this, as the pooler refuses to run as root.
+    # Another user reads this, because the pooler refuses to run as root.
     folder = Path(tempfile.mkdtemp(prefix="elytron-pooler-"))
     folder.chmod(0o755)
     settings = folder / "pgbouncer.ini"
@@ -73,7 +73,7 @@ def pooled(database: str) -> Iterator[str]:
 
 @pytest.fixture
 async def stores(database: str, pooled: str) -> AsyncIterator[list[PostgresStore]]:
-    """Return two nodes behind the pooler, the second without the function, and one beside it."""
+    """Return two nodes behind the pooler, the second without the function, and one with a direct connection."""
     empty_tables(database)
     async with AsyncExitStack() as stack:
         found: list[PostgresStore] = []

@@ -1,4 +1,4 @@
-"""Walls over two nodes: a second user has the ids of the first, asks another node, and is shown nothing of it."""
+"""Isolation over two nodes: a second user with the first one's ids asks another node, and sees nothing."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 NAMED = re.compile(r'"(id|name|key|chat_id|conversation|turn_id|cursor|next_cursor|registry_id|head)": ?"([^"]+)"')
 EACH = 2
-"""As many ids of one kind are used: more are of the same form."""
+"""The number of ids used per kind: more have the same form."""
 AT_ONCE = 8
 ENOUGH = 50
 BEGINNING_S = 2.0
@@ -34,7 +34,7 @@ BEGINNING_S = 2.0
 
 @dataclass(frozen=True)
 class TwoNodes:
-    """Two servers over one sealed database; bob keeps a secret by the first one, ada asks the second."""
+    """Two servers over one sealed database; bob stores a secret through the first, ada asks the second."""
 
     first: httpx.AsyncClient
     second: httpx.AsyncClient
@@ -89,14 +89,14 @@ async def nodes(addresses: Sequence[Mapping[str, Any]]) -> AsyncIterator[TwoNode
             assert written.json().get("changed"), written.text
         record = {"namespace": ["vault"], "key": "safe", "value": {"opens": SECRET}, "text": SECRET}
         assert (await first.post("/v1/put_record", json=record, headers=found.bob)).status_code == 200
-        # By the second node too, so that its indexes have what is not to be shown.
+        # Through the second node too, so its indexes contain what must not be shown.
         recalled = await second.post("/v1/recall", json={"query": SECRET}, headers=found.bob)
         assert SECRET in recalled.text
         yield found
 
 
 async def state_of(nodes: TwoNodes) -> tuple[str, ...]:
-    """Return what bob's space comes to, by each node."""
+    """Return the state of bob's space, from each node."""
     answers = [
         (await node.post("/v1/inspect", json={"fingerprints": True}, headers=nodes.bob)).json()
         for node in (nodes.first, nodes.second)
@@ -105,7 +105,7 @@ async def state_of(nodes: TwoNodes) -> tuple[str, ...]:
 
 
 async def harvest(nodes: TwoNodes) -> list[str]:
-    """Return ids that bob is shown: of each kind some."""
+    """Return ids that bob sees, some of each kind."""
     found: dict[str, list[str]] = {}
     for operation in WIRE_OPERATIONS:
         if operation.role is not CallerRole.MEMBER or operation.mutates:
@@ -124,7 +124,7 @@ async def harvest(nodes: TwoNodes) -> list[str]:
 
 
 def texts_of(operation: AnyOperation) -> Iterator[tuple[str, bool]]:
-    """Yield the fields of an operation's request that take a text, or a list of them."""
+    """Yield the fields of an operation's request that accept text, or a list of texts."""
     properties: Mapping[str, Any] = operation.request.model_json_schema(mode="validation").get("properties", {})
     for name, schema in properties.items():
         forms = [schema, *schema.get("anyOf", ())]
@@ -135,7 +135,7 @@ def texts_of(operation: AnyOperation) -> Iterator[tuple[str, bool]]:
 
 
 def requests_of(operation: AnyOperation, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield requests of ada's own space with each id in each field that takes one, and plain ones of bob's."""
+    """Yield requests for ada's own space with each id in each field, and plain ones for bob's."""
     least = request_of(operation.request, None)
     yield least | {"scope": {"space": "bob"}}
     yield least | ({"query": "how does the safe open?"} if "query" in operation.request.model_fields else {})
@@ -145,7 +145,7 @@ def requests_of(operation: AnyOperation, ids: Sequence[str]) -> Iterator[dict[st
 
 
 async def shown_to(client: httpx.AsyncClient, headers: dict[str, str], calls: Iterator[tuple[str, Any]]) -> list[str]:
-    """Make all `calls`, some at once; return those that were answered with the secret, or by a fault."""
+    """Make all `calls`, some concurrently; return those answered with the secret, or with an internal error."""
     shown: list[str] = []
 
     async def ask() -> None:
@@ -183,7 +183,7 @@ def routes_of(document: Mapping[str, Any], ids: Sequence[str]) -> Iterator[tuple
 
 
 async def walked(client: httpx.AsyncClient, headers: dict[str, str], call: tuple[str, str, Any]) -> str:
-    """Return what is answered, of a stream of events its beginning."""
+    """Return the answer; of an event stream, its beginning."""
     method, path, body = call
     text = ""
     async with client.stream(method, path, json=body, headers=headers, params={"space": "bob"}) as answer:

@@ -1,4 +1,4 @@
-"""A damaged store is checked and repaired whatever the damage: a report, then a store that serves what is whole."""
+"""A damaged store is checked and repaired whatever the damage: a report, then a store with the intact content."""
 
 import shutil
 from collections.abc import Callable
@@ -48,7 +48,7 @@ DAMAGE: tuple[Damage, ...] = (zeroed, overwritten, flipped, cut)
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a database and a file store of two spaces each, in plain and sealed."""
+    """Return a folder with a database and a file store of two spaces each, plain and sealed."""
     folder = tmp_path_factory.mktemp("stores")
     keys = elytron.FileKeys.create(folder / "keys.json")
     for name, held in (("m", None), ("sealed", keys)):
@@ -61,7 +61,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def damaged_copy(stores: Path, engine: str, random: Random, *, name: str = "m") -> str:
-    """Return the URL of a copy of which one file is damaged in one place."""
+    """Return the URL of a copy with one file damaged in one place."""
     place = stores / "copy"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
@@ -91,7 +91,7 @@ def ended(url: str, *words: str, space: str) -> Result:
 def test_a_repaired_store_can_be_read_and_written(stores: Path, engine: str, seed: int) -> None:
     url = damaged_copy(stores, engine, Random(seed))
     assert run_words(url, "inspect", "--check") in {0, 13}
-    # 13 if something was lost, which is said until it is acknowledged.
+    # 13 if something was lost, which is reported until acknowledged.
     assert run_words(url, "inspect", "--repair") in {0, 13}
     for space in BOTH:
         assert run_words(url, "recall", "which berth has boat 7?", space=space) == 0
@@ -106,7 +106,7 @@ def test_a_sealed_store_is_repaired_or_its_keys_reported_lost(stores: Path, engi
     key = ("--key-file", str(stores / "keys.json"))
     assert run_words(url, *key, "inspect", "--check") in {0, 13}
     repaired = ended(url, *key, "inspect", "--repair", space="ada")
-    if repaired.exit_code not in {0, 13}:  # nothing opens without the keyring, and a second repair says no other thing
+    if repaired.exit_code not in {0, 13}:  # nothing opens without the keyring, and a second repair reports the same
         for _ in range(2):
             assert repaired.exit_code == 12
             assert "restore it from a backup" in repaired.stderr

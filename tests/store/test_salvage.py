@@ -1,4 +1,4 @@
-"""Saving the rows of a damaged SQLite file: whatever happens to a page costs the rows on it, and they are counted."""
+"""Saving the rows of a damaged SQLite file: damage to a page loses only its rows, and they are counted."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ NUMBER = 60
 
 
 def body_of(number: int) -> bytes:
-    """Return a body that no other has; one in five is longer than a page."""
+    """Return a unique body; one in five is longer than a page."""
     return f"document {number} ".encode() * (700 if number % 5 == 0 else 20)
 
 
@@ -188,7 +188,7 @@ async def test_pages_of_an_earlier_wal_cycle_are_not_used(path: Path, tmp_path: 
         for revision in range(2, 6):
             put_bobs(raw, revision)
         assert raw.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
-        put_bobs(raw, 6)  # the first of a round, which begins at the front of the WAL
+        put_bobs(raw, 6)  # the first of a cycle, which starts at the front of the WAL
         for ending in ("", "-wal"):
             shutil.copy(f"{path}{ending}", f"{place}{ending}")
     place.write_bytes(bytes(100) + place.read_bytes()[100:])
@@ -275,7 +275,7 @@ async def test_a_compacted_run_and_remains_of_its_entries_are_not_both_restored(
 
 async def test_older_states_of_documents_and_heads_are_not_used(path: Path) -> None:
     with closing(sqlite3.connect(path)) as raw:
-        raw.execute("DROP TABLE uploads")  # a table of another name, as an older state of the file could have it
+        raw.execute("DROP TABLE uploads")  # a table of another name, as in an older state of the file
         raw.execute("CREATE TABLE stale (a TEXT, b TEXT, c TEXT, d INTEGER, e BLOB, f BLOB) STRICT")
         for revision, body in ((1, b"the older"), (3, b"the newest"), (2, b"the one between")):
             check = row_checksum("bob", "facts", "0001", revision, body=body)
@@ -359,7 +359,7 @@ def test_no_document_can_have_the_key_of_a_loss_record() -> None:
 
 
 def varint(number: int) -> bytes:
-    """Return a whole number as SQLite writes it."""
+    """Return an integer as SQLite writes it."""
     groups = [number & 0x7F]
     while number := number >> 7:
         groups.insert(0, number & 0x7F | 0x80)
@@ -367,7 +367,7 @@ def varint(number: int) -> bytes:
 
 
 def forged_page(*rows: tuple[str | bytes | int, ...]) -> bytes:
-    """Return the beginning of a leaf page of a table that has `rows`."""
+    """Return the beginning of a table's leaf page with `rows`."""
     cells: list[bytes] = []
     for number, row in enumerate(rows, 1):
         values = [value.encode() if isinstance(value, str) else value for value in row]
@@ -394,14 +394,14 @@ async def test_blob_bytes_that_look_like_a_page_affect_no_other_space(path: Path
         (BOB, "facts", "0001", 99, b"bob owes mallory", check), (BOB, "facts", "00ff", 1, b"never written", other)
     )
     store = await SqliteStore.open(path, clock=CLOCK)
-    # Repeated at a distance that fits any place on a page sooner or later.
+    # Repeated at a distance that eventually matches any position on a page.
     await write_blob(store, "ab", page.ljust(PAGE_BYTES - 4, b".") * 256, space=ADA)
     await store.close()
     data = bytearray(path.read_bytes())
     places = [
         place for place in range(0, len(data), PAGE_BYTES) if b"never written" in data[place : place + PAGE_BYTES]
     ]
-    wiped = places[len(places) // 2 - 30]  # in the middle of a part
+    wiped = places[len(places) // 2 - 30]  # in the middle of a chunk
     data[wiped : wiped + PAGE_BYTES] = bytes(PAGE_BYTES)
     path.write_bytes(data[:wiped] + bytes(inserted) + data[wiped:])
     await rescued(path)

@@ -1,4 +1,4 @@
-"""The sealed store: what the inner store may learn, and what is refused when somebody meddles with it."""
+"""The sealed store: what the inner store may learn, and which tampering is refused."""
 
 import base64
 import dataclasses
@@ -171,7 +171,7 @@ async def test_paging_skips_the_keyring_and_erased_spaces() -> None:
 
 
 class TestMeddling:
-    """A body that is not just what was put just there is refused, by every read, and named without its content."""
+    """A body that is not exactly what was put there is refused by every read, and reported without its content."""
 
     async def meddled(self, meddle: Callable[[dict[str, Document]], Document]) -> None:
         inner = MemoryStore()
@@ -225,7 +225,7 @@ class TestMeddling:
 
 
 class TestMeddlingWithBlobs:
-    """A blob that is not just what was written is refused at the first chunk that differs."""
+    """A blob that is not exactly what was written is refused at the first differing chunk."""
 
     WHOLE = bytes(range(256)) * (2 * CHUNK_BYTES // 256 + 40)
     HEAD = 37
@@ -327,7 +327,7 @@ class TestMeddlingWithBlobs:
 
 
 class TestAnswers:
-    """The answer kept for a request is sealed for that request."""
+    """The stored answer of a request is sealed for that request."""
 
     async def test_an_answer_of_another_request_is_refused(self) -> None:
         class Swapping(MemoryStore):

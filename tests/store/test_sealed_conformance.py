@@ -1,4 +1,4 @@
-"""The sealed store keeps every promise of the port, over each engine."""
+"""The sealed store keeps every guarantee of the port, over each engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
 
-# Ids repeat in each handle, as in fixtures: nothing may depend on their being fresh.
+# Ids repeat in each handle, as in fixtures: nothing may depend on their uniqueness.
 KEYS = LocalKeys({"k": bytes(range(32))}, current="k")
 
 

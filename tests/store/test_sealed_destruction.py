@@ -1,4 +1,4 @@
-"""The end of a space's keys, in every handle and every byte; and a keyring that somebody meddled with."""
+"""The end of a space's keys, in every handle and every byte; and a tampered keyring."""
 
 import asyncio
 import dataclasses

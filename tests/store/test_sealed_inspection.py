@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TestChecking:
-    """`check` opens everything and `repair` moves aside what does not open."""
+    """`check` opens everything, and `repair` quarantines what does not open."""
 
     async def damaged(self) -> tuple[Witness, SealedStore, SpaceId]:
         inner = Witness()

@@ -1,4 +1,4 @@
-"""The keys of sealed stores: made once, never shown, never used too often, replaced while others write."""
+"""The keys of sealed stores: created once, never shown, never overused, replaced during writes."""
 
 import asyncio
 import base64

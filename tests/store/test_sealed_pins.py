@@ -1,4 +1,4 @@
-"""A sealed store that is put in the place of another under the same key file is refused."""
+"""A sealed store that replaces another under the same key file is refused."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The store of secrets passes the shared suite: for spaces under no secret, and for those that are unlocked."""
+"""The secret store passes the shared suite: for spaces without a secret, and for unlocked ones."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def secret_store(inner: Store) -> SecretStore:
 
 
 class OpeningStore(SecretStore):
-    """A store that puts each space under a secret before its first use."""
+    """A store that seals each space under a secret before its first use."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner, clock=FrozenClock())
@@ -81,7 +81,7 @@ class TestSecretSpaces(StoreSuite):
 
 
 class TestPlainSpaces(StoreSuite):
-    """Spaces under no secret, over the memory engine."""
+    """Spaces without a secret, over the memory engine."""
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
@@ -91,7 +91,7 @@ class TestPlainSpaces(StoreSuite):
 
 
 class TestPlainSqliteSpaces(Handles, ReopenSuite):
-    """Spaces under no secret, over SQLite."""
+    """Spaces without a secret, over SQLite."""
 
     @pytest.fixture
     def opener(self, tmp_path: Path) -> Opener:

@@ -1,4 +1,4 @@
-"""Published vectors of what a user's key is made by: BIP-39, BIP-32, BIP-85, RFC 5297, RFC 7914, RFC 9106."""
+"""Published test vectors for user keys: BIP-39, BIP-32, BIP-85, RFC 5297, RFC 7914, RFC 9106."""
 
 import hashlib
 from base64 import b64decode
@@ -169,7 +169,7 @@ def test_a_node_reveals_no_key() -> None:
 
 
 def test_tags_are_sealed_by_aes_siv() -> None:
-    """Appendix A.1 of RFC 5297, and the cipher of tags, which has no associated data."""
+    """Appendix A.1 of RFC 5297, and the tag cipher, which has no associated data."""
     key = bytes.fromhex("fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
     data = bytes.fromhex("101112131415161718191a1b1c1d1e1f2021222324252627")
     plain = bytes.fromhex("112233445566778899aabbccddee")
@@ -190,7 +190,7 @@ def test_equal_tags_have_equal_seals_only_within_one_space() -> None:
 
 
 def test_passphrases_are_stretched_as_published() -> None:
-    """The reference implementation's vector of Argon2id, that of RFC 9106, and scrypt's of RFC 7914, section 12."""
+    """Argon2id vectors of the reference implementation and RFC 9106, and scrypt vectors of RFC 7914, section 12."""
     argon = DerivationTerms.model_construct(
         function=KeyDerivation.ARGON2ID, salt=b"somesalt", memory_kib=65536, rounds=2, lanes=1
     )

@@ -1,4 +1,4 @@
-"""Keys held in memory are walked in order, whatever order they came and went in."""
+"""Keys in memory are walked in order, whatever the order of insertions and removals."""
 
 from hypothesis import given
 from hypothesis import strategies as st

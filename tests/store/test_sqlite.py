@@ -46,7 +46,7 @@ from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_lib
 
 pytestmark = pytest.mark.anyio
 WITH_WAL = SqliteLibrary(module=sqlite_library().module, version=WAL_SAFE_FROM)
-"""The usual library, taken for one that may share a WAL."""
+"""The usual library, treated as one that may share a WAL."""
 
 
 class TestSqliteStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):

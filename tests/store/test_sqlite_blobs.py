@@ -1,4 +1,4 @@
-"""Blobs of the SQLite engine: staged in parts, read without others', taken back where they were not finished."""
+"""Blobs of the SQLite engine: staged in chunks, read individually, rolled back if unfinished."""
 
 import os
 import sys
@@ -47,7 +47,7 @@ async def test_a_blob_of_many_chunks_is_staged_and_then_published(tmp_path: Path
 
 
 def bytes_read() -> int:
-    """Return how much this process has read of files; 0 where the system does not tell."""
+    """Return how much this process has read from files; 0 where the system does not report it."""
     return int(Path("/proc/self/io").read_text().split()[1]) if sys.platform == "linux" else 0
 
 

@@ -1,4 +1,4 @@
-"""Damage to the file: found, named, never served, set aside by a repair."""
+"""File damage: found, reported, never served, quarantined by a repair."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
 
 
 def flip(path: Path, needle: bytes) -> None:
-    """Change one bit in the only place where the file holds `needle`."""
+    """Flip one bit in the only place where the file contains `needle`."""
     whole = bytearray(path.read_bytes())
     assert whole.count(needle) == 1
     whole[whole.index(needle) + 3] ^= 0x10
@@ -50,7 +50,7 @@ def flip(path: Path, needle: bytes) -> None:
 
 
 def change(path: Path, statement: str) -> None:
-    """Alter rows behind the engine's back."""
+    """Alter rows directly in the file."""
     with closing(sqlite_library().connect(str(path), wait_s=5.0)) as raw:
         raw.execute(statement)
 
@@ -233,7 +233,7 @@ async def test_no_flipped_bit_of_the_schema_passes_for_anything_but_damage(path:
                 continue  # the page of a table or index, where the schema says that it begins
             finally:
                 await store.close()
-    # What is left are bytes of the page that no table's definition uses.
+    # The rest are bytes of the page that no table's definition uses.
     assert len(harmless) < 150
 
 

@@ -1,4 +1,4 @@
-"""Erasure on the file itself: what was erased stands in no byte of it, whatever SQLite did with the rows before."""
+"""Erasure in the file itself: no byte of erased content remains, whatever SQLite did with the rows before."""
 
 import random
 from collections.abc import AsyncIterator
@@ -33,12 +33,12 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 def canary(number: int, size: int = 1) -> bytes:
-    """Return a body that is nothing but copies of its own mark, so that any scrap of it is found."""
+    """Return a body made only of copies of its own mark, so that any fragment of it is found."""
     return b"<canary %06d>" % number * size
 
 
 async def crowd(store: SqliteStore, *, seed: int) -> dict[DocumentRef, int]:
-    """Put, replace and delete documents of many sizes, until SQLite has moved rows about; return who lives."""
+    """Put, replace, and delete documents of many sizes, until SQLite has moved rows; return the live ones."""
     choose = random.Random(seed)
     living: dict[DocumentRef, tuple[int, int]] = {}
     count = 0

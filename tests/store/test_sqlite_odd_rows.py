@@ -1,4 +1,4 @@
-"""Damage that leaves a row whose columns have other types than ever written is damage, and no error of Python's."""
+"""A row whose columns have other types than ever written is damage, and not a Python error."""
 
 import sqlite3
 from contextlib import closing, suppress
@@ -30,7 +30,7 @@ COLUMNS = [
 
 
 def spoil(place: Path, table: str, column: str, value: object) -> None:
-    """Set a column of the rows to a value that the table's schema forbids."""
+    """Set a column to a value that the table's schema forbids."""
     with closing(sqlite3.connect(place)) as raw:
         schemas = raw.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
         raw.execute("PRAGMA writable_schema = ON")
@@ -38,14 +38,14 @@ def spoil(place: Path, table: str, column: str, value: object) -> None:
         raw.execute(f"UPDATE sqlite_schema SET sql = {loose}")
         raw.commit()
     with closing(sqlite3.connect(place)) as raw:
-        raw.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (value,))  # a key stays one row's
+        raw.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (value,))  # a key stays unique
         raw.execute("PRAGMA writable_schema = ON")
         raw.executemany("UPDATE sqlite_schema SET sql = ? WHERE name = ?", [(sql, name) for name, sql in schemas])
         raw.commit()
 
 
 async def look(place: Path) -> None:
-    """Make every read, a check and a repair; each answers or refuses with an error of ours."""
+    """Make every read, a check, and a repair; each answers or raises one of our errors."""
     with suppress(ElytronError):
         store = await open_store(f"sqlite:{place}", clock=SystemClock())
         try:

@@ -1,4 +1,4 @@
-"""A handle that alone commits to its file knows how a journal ends, and looks where it may not."""
+"""A handle that is a file's only writer knows the end of a journal, and checks where it may not be."""
 
 import asyncio
 import threading
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def look(store: SqliteStore) -> None:
-    """Look where the journal ends, as whoever follows it does."""
+    """Read the end of the journal, like a follower."""
     entries = await store.journal(SPACE, after=0, limit=100)
     if entries:
         assert await store.journal(SPACE, after=entries[-1].sequence - 1, limit=100) == entries[-1:]
 
 
 class Looks:
-    """Counts how often a journal was read."""
+    """Counts reads of a journal."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -92,7 +92,7 @@ async def test_the_first_answered_caller_of_a_group_sees_the_whole_group(tmp_pat
 
 
 class Held:
-    """Holds what a module does in the writer's thread."""
+    """Blocks a module's work in the writer's thread."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
         self._begun, self._go_on, self._act = threading.Event(), threading.Event(), getattr(module, name)
@@ -104,7 +104,7 @@ class Held:
         return self._act(*args)
 
     async def left(self, call: Coroutine[Any, Any, object]) -> None:
-        """Begin `call`, and go away while the thread is at it."""
+        """Start `call`, and cancel it while the thread is working."""
         going = asyncio.create_task(call)
         assert await asyncio.to_thread(self._begun.wait, 60)
         going.cancel()
@@ -112,7 +112,7 @@ class Held:
             await going
 
     async def finished(self, store: SqliteStore) -> None:
-        """Let the thread go on, and wait until it is done."""
+        """Let the thread continue, and wait until it is done."""
         self._go_on.set()
         while not store._writer.is_resting:  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What an SQLite handle remembers of its reads is never older than the last commit of anybody."""
+"""An SQLite handle's read cache is never older than anyone's last commit."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ async def test_the_cache_keeps_small_documents_within_its_limits(
 
 
 class Hops:
-    """Counts the reads of a store that waited for a thread."""
+    """Counts a store's reads that waited for a thread."""
 
     def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -204,7 +204,7 @@ async def test_documents_read_together_are_from_one_point_in_time(
 
 
 async def look(store: SqliteStore) -> None:
-    """Look where the journal ends, as whoever follows it does."""
+    """Read the end of the journal, like a follower."""
     entries = await store.journal(SPACE, after=0, limit=100)
     if entries:
         assert await store.journal(SPACE, after=entries[-1].sequence - 1, limit=100) == entries[-1:]

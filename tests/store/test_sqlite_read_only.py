@@ -1,4 +1,4 @@
-"""A file that may only be read: what is in it is read, what would change it says so, and nothing is left beside it."""
+"""A read-only file: its content is read, writes report it, and nothing is left next to it."""
 
 import errno
 import os
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Return where a store may lie."""
+    """Return a location for a store."""
     return tmp_path / "m.db"
 
 
 def unwritable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the system say that this user may write no file, which it says to an administrator of none."""
+    """Make the system report that this user cannot write files, as administrators always can."""
 
     def access(_path: Path, mode: int, /, **_kind: bool) -> bool:
         return mode != os.W_OK
@@ -37,7 +37,7 @@ def unwritable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the system say that nobody can write its media."""
+    """Make the system report read-only media."""
 
     def statvfs(_path: Path) -> SimpleNamespace:
         return SimpleNamespace(f_flag=os.ST_RDONLY)

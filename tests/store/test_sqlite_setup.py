@@ -1,4 +1,4 @@
-"""Opening an SQLite store: which files are taken for one, which are left alone, and how an older one is brought on."""
+"""Opening an SQLite store: which files are accepted, which are left alone, and how older ones are migrated."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ async def make(path: Path) -> None:
 
 
 def stamp(raw: Raw) -> None:
-    """A step that a later schema might bring."""
+    """A step that a later schema might add."""
     raw.execute("CREATE TABLE stamps (space TEXT NOT NULL PRIMARY KEY) STRICT")
     raw.execute("INSERT INTO stamps SELECT space FROM heads")
 

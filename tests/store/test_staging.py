@@ -1,4 +1,4 @@
-"""A store is made beside its place, and comes there whole or not at all."""
+"""A store is built next to its target, and appears there completely or not at all."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ FILE, FOLDER = "m.db", "m"
 
 
 def make(place: Path, name: str) -> None:
-    """Leave something that stands for a store."""
+    """Write a stand-in for a store."""
     if name == FOLDER:
         place.mkdir()
         place /= "log"

@@ -1,6 +1,6 @@
-"""All engines do what one plain model does, step by step, down to the class and data of each error.
+"""All engines match one simple model, step by step, down to the class and data of each error.
 
-`ELYTRON_HYPOTHESIS=long` gives it far more and longer runs.
+`ELYTRON_HYPOTHESIS=long` runs it far more often and longer.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ REFS = st.builds(
 BLOB_KEYS = st.sampled_from(["aa", "ab"])
 BODIES = st.sampled_from([b"", b"body", b"\x00\xff", bytes(5_000)])
 MISSED = st.sampled_from([None, None, None, 0, 1])
-"""Which change of a batch misses what stands. One at most: of several, an engine may name any."""
+"""The unmet requirement of a batch. At most one: of several, an engine may report any."""
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["put", "put", "put", "delete", "require"]), REFS, BODIES),
     max_size=4,
@@ -69,7 +69,7 @@ Outcome = tuple[str, object]
 
 @dataclass
 class ModelSpace:
-    """What a space is, without any thought of how to keep it."""
+    """The content of a space, independent of any storage."""
 
     documents: dict[DocumentRef, Document] = field(default_factory=dict[DocumentRef, Document])
     journal: list[JournalEntry] = field(default_factory=list[JournalEntry])
@@ -240,7 +240,7 @@ class Engines(RuleBasedStateMachine):
     @rule(space=SPACES, whole=st.sampled_from([False, False, True]))
     def erase_space(self, space: SpaceId, *, whole: bool) -> None:
         if not whole:
-            return  # seldom, or no space would live long enough to hold much
+            return  # rarely, or no space would live long enough to hold much
         gone = self.model.pop(space, ModelSpace())
         wanted = ErasureReceipt(len(gone.documents), len(gone.blobs), len(gone.journal), 0)
         self.all_do(lambda store: store.erase(ErasureTarget(space=space, at=self.at, whole_space=True)), lambda: wanted)
@@ -265,14 +265,14 @@ class Engines(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """The durable ones are closed and opened again."""
+        """The durable ones are closed and reopened."""
         for place, url in enumerate(self.urls, 1):
             self.runner.run(self.stores[place].close())
             self.stores[place] = self.opened(url)
 
     def teardown(self) -> None:
         for space in self.model:
-            # The server outlives the run, and its store is to be empty for the next.
+            # The server outlives the run, and its store must be empty for the next.
             self.runner.run(self.stores[-1].erase(ErasureTarget(space=space, at=self.at, whole_space=True)))
         for store in self.stores:
             self.runner.run(store.close())
@@ -288,7 +288,7 @@ class Engines(RuleBasedStateMachine):
         return self.runner.run(open_store(url, clock=FrozenClock()))
 
     def all_do(self, call: Callable[[Store], Awaitable[object]], model: Callable[[], object] | None) -> None:
-        """Have every store make `call` and demand the outcome of `model`; without a model, the same refusal of all."""
+        """Make `call` on every store and require the outcome of `model`; without a model, the same refusal."""
         found = [self.runner.run(outcome_of(call, store)) for store in self.stores]
         wanted = found[0] if model is None else modelled(model)
         assert model is not None or wanted[0] != "answer"
@@ -314,7 +314,7 @@ def modelled(model: Callable[[], object]) -> Outcome:
 
 
 def told(error: ElytronError) -> Outcome:
-    """Return an error's class and what matters of its data."""
+    """Return an error's class and the relevant part of its data."""
     match error:
         case IdempotencyConflict():
             return error.key, None

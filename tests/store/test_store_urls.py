@@ -1,4 +1,4 @@
-"""Store URLs: what they name, what is refused, and that the store behind them is the one asked for."""
+"""Store URLs: what they name, what is rejected, and that the store behind them is the requested one."""
 
 import json
 import subprocess
@@ -220,7 +220,7 @@ def everything(folder: Path) -> dict[Path, bytes]:
 
 
 def edit_manifest(folder: Path, **changes: object) -> None:
-    """Change what the store in `folder` says of itself, by hand."""
+    """Edit the manifest of the store in `folder` by hand."""
     path = folder / "m.db"
     if path.exists():
         with closing(sqlite_library().connect(str(path), wait_s=1.0)) as raw:
@@ -233,7 +233,7 @@ def edit_manifest(folder: Path, **changes: object) -> None:
 
 @pytest.mark.parametrize("url", ["file://{}/store", "sqlite://{}/m.db"])
 class TestRefused:
-    """What a refused opening leaves: all as it was, and no note of it."""
+    """A refused opening leaves everything unchanged, without a record of it."""
 
     KEYS = LocalKeys({"k1": bytes(32)}, current="k1")
     LATER = FrozenClock(Instant(CLOCK.now() + 60_000))
@@ -362,7 +362,7 @@ class TestRefused:
 
     async def test_without_a_working_key_service_no_store_is_created(self, tmp_path: Path, url: str) -> None:
         class Away(LocalKeys):
-            """A key service that does not answer."""
+            """An unresponsive key service."""
 
             async def wrap(self, data_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
                 raise KeyMissing("the key service does not answer: try again")

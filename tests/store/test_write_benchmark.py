@@ -1,4 +1,4 @@
-"""The raw side of the benchmark of writes writes what the engine does, so that both are compared fairly."""
+"""The raw side of the write benchmark writes the same as the engine, so that the comparison is fair."""
 
 from pathlib import Path
 

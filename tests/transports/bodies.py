@@ -1,7 +1,7 @@
-"""One body per operation, as data: what comes before, the request, and what must hold of its report.
+"""One body per operation, as data: preparation, the request, and the expectations of its report.
 
-A step is written as in a fixture: `op`, `request`, `save`, `expect`, `error`. `${space}` is the space of this
-telling, which requests without a scope are about; `${tmp}` is its folder. To add an operation, add its entry.
+A step is written as in a fixture: `op`, `request`, `save`, `expect`, `error`. `${space}` is the space of the run, to
+which requests without a scope apply; `${tmp}` is its folder. To add an operation, add its entry.
 """
 
 from typing import Any
@@ -13,21 +13,21 @@ Body = list[dict[str, Any]]
 
 
 class OperationBodies(dict[str, Body]):
-    """The bodies by operation; an operation without one is named, with the place for it."""
+    """The bodies by operation; a missing one is reported with its place."""
 
     def __missing__(self, operation: str) -> Body:
         raise AssertionError(f"tests/transports/bodies.py has no body for the operation {operation!r}: add its entry")
 
 
 def turn(text: str, **scope: str) -> dict[str, Any]:
-    """Return a step that stores `text`; its id is saved as `turn`."""
+    """Return a step that stores `text`, saving its id as `turn`."""
     write = {"kind": "transcript", "turns": [{"messages": [{"text": text, "speaker": "Ada"}]}]}
     request: dict[str, Any] = {"write": write} | ({"scope": {"space": "${space}", **scope}} if scope else {})
     return {"op": "write", "request": request, "save": {"turn": "decisions.0.id"}}
 
 
 def fact(topic: str, content: str, **more: str) -> dict[str, Any]:
-    """Return a step that states a fact; its id is saved as `fact`."""
+    """Return a step that states a fact, saving its id as `fact`."""
     draft = {"topic": topic, "content": content, "fact_kind": "profile", "authority": "user_asserted", **more}
     write = {"kind": "long_term", "facts": [draft]}
     return {"op": "write", "request": {"write": write}, "save": {"fact": "decisions.0.id"}}

@@ -1,4 +1,4 @@
-"""A real Chromium without a window, driven over its own DevTools protocol."""
+"""A real headless Chromium, driven over its DevTools protocol."""
 
 import asyncio
 import json
@@ -15,18 +15,18 @@ from websockets.asyncio.client import ClientConnection, connect
 PROGRAM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-"""Where Chromium is, None: nowhere."""
+"""The path of Chromium, or None."""
 NO_BROWSER = "no Chromium on this machine: install the package `chromium`"
 _WAIT_S = 100.0
 _LOOK_S = 0.01
 
 
 class Interrupted(Exception):
-    """The page went elsewhere while a command ran in it."""
+    """The page navigated away while a command ran in it."""
 
 
 class Page:
-    """One page. Whatever it asked any server for, said in its console or threw, is kept."""
+    """One page. Its requests to any server, console messages, and exceptions are recorded."""
 
     def __init__(self, socket: ClientConnection, /) -> None:
         self._socket = socket
@@ -36,7 +36,7 @@ class Page:
         self.complaints: list[str] = []
 
     async def send(self, method: str, **params: Any) -> Any:
-        """Return what the browser answers to one command."""
+        """Return the browser's answer to one command."""
         number = next(self._numbers)
         self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
@@ -44,7 +44,7 @@ class Page:
             return await self._answers[number]
 
     async def listen(self) -> None:
-        """Take what the browser tells, for as long as it is there."""
+        """Receive the browser's events while it is connected."""
         async for text in self._socket:
             told = json.loads(text)
             if "id" in told:
@@ -66,9 +66,9 @@ class Page:
         await self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
     async def run(self, script: str) -> Any:
-        """Return the value of `script`, awaited where it is a promise.
+        """Return the value of `script`, awaited if it is a promise.
 
-        Raises AssertionError for what it throws, Interrupted.
+        Raises AssertionError for what it throws, and Interrupted.
         """
         told = await self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "result" not in told:
@@ -77,7 +77,7 @@ class Page:
         return told["result"].get("value")
 
     async def until(self, claim: str) -> None:
-        """Return as soon as what `claim` says in JavaScript is so. Raises TimeoutError."""
+        """Return as soon as the JavaScript expression `claim` is true. Raises TimeoutError."""
         async with asyncio.timeout(_WAIT_S):
             while not await self._holds(claim):
                 await asyncio.sleep(_LOOK_S)
@@ -91,7 +91,7 @@ class Page:
 
 @asynccontextmanager
 async def page(folder: Path, /) -> AsyncGenerator[Page]:
-    """Give an empty page of a new browser, whose profile lies in `folder`; the browser ends with it."""
+    """Yield an empty page of a new browser with its profile in `folder`; the browser ends with it."""
     assert PROGRAM is not None
     options = [
         "--headless",
@@ -129,7 +129,7 @@ async def page(folder: Path, /) -> AsyncGenerator[Page]:
 
 
 async def _address(browser: asyncio.subprocess.Process) -> str:
-    """Return where the browser listens, as it says itself."""
+    """Return the address that the browser reports."""
     assert browser.stderr is not None
     while line := (await browser.stderr.readline()).decode():
         _, begins, rest = line.partition("DevTools listening on ")
@@ -145,12 +145,12 @@ async def _drained(browser: asyncio.subprocess.Process) -> None:
 
 
 def _connected(url: str) -> connect:
-    """Return the way to a browser, however long it takes to answer: the test's own time bounds it."""
+    """Return the connection to a browser, however long its answers take: the test's own timeout bounds it."""
     return connect(url, max_size=None, open_timeout=_WAIT_S, ping_interval=None)
 
 
 async def _first_page(whole: ClientConnection) -> str:
-    """Return the id of the page that a browser begins with, which is not there yet when it first listens."""
+    """Return the id of the browser's first page, which does not exist yet when it starts to listen."""
     async with asyncio.timeout(_WAIT_S):
         while True:
             told = await _asked(whole, "Target.getTargets")

@@ -1,4 +1,4 @@
-"""A line to a server that can be cut: what goes over it is lost, and who comes waits until it is mended."""
+"""A line to a server that can be cut: data on it is lost, and new connections wait until it is restored."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ class Line:
         self.port = 0
 
     async def heard(self, words: bytes) -> None:
-        """Wait until the server has said `words` since the line was last cut."""
+        """Wait until the server has sent `words` since the last cut."""
         async with asyncio.timeout(30):
             while words not in self._heard:
                 self._more.clear()
@@ -32,7 +32,7 @@ class Line:
             writer.close()
 
     def mend(self) -> None:
-        """Let those on who wait."""
+        """Let waiting connections proceed."""
         self._whole.set()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,7 +61,7 @@ class Line:
 
 @asynccontextmanager
 async def line_to(port: int) -> AsyncGenerator[Line]:
-    """Lay a line to the server at `port` on this machine."""
+    """Open a line to the server at `port` on this machine."""
     line = Line(port)
     async with await asyncio.start_server(line.take, "127.0.0.1", 0) as server:
         line.port = server.sockets[0].getsockname()[1]

@@ -11,12 +11,12 @@ import uvicorn
 
 @asynccontextmanager
 async def listening(app: Any, /) -> AsyncGenerator[str]:
-    """Yield the address that `app` is served under. It ends without the pauses that a server on its own makes."""
+    """Yield the address of `app`. It ends without the pauses of a separate server."""
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", ws="none")
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
-    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    # Named as TCP: asyncio sends answers immediately only on sockets that say so.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as opened:
         opened.bind(("127.0.0.1", 0))
         await server.startup(sockets=[opened])

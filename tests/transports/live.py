@@ -1,4 +1,4 @@
-"""A real server on a loopback port of its own, in a thread of its own."""
+"""A real server on its own loopback port, in its own thread."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Live:
-    """Serves one runtime while the block lasts."""
+    """Serves one runtime during the block."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Live:
         return f"ws://127.0.0.1:{self.port}"
 
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
-        """Return the result of `work`, done where the server lives."""
+        """Return the result of `work`, run in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=100)
 
     def __enter__(self) -> Self:
@@ -67,14 +67,14 @@ class Live:
         self.end()
 
     def end(self) -> None:
-        """End the server as a signal does: streams say goodbye, what was accepted is done."""
+        """Stop the server like a signal: streams are closed properly, and accepted requests finish."""
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self._end)
             self._thread.join(timeout=100)
         assert not self._thread.is_alive()
 
     def ended(self) -> bool:
-        """Wait for a server that something else ends, and tell whether it did."""
+        """Wait for a server that is stopped otherwise, and return whether it did."""
         self._thread.join(timeout=100)
         return not self._thread.is_alive()
 
@@ -99,7 +99,7 @@ class Live:
 
 
 def _listening() -> socket.socket:
-    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    # Named as TCP: asyncio sends answers immediately only on sockets that say so.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen()

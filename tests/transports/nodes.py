@@ -1,4 +1,4 @@
-"""Two nodes over one store in one process, each request going to the other of them."""
+"""Two nodes over one store in one process, with requests alternating between them."""
 
 import asyncio
 import os
@@ -25,11 +25,11 @@ from elytron_http_shell import create_app
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_app
 
 VARIABLE = "ELYTRON_TEST_NODES"
-"""With any value, the tests of servers have each request go to the other of two nodes over a database in a file."""
+"""With any value, server tests alternate requests between two nodes over a database file."""
 
 
 class AlternatingApp:
-    """An application that gives each request, and each socket, to the next of several applications in turn."""
+    """An application that passes each request and socket to the next of several applications in turn."""
 
     def __init__(self, apps: Sequence[Starlette], /) -> None:
         self._apps = apps
@@ -49,19 +49,19 @@ class AlternatingApp:
 
 
 def node_count() -> int:
-    """Return how many nodes the environment asks for."""
+    """Return the number of nodes that the environment requests."""
     return 2 if os.environ.get(VARIABLE) else 1
 
 
 def skip_over_nodes(reason: str, /) -> None:
-    """Skip the test over several nodes: what it is about belongs to one process."""
+    """Skip the test over several nodes, because its subject belongs to one process."""
     if node_count() > 1:
         pytest.skip(reason)
 
 
 @asynccontextmanager
 async def opened_nodes(folder: Path, store: str = "memory:", **options: Any) -> AsyncGenerator[Sequence[MemoryRuntime]]:
-    """Open the memories of the nodes that the environment asks for: one in this process, or several over a file."""
+    """Open the memories of the requested nodes: one in this process, or several over a file."""
     count = node_count()
     async with AsyncExitStack() as stack:
         if count > 1:
@@ -71,7 +71,7 @@ async def opened_nodes(folder: Path, store: str = "memory:", **options: Any) -> 
 
 
 def known_at_once() -> Any:
-    """Have nodes look up keys at each call; usually each believes one for a second."""
+    """Let nodes look up keys at each call; usually each caches one for a second."""
     return patch.object(access_keys, "ACCESS_CACHE_MS", 0)
 
 
@@ -84,7 +84,7 @@ async def served_nodes(
     *,
     further: Sequence[Family] = (),
 ) -> AsyncGenerator[StartedServer]:
-    """Serve several nodes at one address while this is entered."""
+    """Serve several nodes at one address within the block."""
     admissions, apps = list[CallerAdmission](), list[Starlette]()
     for memory, more in zip(memories, beside, strict=True):
         keys = AccessKeys(memory.context)

@@ -1,4 +1,4 @@
-"""The transports, each as a way to call an operation by its name with a request in JSON.
+"""The transports, each as a way to call an operation by name with a JSON request.
 
 To add a transport, add its opener to OPENERS: a context manager over a server that yields such a call.
 """
@@ -31,13 +31,13 @@ Opener = Callable[[Live], AbstractContextManager[Call]]
 
 @contextmanager
 def in_process(live: Live) -> Generator[Call]:
-    """Call the runtime where it lives."""
+    """Call the runtime in its own loop."""
     yield lambda name, request: live.run(runner.call_operation(live.runtime, name, request))
 
 
 @contextmanager
 def remote(live: Live, *, scheme: str) -> Generator[Call]:
-    """Call the server through the Python client."""
+    """Call the server with the Python client."""
     with asyncio.Runner() as runner:
         memory = runner.run(_opened(elytron.connect(live.ws_url if scheme == "ws" else live.url)))
 
@@ -56,7 +56,7 @@ async def _opened(opening: Awaitable[elytron.RemoteMemory]) -> elytron.RemoteMem
 
 @contextmanager
 def command_line(live: Live) -> Generator[Call]:
-    """Call the server by `elytron client`."""
+    """Call the server with `elytron client`."""
 
     def call(name: str, request: Json) -> Json:
         arguments = ["client", name, "--url", live.url, "--json", "--request", "-"]
@@ -71,7 +71,7 @@ def command_line(live: Live) -> Generator[Call]:
 
 @contextmanager
 def mcp(live: Live) -> Generator[Call]:
-    """Call the server's tools through the MCP SDK's client, as an operator who is shown every one."""
+    """Call the server's tools with the MCP SDK's client, as an operator with access to all."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(Client(f"{live.url}/mcp")) as client,

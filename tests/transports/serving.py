@@ -1,4 +1,4 @@
-"""A server with its keys, its protocols and a port of its own, run in the test's own loop and ended as a user does."""
+"""A server with its keys, protocols, and port, run in the test's own loop and stopped like by a user."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +22,7 @@ from elytron_http_shell.server import served_http as serving_of
 
 @dataclass(frozen=True)
 class Served:
-    """Where a server is, what it speaks, and the runtime behind it."""
+    """A server's address, its protocols, and the runtime behind it."""
 
     url: str
     protocols: tuple[str, ...]
@@ -45,9 +45,9 @@ async def served(
     embedder: Embedder | None = None,
     store: str = "memory:",
 ) -> AsyncGenerator[Served]:
-    """Serve an empty memory over everything that the command line serves it over, and `further` families.
+    """Serve an empty memory over every transport of the command line, and `further` families.
 
-    The environment may have each request go to the other of two nodes over one store (see `nodes`).
+    The environment may alternate requests between two nodes over one store (see `nodes`).
     """
     options = {"space": "ada", "clock": FrozenClock(step_ms=1), "ids": SeededIds(), "embedder": embedder}
     serving = ServingSettings(port=port, development=development)

@@ -1,4 +1,4 @@
-"""Every operation, asked for by several at the same moment, from the first write of a space on."""
+"""Every operation, requested concurrently by several callers, from the first write of a space on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -35,7 +35,7 @@ LATE = {
     "forget_facts": "precondition_failed",
     "delete_runtime_skill": "not_found",
 }
-"""What callers are told who come behind the first and cannot do the same again."""
+"""Answers to later callers who cannot repeat the first one's action."""
 CLOSING = "close"
 Asked = Callable[[int], Envelope]
 
@@ -57,7 +57,7 @@ async def servers(
 
 
 def asked(step: FixtureStep, values: dict[str, JsonValue], *, key: str | None) -> Asked:
-    """Return what makes the call of each caller: alike, but for the files that each writes."""
+    """Return a function that makes each caller's call: equal, except for the files that each writes."""
     operation = by_name(step.op)
     scope: dict[str, JsonValue] = (
         {"scope": {"space": values["space"]}} if "scope" in operation.request.model_fields else {}
@@ -81,7 +81,7 @@ def asked(step: FixtureStep, values: dict[str, JsonValue], *, key: str | None) -
 
 
 def judge(step: FixtureStep, answers: list[Response]) -> None:
-    """Hold the answers to one step: it is done or refused as its body says, and never by accident."""
+    """Check the answers to one step: it succeeds or is refused as its body says, and never by accident."""
     refused = {answer.error_key for answer in answers if isinstance(answer, RejectedAnswer)}
     if step.error is not None:
         assert refused == {step.error}
@@ -94,7 +94,7 @@ def judge(step: FixtureStep, answers: list[Response]) -> None:
 async def tell(
     operation: str, dispatchers: list[OperationDispatcher], values: dict[str, JsonValue], *, key: str | None
 ) -> list[tuple[str, list[Response]]]:
-    """Tell the body of `operation`, each step by all callers at once; return what each was answered."""
+    """Run the body of `operation`, each step by all callers concurrently; return each one's answer."""
     told: list[tuple[str, list[Response]]] = []
     for number, raw in enumerate(BODIES[operation]):
         step = FixtureStep.model_validate(raw)

@@ -1,4 +1,4 @@
-"""A connection that nobody uses is let go by the client, long before a server would end it under a call."""
+"""A client closes an unused connection long before a server would close it during a call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -59,7 +59,7 @@ async def upstream(url: str) -> AsyncGenerator[Call]:
 
 @asynccontextmanager
 async def counted(seen: list[asyncio.StreamWriter]) -> AsyncGenerator[str]:
-    """Serve one answer to everything, and note each connection."""
+    """Serve one answer to everything, and record each connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(writer)
@@ -107,5 +107,5 @@ async def test_a_server_closes_an_idle_connection_at_its_limit(
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 200 " in await reader.readline()
-        await reader.read()  # to the end, which comes by itself
+        await reader.read()  # to the end, which comes automatically
         writer.close()

@@ -1,4 +1,4 @@
-"""A space that its user's secret locks, at every door of a server: no answer has content of it, until it is unlocked.
+"""A space locked by its user's secret, on every endpoint of a server: no answer contains its content until unlocked.
 
 HTTP is in `tests/http_shell/test_secret_routes.py`.
 """
@@ -41,12 +41,12 @@ WORDS = "legal winner thank year wave sausage worth useful legal winner thank ye
 CONTENT = "heronsnest"
 LOCKED = SpaceLocked.key
 ELSEWHERE = {"capabilities", "import_continuity"}
-"""Operations that read no space: the answer is what the server can do, and that a bundle is none."""
+"""Operations that read no space: they report what the server can do, and that a bundle is invalid."""
 WAIT_S = 100
 
 
 class LockedServer:
-    """A server over a locked space that holds content, with its user's key, and the model server behind its proxy."""
+    """A server over a locked space with content, with its user's key, and the model server behind its proxy."""
 
     def __init__(self, server: Served, key: str, upstream: FakeServer) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class LockedServer:
         return httpx.AsyncClient(base_url=self.server.url, headers=self.headers, trust_env=False, timeout=WAIT_S)
 
     async def unlock(self) -> None:
-        """Unlock the space by its route."""
+        """Unlock the space through its route."""
         async with self.http() as hers:
             answer = await hers.post("/v1/secret/unlock", json={"words": WORDS})
             assert answer.status_code == 200
@@ -78,7 +78,7 @@ async def locked() -> AsyncIterator[LockedServer]:
 
 
 class KnownNames(dict[str, Any]):
-    """Values of references in a body: an id for each that has none."""
+    """Values of references in a body: an id for each without one."""
 
     def __missing__(self, name: str) -> str:
         return "018f0000-0000-7000-8000-000000000000"
@@ -96,7 +96,7 @@ def body_of(operation: AnyOperation, folder: str) -> dict[str, Any]:
 
 
 def require_shut(said: object) -> None:
-    """Hold an answer to having nothing of the space and nothing of its secret."""
+    """Require that an answer contains nothing of the space or its secret."""
     assert CONTENT not in str(said)
     assert "sausage" not in str(said)
 
@@ -110,7 +110,7 @@ async def socket_of(locked: LockedServer) -> AsyncGenerator[ClientConnection]:
 
 
 async def told_by(socket: ClientConnection, frame: dict[str, Any]) -> dict[str, Any]:
-    """Return what is answered to a frame, behind the events that say how far it is."""
+    """Return the answer to a frame, after its progress events."""
     await socket.send(json.dumps(frame))
     while True:
         told = json.loads(await asyncio.wait_for(socket.recv(), WAIT_S))

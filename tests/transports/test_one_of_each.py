@@ -1,4 +1,4 @@
-"""A change of a key or a transport is effective at the next call, whatever route made it: a server has one of each."""
+"""A change of a key or transport applies to the next call, whatever route made it: a server has one of each."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ OWNERS = {
     "AccessKeys": {
         "adapter/elytron_adapter/dispatch.py",
         "http_shell/elytron_http_shell/server.py",
-        # Commands without a server, and one that looks nothing up.
+        # Commands without a server, and one that looks up nothing.
         "cli/elytron_cli/commands/servers/access.py",
         "cli/elytron_cli/commands/servers/shutdown.py",
         "gateway/elytron_gateway/service.py",
@@ -76,7 +76,7 @@ async def status(client: httpx.AsyncClient, key: str) -> int:
 
 
 async def stored_status(server: Served, key: str) -> int:
-    """Return the status that the store's own state of a key leads to."""
+    """Return the status that the store's own state of a key produces."""
     try:
         await AccessKeys(server.memory.context).authenticate(f"Bearer {key}")
     except Unauthorized:

@@ -1,4 +1,4 @@
-"""Every operation, over every transport, from one body; and nobody forgets one."""
+"""Every operation, over every transport, from one body; and none is forgotten."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ def shared() -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def calls(shared: Live) -> Iterator[Callable[[str], Call]]:
-    """Yield what gives the one call of a transport; making a client for each operation would take most of the time."""
+    """Yield a function that provides a transport's call; a client per operation would take most of the time."""
     with ExitStack() as opened:
 
         @cache
@@ -46,13 +46,13 @@ def calls(shared: Live) -> Iterator[Callable[[str], Call]]:
 
 @pytest.fixture
 def own() -> Iterator[Live]:
-    """Serve a body that ends the runtime."""
+    """Serve a body that closes the runtime."""
     with Live() as server:
         yield server
 
 
 def tell(call: Call, step: FixtureStep, values: dict[str, JsonValue]) -> None:
-    """Do one step and hold it to what it expects."""
+    """Run one step and check its expectations."""
     scope: dict[str, JsonValue] = {"scope": {"space": values["space"]}} if _is_scoped(step.op) else {}
     request = comparison.resolve_references({**scope, **step.request}, values)
     if step.error is not None:

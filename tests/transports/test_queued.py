@@ -1,4 +1,4 @@
-"""What is put off is said over every transport: by the report, and where there is a status, by 202."""
+"""Deferred work is reported over every transport: in the report, and with 202 where there is a status."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FAMILIES = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})), a2a_sur
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Live]:
-    """Serve a memory with a model, which nobody asks before a worker does the job."""
+    """Serve a memory with a model that nobody calls before a worker runs the job."""
     with Live(further=FAMILIES, language_model=ScriptedModel([])) as server:
         yield server
 

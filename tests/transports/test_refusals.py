@@ -1,4 +1,4 @@
-"""What is refused is refused alike over every transport: the same error, words and details as in process."""
+"""Refusals are equal over every transport: the same error, message, and details as in process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -36,13 +36,13 @@ def calls() -> Iterator[Callable[[str], Call]]:
 
 @pytest.fixture(scope="module")
 def refused(calls: Callable[[str], Call]) -> Refused:
-    """Return what is refused in process where there is nothing yet, of all operations, and how."""
+    """Return what every operation refuses in process with an empty store, and how."""
     came = {name: came_of(calls("in process"), name, asked(name, f"none of {name}")) for name in NAMES}
     return {name: error for name, error in came.items() if error is not None}
 
 
 def came_of(call: Call, name: str, request: JsonValue) -> tuple[Any, ...] | None:
-    """Return what an error is made of, None where there is none."""
+    """Return an error's parts, or None."""
     try:
         call(name, request)
     except ElytronError as error:
@@ -51,7 +51,7 @@ def came_of(call: Call, name: str, request: JsonValue) -> tuple[Any, ...] | None
 
 
 def asked(name: str, space: str) -> JsonValue:
-    """Return the last request of an operation's body, about things that are not there."""
+    """Return the last request of an operation's body, about missing objects."""
     (*_, step) = [step for step in BODIES[name] if step["op"] == name]
     scope: dict[str, JsonValue] = {"scope": {"space": space}} if "scope" in by_name(name).request.model_fields else {}
     values: dict[str, JsonValue] = {comparison.TMP: "/nowhere", "space": space, "snapshot": {}, **ABSENT}

@@ -1,4 +1,4 @@
-"""Hosts that were written to the protocol's first text are understood alike over HTTP, WebSocket and A2A."""
+"""Hosts written for the first protocol version are understood identically over HTTP, WebSocket, and A2A."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 Ask = Callable[[str, Json], Awaitable[Json]]
-"""Asks for an operation and returns its report, or the error with its `seed_key`."""
+"""Calls an operation and returns its report, or the error with its `seed_key`."""
 
 WRITES: dict[str, tuple[Json, str]] = {
     "feedback": (
@@ -69,7 +69,7 @@ async def running() -> AsyncIterator[Served]:
 
 @dataclass(frozen=True)
 class Space:
-    """A space of a test's own on the server, with a user's key."""
+    """A test's own space on the server, with a user's key."""
 
     server: Served
     name: str

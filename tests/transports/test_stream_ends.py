@@ -1,4 +1,4 @@
-"""Every stream ends for every reason of the one list, before it sends another event."""
+"""Every stream ends for every listed reason, before it sends another event."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def lock(caller: Caller) -> None:
 
 
 async def reseal(caller: Caller) -> None:
-    """Leave the space as it is while its content is sealed under a new data key."""
+    """Preserve the space while its content is sealed under a new data key."""
     store, space = caller.server.memory.context.secrets.store, SpaceId("ada")
     found = await store.slots.read(space)
     assert found is not None
@@ -89,7 +89,7 @@ STREAMS = ("/v1/agent/events", "/v1/events")
 
 
 def family(_admission: CallerAdmission) -> Iterable[Surface]:
-    """Return a stream that asks nothing itself."""
+    """Return a stream that makes no calls itself."""
 
     async def endless(_scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -125,7 +125,7 @@ async def test_each_described_stream_is_tested(caller: Caller) -> None:
 
 @asynccontextmanager
 async def event_stream(caller: Caller, path: str) -> AsyncGenerator[Awaitable[str]]:
-    """Open a stream of events; give what waits for its end and returns the code of its last event."""
+    """Open an event stream; yield a function that waits for its end and returns its last event's code."""
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", path, headers=caller.user) as answer,
@@ -142,7 +142,7 @@ async def event_stream(caller: Caller, path: str) -> AsyncGenerator[Awaitable[st
 
 @asynccontextmanager
 async def endless_stream(caller: Caller) -> AsyncGenerator[Awaitable[list[bytes]]]:
-    """Open a stream that asks nothing itself; give what waits for its end and returns its further parts."""
+    """Open a stream that makes no calls itself; yield a function that waits for its end and returns the rest."""
     async with (
         httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
         client.stream("GET", "/endless", headers=caller.user) as answer,
@@ -158,7 +158,7 @@ async def endless_stream(caller: Caller) -> AsyncGenerator[Awaitable[list[bytes]
 
 @asynccontextmanager
 async def subscription(caller: Caller) -> AsyncGenerator[Awaitable[str]]:
-    """Subscribe on a socket; give what waits for the end of that and returns its code."""
+    """Subscribe on a socket; yield a function that waits for the end and returns its code."""
     address = caller.server.url.replace("http", "ws", 1) + "/v1/ws"
     async with connect(address, additional_headers=caller.user, proxy=None) as socket:
         await socket.send(json.dumps({"id": "s", "type": "subscribe.events"}))

@@ -1,4 +1,4 @@
-"""Every time in a request is of a kind: a claim, a point of view, or a plan; and every claim is answered for."""
+"""Every time in a request is a claim, a point of view, or a plan; and every claim is reported."""
 
 import re
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ from elytron_core.time_kinds import TimeKind
 pytestmark = pytest.mark.anyio
 
 TIME_NAME = re.compile(r"[._](at|timestamp|since|until|as_of|from|to|time)$")
-"""Names of times, which a form could also take as plain numbers."""
+"""Names of times, which a form could also contain as plain numbers."""
 
 
 def parts_of(annotation: Any) -> Iterator[Any]:
-    """Yield every type and mark that an annotation is made of."""
+    """Yield every type and marker in an annotation."""
     inner = get_args(annotation)
     if not inner:
         yield annotation
@@ -41,7 +41,7 @@ def marks_of(field: FieldInfo) -> list[Any]:
 
 
 def fields_of(form: type[Value], above: tuple[type[Value], ...] = ()) -> Iterator[tuple[str, list[Any]]]:
-    """Yield every field of a form and of the forms in it, with the types and marks of each."""
+    """Yield every field of a form and its nested forms, with the types and markers of each."""
     for name, field in form.model_fields.items():
         marks = marks_of(field)
         yield f"{form.__name__}.{name}", marks
@@ -57,7 +57,7 @@ def forms_below(form: type[Value]) -> Iterator[type[Value]]:
 
 
 def untyped_times(form: type[Value]) -> list[str]:
-    """Return the times of a request that are of no kind, by their types or by their names."""
+    """Return the times of a request without a kind, by their types or names."""
     found: list[str] = []
     for name, marks in fields_of(form):
         looks_like_time = TIME_NAME.search(name) is not None and not {int, float}.isdisjoint(marks)

@@ -1,6 +1,6 @@
-"""Whatever one answer gives and a later request repeats is good at every node of a store, not only where it was made.
+"""Anything in an answer that a later request repeats is valid on every node of a store, not only where it was made.
 
-The whole of the servers' tests runs like this too, if the environment asks for it (`tests/transports/nodes.py`).
+All server tests run like this too, if the environment requests it (`tests/transports/nodes.py`).
 """
 
 import asyncio
@@ -127,7 +127,7 @@ async def test_a_transport_that_one_node_switches_off_is_off_at_the_other(nodes:
         answer = await client.patch("/console/transports/mcp", headers=nodes.operator, json=change)
         assert answer.json()["endpoint"] == change["endpoint"]
         async with asyncio.timeout(60):
-            # Each node takes over within a second what another has switched.
+            # Each node adopts another's switch within a second.
             while set(await _transports(client, nodes)) != {(False, change["endpoint"])}:
                 pass
 

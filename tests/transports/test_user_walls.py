@@ -1,8 +1,8 @@
-"""A user's secret covers all of the user's spaces, at every route that the server's own description names.
+"""A user's secret covers all of the user's spaces, on every route that the server describes.
 
-Each route that takes text is sent text with a canary, by its own schema. After a lock, no byte of the store and no
-answer of any readable route has the canary, for any kind of key. While the user has the spaces open, only the key that
-unlocked them reads them.
+Each route that accepts text gets text with a canary, by its own schema. After a lock, no byte of the store and no
+answer of any readable route contains the canary, for any kind of key. While the user has the spaces open, only the key
+that unlocked them can read them.
 """
 
 import json
@@ -40,7 +40,7 @@ TEXTLESS = {
     "/mcp": "speaks its own protocol, walked in test_locked_spaces",
     "/v1/ws": "speaks its own protocol, walked in test_locked_spaces",
 }
-"""Routes that are not walked, by the beginning of their paths, with the reason."""
+"""Routes that are not tested, by path prefix, with the reason."""
 READING = ("search", "recall", "project", "list", "edits", "inspect")
 SPACES = ("ada", "ada/garden/spring")
 APPS: tuple[dict[str, str], ...] = ({}, {"app_id": "garden", "project_id": "spring"})
@@ -118,19 +118,19 @@ class Walls:
                 return SENTENCE[: schema.get("maxLength", 1_000)]
 
     def paths(self, route: Route) -> Iterator[str]:
-        """Yield the route's paths, with each id that was seen in the place of a parameter."""
+        """Yield the route's paths, with each seen id as a parameter."""
         choices = sorted(self.ids)[:: max(1, len(self.ids) // 2)][:2] if route.parts else [""]
         for id_ in choices:
             yield re.sub(r"{\w+[^}]*}", id_, route.path)
 
     async def readings(self, client: httpx.AsyncClient, *, is_operator: bool) -> AsyncIterator[tuple[str, str]]:
-        """Yield the answers of every route to a caller that asks for the boat's key, in each space that it may name."""
+        """Yield the answers of every route to a caller searching for the boat's key, in each space that it may name."""
         spaces = SPACES if is_operator else ()
         asked = {"query": "where is the key of the boat?"}
         bodies = [asked | {"scope": {"space": space}} for space in spaces] or [asked]
         for route in self.routes:
             for path in self.paths(route):
-                if route.method == "GET" and "/events" not in path:  # streams are walked in their own tests
+                if route.method == "GET" and "/events" not in path:  # streams are tested separately
                     for query in [f"?space={space}" for space in spaces] or [""]:
                         yield path, (await client.get(path + query)).text
                 elif route.method == "POST" and any(word in path for word in READING):
@@ -170,7 +170,7 @@ async def walls(tmp_path: Path) -> AsyncIterator[Walls]:
 
 
 async def plant(walls: Walls) -> set[str]:
-    """Send text to every route that takes some, in every space of the user; return the routes that took it."""
+    """Send text to every route that accepts some, in every space of the user; return the accepting routes."""
     taken: set[str] = set()
     async with walls.http(walls.user_key) as hers:
 
@@ -218,7 +218,7 @@ async def test_a_lock_leaves_no_user_content_in_bytes_answers_or_logs(
         assert (sealed.status_code, sealed.json()["spaces"]) == (
             200, {"ada": "unlocked", "ada/garden/spring": "unlocked"}
         )  # fmt: skip
-        # A space that is new while the user's others are open starts sealed.
+        # A new space starts sealed while the user's others are open.
         messages = [said(SENTENCE)]
         credentials = {"user_id": "ada", "user_key": walls.user_key, "session_id": "chat:two", "messages": messages}
         added = await hers.post("/memories/add", json=credentials | {"app_id": "kitchen"})
@@ -261,7 +261,7 @@ async def test_spaces_left_plain_are_reported_and_sealed_by_the_next_unlock(wall
         messages = [said(SENTENCE)]
         body = {"user_id": "ada", "user_key": walls.user_key, "session_id": "chat:one", "messages": messages}
         await hers.post("/memories/add", json=body | {"app_id": "garden"})
-        # As a version left it that sealed one space only.
+        # As left by a version that sealed only one space.
         space = "ada/garden/default"
         await walls.server.memory.erase(whole_space=space, user_id=space)
         await walls.server.memory.add(SENTENCE, user_id=space)

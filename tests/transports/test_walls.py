@@ -1,6 +1,6 @@
-"""The wall between spaces, on every transport of a server with keys: each operation, tool, resource, stream, message.
+"""Isolation of spaces on every transport of a server with keys: each operation, tool, resource, stream, message.
 
-HTTP has a matrix of its own in `tests/http_shell/test_tenants.py`, the gateway in `tests/gateway/test_walls.py`.
+HTTP is covered by `tests/http_shell/test_tenants.py`, and the gateway by `tests/gateway/test_walls.py`.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ WAIT_S = 100
 
 
 class Walled:
-    """A server where bob keeps a secret, with ada's key and his."""
+    """A server where bob stores a secret, with ada's key and his."""
 
     def __init__(self, server: Served, ada: str, bob: str, memory: str) -> None:
         self.server = server
         self.ada = ada
         self.bob = bob
         self.memory = memory
-        """The id of what bob keeps."""
+        """The id of bob's secret."""
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ async def _read(client: Client, uri: str) -> str:
 
 
 def _plain(memory: str) -> dict[str, Any]:
-    """Return arguments that fit any plain tool, or none of it: unknown ones are refused."""
+    """Return arguments that fit any plain tool, or none: unknown ones are rejected."""
     return {"query": "safe", "memory_id": memory, "names": ["safe"]}
 
 

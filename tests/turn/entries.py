@@ -1,4 +1,4 @@
-"""What a model is shown of memory before a turn, by each way in which a turn comes."""
+"""What a model sees of memory before a turn, in each entry point."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -67,4 +67,4 @@ ENTRIES: dict[str, Entry] = {
     "agent": agent_context,
     "proxy": proxy_context,
 }
-"""The first two store nothing, so what they leave of a memory is as good as new for the others."""
+"""The first two store nothing, so their memory is as good as new for the others."""

@@ -1,4 +1,4 @@
-"""The assembler: whichever part of a request is too large, the request fits, and says what was cut."""
+"""The assembler: any oversized part of a request is cut to fit, and reported."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ TIDES = "The tide table of the harbour has many lines and says little else. "
 
 
 def long_text(name: str, size: int) -> str:
-    """Return a text of `size` characters that says its name at its beginning and at its end."""
+    """Return a text of `size` characters with its name at both ends."""
     return f"{name} begins. {TIDES * (size // len(TIDES))} {name} ends." if size > 200 else f"{name} is short."
 
 
@@ -57,7 +57,7 @@ def turn_of(name: str, size: int) -> WindowTurn:
 
 
 def parts_of(sizes: dict[RequestPart, int]) -> tuple[ContextParts, tuple[ModelTool, ...]]:
-    """Return the parts of a request; each has about the size that `sizes` says, else it is short."""
+    """Return the parts of a request, each with about its size in `sizes`, or else short."""
     size = {part: sizes.get(part, 0) for part in RequestPart}
     blocks = (
         ShownBlock(label="human", value=long_text("block", size[RequestPart.BLOCKS])),
@@ -115,7 +115,7 @@ def test_any_oversized_part_is_cut_to_fit_and_reported(part: RequestPart, max_by
     if part is not RequestPart.TOOLS:
         assert "left out" in text_of(request)
     if max_bytes >= 40_000:
-        # The other parts are whole.
+        # The other parts are complete.
         assert {cut.part for cut in request.cuts} == {part}
         assert part is RequestPart.CURRENT or "current is short." in text_of(request)
 
@@ -128,7 +128,7 @@ def test_a_part_always_gets_its_share(part: RequestPart) -> None:
     request = assemble_request(parts, tools, max_bytes)
     assert request.size <= max_bytes
     (cut,) = [cut for cut in request.cuts if cut.part is part]
-    # A list of messages or memories is cut at its entries.
+    # A list of messages or memories is cut between its entries.
     assert cut.bytes_after >= share * 0.5
 
 
@@ -218,7 +218,7 @@ def test_tools_lose_descriptions_first_and_client_tools_are_dropped_last() -> No
     few = cut_tools(tools, 700, client_tools={"tool20"})
     assert "tool20" in {tool.name for tool in few}
     assert len(few) < len(tools)
-    # A property that is called `description` is no description.
+    # A property called `description` is not a description.
     assert all('"description":{"type":"string"' in tool.parameters for tool in few)
 
 

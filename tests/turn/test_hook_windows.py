@@ -1,4 +1,4 @@
-"""A model server that enforces its window refuses no context of a host's hooks, whichever part of it is large."""
+"""A model server that enforces its window accepts every context of a host's hooks, whichever part is large."""
 
 import pytest
 from tests.turn.windowed_chat import count_tokens
@@ -16,7 +16,7 @@ TIDES = "The tide table of the harbour has many lines, and it says when the wate
 
 
 async def context_of(memory: MemoryFace, *messages: tuple[str, str], conversation: str = "now") -> tuple[str, set[str]]:
-    """Return the texts of the context that a host is given, and the parts that were cut."""
+    """Return the texts of a host's context, and the truncated parts."""
     async with TurnHooks(memory) as hooks:
         before = BeforeTurn(
             turn_id="t",

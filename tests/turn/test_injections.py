@@ -1,4 +1,4 @@
-"""No text leaves its place in what a model is shown before a turn, by whichever entry the turn comes."""
+"""No text escapes its place in what a model sees before a turn, in any entry point."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,21 +25,21 @@ async def memory() -> AsyncIterator[MemoryRuntime]:
 
 @pytest.mark.parametrize("text", CORPUS, ids=lambda text: ascii(text)[:40])
 async def test_no_text_escapes_its_block_in_any_entry_point(memory: MemoryRuntime, text: str) -> None:
-    # To plant a text takes longer than a turn by any entry, so the entries share one memory.
+    # Planting a text takes longer than a turn, so the entry points share one memory.
     await plant(memory, text)
     for entry, context_of in ENTRIES.items():
         require_in_place(entry, await context_of(memory, f"What is known of the {WORD}?"))
 
 
 def require_in_place(entry: str, context: str) -> None:
-    """Raise AssertionError if what an entry shows has more than fenced, plain text of what is stored."""
+    """Raise AssertionError if an entry point shows stored content other than as fenced, plain text."""
     if entry in {"proxy", "assistant"}:
         require_framed(context)
     fences = list(fence.FENCED.finditer(context))
     assert fences, entry
     assert len(fences) == len(fence.OPENING.findall(context)) == len(fence.CLOSING.findall(context)), entry
     assert any(WORD in each[2] for each in fences), entry
-    # The one recogniser knows all of it, so that nothing of it is stored as somebody's words.
+    # The single recogniser knows all of it, so none of it is stored as somebody's words.
     assert WORD not in strip_own_output(context).text, entry
     for line in fence.FENCED.sub(lambda each: each[2], context.replace(DATA_POLICY, "").replace(POLICY, "")).split(
         "\n"

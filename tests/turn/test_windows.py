@@ -1,4 +1,4 @@
-"""A model server that enforces its window refuses no request of an agent, whichever part of it is large."""
+"""A model server that enforces its window accepts every request of an agent, whichever part is large."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ QUESTION = "What is my boat called?"
 
 @dataclass
 class Scene:
-    """An agent whose request gets one part that is far too large."""
+    """An agent whose request has one part that is far too large."""
 
     memory: MemoryFace
     model: WindowedChat
@@ -52,9 +52,9 @@ class Scene:
     question: str = QUESTION
     opening: TurnOpening = field(default_factory=TurnOpening)
     before: Callable[[Agent], Awaitable[object]] | None = None
-    """What happens in the thread before the question."""
+    """Events in the thread before the question."""
     cut: bool = True
-    """False if the part is made small in another way than by a cut."""
+    """False if the part is reduced otherwise than by truncation."""
 
     def agent(self) -> Agent:
         values = {"enabled": True, "max_context_tokens": WINDOW, "recall_deadline_s": 30} | self.settings
@@ -69,7 +69,7 @@ class Scene:
 
 
 class LongStrategy:
-    """A strategy that has far too much to say before the history."""
+    """A strategy with far too much text before the history."""
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         return RunMemory(standing=TIDES * 250)
@@ -152,7 +152,7 @@ async def reference(scene: Scene) -> None:
 
 
 async def facts(scene: Scene) -> None:
-    # What memory projects as standing facts has a bound of its own, so the window is smaller here.
+    # Projected standing facts have their own limit, so the window is smaller here.
     scene.model.window, scene.settings["max_context_tokens"] = 2_500, 2_500
     drafts = tuple(
         FactDraft(topic=f"tide{n}", content=f"Tide {n} of the boat. {TIDES * 3}", authority=FactAuthority.USER_ASSERTED)
@@ -249,7 +249,7 @@ async def test_a_window_set_too_large_is_corrected_by_refusals(memory: MemoryFac
     agent = Scene(memory, model, settings={"max_context_tokens": 6_500}).agent()
     ends = [await agent.say(f"{number}: {TIDES * 10}") for number in range(16)]
     assert {end.reason for end in ends} == {StopReason.ANSWERED}
-    # Once or twice, and not at each turn.
+    # Once or twice, and not in each turn.
     assert len(model.refused) <= 2
 
 

@@ -1,4 +1,4 @@
-"""A model server that enforces its window: it refuses what is longer by a count of tokens of its own."""
+"""A model server that enforces its window: it rejects longer requests by its own token count."""
 
 import re
 from collections.abc import AsyncGenerator, Callable
@@ -21,12 +21,12 @@ Answer = Callable[[ModelRequest], tuple[ModelEvent, ...]]
 
 
 def count_tokens(text: str, /) -> int:
-    """Return a count of its own, which has nothing to do with the product's: pieces of words, signs, long gaps."""
+    """Return a separate count, unrelated to the product's: word pieces, signs, long gaps."""
     return len(_PIECE.findall(text))
 
 
 def tokens_in(request: ModelRequest, /) -> int:
-    """Return the tokens of a whole request: messages, tools, and the schema of the answer."""
+    """Return the tokens of a complete request: messages, tools, and the answer's schema."""
     tools = sum(count_tokens(f"{tool.name} {tool.description} {tool.parameters}") for tool in request.tools)
     messages = sum(count_tokens(_shown(message.model_dump())) + 4 for message in request.messages)
     return tools + messages + count_tokens(request.answer_schema or "")
@@ -43,7 +43,7 @@ def _shown(value: object) -> str:
 
 
 class WindowedChat:
-    """Answers with `answers` in turn, the last one for ever, and refuses a request beyond `window` tokens."""
+    """Returns `answers` in turn, then repeats the last one, and rejects a request beyond `window` tokens."""
 
     def __init__(self, window: int, *answers: Answer, reported: int | None = None) -> None:
         self.info = ModelInfo(name="windowed")
@@ -76,5 +76,5 @@ class WindowedChat:
 
 
 def say(text: str, /) -> Answer:
-    """Return an answer of these words."""
+    """Return an answer in text."""
     return lambda _request: (TextDelta(text=text), ReplyFinished(reason=FinishReason.STOP))

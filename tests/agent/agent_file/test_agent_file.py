@@ -40,7 +40,7 @@ async def values(repository: BlockRepository) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["voyager", "clio"])
-async def test_a_file_is_written_as_it_was_read_and_read_again(memory: MemoryFace, name: str) -> None:
+async def test_a_file_round_trips_unchanged(memory: MemoryFace, name: str) -> None:
     file = sample(name)
     await import_agent_file(memory, file, name="one")
     again = await export_agent_file(memory, "one")

@@ -338,7 +338,7 @@ async def test_changing_the_secret_leaves_links_unchanged() -> None:
         assert await stored_links(store) == before
 
 
-async def test_two_runtimes_link_and_search_at_once(tmp_path: Path) -> None:
+async def test_two_runtimes_link_and_search_concurrently(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'kept.db'}"
     async with sealed_memory(url) as one, elytron.open(url, space="ada", clock=FrozenClock(step_ms=1)) as other:
         await other.secrets.unlock("ada", words=WORDS)

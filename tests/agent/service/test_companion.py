@@ -61,7 +61,7 @@ async def test_an_unknown_zone_or_language_is_refused_with_near_names(
     assert near in told["detail"]
 
 
-async def test_before_init_and_after_delete_there_is_no_agent() -> None:
+async def test_no_agent_exists_before_init_or_after_delete() -> None:
     paths = ("", "/config", "/items", "/memory/blocks", "/subagents", "/preferences", "/conversations")
     async with served() as server:
         ada = await server.user("ada")

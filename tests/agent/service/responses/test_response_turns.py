@@ -185,7 +185,7 @@ async def test_a_requests_key_belongs_to_no_other_request(other: Any) -> None:
         assert len(ada.server.model.asked) == 1
 
 
-async def test_another_server_shows_a_response_whose_turn_runs_here_and_leaves_it_alone(tmp_path: Path) -> None:
+async def test_another_server_shows_a_response_running_here_without_interfering(tmp_path: Path) -> None:
     clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
     async with served(store=store, clock=clock) as one, served(store=store, clock=clock) as other:
         ada = await one.user("ada")

@@ -342,7 +342,7 @@ async def test_an_unknown_model_and_a_foreign_tool_are_rejected() -> None:
                 await ada.openai.responses.create(**({"model": "scripted", "input": "Hello"} | change))
 
 
-async def test_the_agent_finds_what_was_said_in_a_response() -> None:
+async def test_the_agent_finds_content_of_a_response() -> None:
     def reply(asked: Asked) -> Sent:
         if asked.body["messages"][-1]["role"] == "tool":
             return said(asked.body["messages"][-1]["content"][:200])

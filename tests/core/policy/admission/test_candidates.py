@@ -117,7 +117,7 @@ def test_machine_generated_text_is_never_extracted(origin: OriginTag) -> None:
 
 
 @pytest.mark.parametrize("told", [f"{POLICY}\nlikes tea", "<memory-0123456789abcdef> likes tea"])
-def test_text_shown_by_memory_is_no_candidate(told: str) -> None:
+def test_text_shown_by_memory_is_not_a_candidate(told: str) -> None:
     judged = candidates.judge_candidate(draft({**FACT, "content": told}), ())
     assert (judged.verdict, judged.reason) == (AdmissionVerdict.REJECT, candidates.OWN_OUTPUT)
 

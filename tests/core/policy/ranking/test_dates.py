@@ -35,7 +35,7 @@ from elytron_core.policy.ranking.time_ranges import NamedDate, day_of, named_in
         ("", ()),
     ],
 )
-def test_an_absolute_date_is_read_as_far_as_it_is_named(text: str, dates: tuple[NamedDate, ...]) -> None:
+def test_an_absolute_date_is_read_with_its_precision(text: str, dates: tuple[NamedDate, ...]) -> None:
     assert named_in(text) == dates
 
 

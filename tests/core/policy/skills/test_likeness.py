@@ -43,7 +43,7 @@ def test_a_duplicate_is_found_by_topic_title_word_or_summary() -> None:
     ]
 
 
-def test_a_skill_is_no_duplicate_of_itself_or_of_removed_skills() -> None:
+def test_a_skill_is_not_a_duplicate_of_itself_or_of_removed_skills() -> None:
     looks = SkillLooks()
     looks.put(skill("a"))
     assert list(looks.twins(skill("a"))) == []
