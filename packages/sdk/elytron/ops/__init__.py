@@ -9,8 +9,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "elytron.ops": (
-            "archive candidates continuity facts inspection maintenance memories projection recall records skills tools "
-            "transcript"
+            "archive candidates continuity facts inspection maintenance memories projection recall records skills "
+            "tools transcript"
         ),
     },
 )
