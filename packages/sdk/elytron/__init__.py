@@ -27,7 +27,6 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.contracts.inspection": "*",
         "elytron_core.contracts.maintenance.embedding": "*",
         "elytron_core.contracts.maintenance.jobs": "*",
-        "elytron_core.contracts.maintenance.journal_compaction": "*",
         "elytron_core.contracts.maintenance.maintenance": "*",
         "elytron_core.contracts.projection": "*",
         "elytron_core.contracts.recall": "*",

@@ -16,7 +16,6 @@ from elytron_core.contracts.facts import *
 from elytron_core.contracts.inspection import *
 from elytron_core.contracts.maintenance.embedding import *
 from elytron_core.contracts.maintenance.jobs import *
-from elytron_core.contracts.maintenance.journal_compaction import *
 from elytron_core.contracts.maintenance.maintenance import *
 from elytron_core.contracts.memories import *
 from elytron_core.contracts.projection import *

@@ -22,9 +22,9 @@ from elytron_cli.tables import jobs as tables_jobs
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question
 from elytron_core import limits
 from elytron_core.contracts.maintenance.jobs import JobCancelRequest, JobListRequest, JobRetryRequest, JobRunRequest
-from elytron_core.contracts.maintenance.journal_compaction import JournalCompactRequest
 from elytron_core.contracts.maintenance.maintenance import (
     ExtractionMethod,
+    JournalCompactRequest,
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
 )

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
 from elytron_cli.tables.layout import minute_text, show_table
 from elytron_core.contracts.maintenance.jobs import JobListReport, JobReport, JobRunReport, JobView
-from elytron_core.contracts.maintenance.journal_compaction import JournalCompactReport
-from elytron_core.contracts.maintenance.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance.maintenance import JournalCompactReport, MemoryMaintenanceReport
 from elytron_core.planes.jobs import ModelUsage
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from elytron.jobs.queue import enqueue_turns, move_job
 from elytron.jobs.spending_budget import BudgetReached, ModelAsker
 from elytron.memories.chat_aliases import home_scope, with_last
 from elytron.ops.transcript import commit_turn
-from elytron.passes.extraction import TurnReading, extract_facts
-from elytron.passes.governance import note_reuse
-from elytron.passes.pass_table import PASSES
+from elytron.passes.continuity import encapsulate_work, keep_state, sum_up
+from elytron.passes.extraction import TurnReading, extract_facts, learn_procedure
+from elytron.passes.governance import govern_space, maintain_space, note_reuse
 from elytron.passes.pass_work import PassWork, mark_maintained, read_maintained, read_turns, skipped_outcome
 from elytron.state.conversation_heads import read_head, read_heads
 from elytron.writes.transcript import TurnCompanion
@@ -51,6 +51,17 @@ from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
+PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
+    MaintenancePass.SUMMARY: sum_up,
+    MaintenancePass.EXECUTION_STATE: keep_state,
+    MaintenancePass.GOVERNANCE: govern_space,
+    MaintenancePass.SKILL_REUSE: note_reuse,
+    MaintenancePass.EXTRACTION: extract_facts,
+    MaintenancePass.HYGIENE: maintain_space,
+    MaintenancePass.TASK_LEARNING: learn_procedure,
+    MaintenancePass.CAPSULES: encapsulate_work,
+}
+"""The parts of maintenance, in their order."""
 NO_MODEL = "maintain with extraction 'model' needs a language model: open the runtime with language_model="
 BUDGET_REACHED = "budget_reached"
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 
 from elytron.context import JobBlocked, OperationContext
+from elytron.flows.maintenance import PASSES
 from elytron.jobs.background import BackgroundTask, apart_from_others, log_fault
 from elytron.jobs.queue import KnownJob, claim_job, job_view, move_job, next_queue, read_jobs, read_queue, visit_queues
 from elytron.jobs.spending_budget import BudgetReached, ModelAsker
-from elytron.passes.pass_table import PASSES
 from elytron.passes.pass_work import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant

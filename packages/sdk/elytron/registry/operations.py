@@ -20,7 +20,7 @@ from elytron_core.contracts import (
     tools,
     transcript,
 )
-from elytron_core.contracts.maintenance import embedding, jobs, journal_compaction, maintenance
+from elytron_core.contracts.maintenance import embedding, jobs, maintenance
 from elytron_core.errors import Unsupported
 from elytron_core.model import OperationRequest, Value, report_type
 from elytron_core.planes.facts import FactPrivacy, LearningAction
@@ -311,8 +311,8 @@ _MAINTAINING: Family = (
     Operation("cancel_job", jobs.JobCancelRequest, lambda: ops.maintenance.jobs.cancel_job,
               "Cancel a job.", mutates=True,
               repeat=RepeatGuard.RECEIPT),
-    Operation("compact_journal", journal_compaction.JournalCompactRequest,
-              lambda: ops.maintenance.journal_compaction.compact_journal,
+    Operation("compact_journal", maintenance.JournalCompactRequest,
+              lambda: ops.maintenance.jobs.compact_journal,
               "Compact the journal: replace each run of outdated entries with one entry.", mutates=True,
               role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )

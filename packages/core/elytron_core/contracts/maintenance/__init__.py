@@ -1,1 +1,1 @@
-"""Maintenance: finished turns, jobs, the embedding of memories, and compaction of the journal."""
+"""Maintenance: finished turns and the journal, jobs, and the embedding of memories."""

@@ -1,4 +1,4 @@
-"""Work after a reply: the turn becomes evidence, memory is maintained, and model work is queued durably."""
+"""Maintenance: a finished turn becomes evidence, memory is maintained, and the journal is compacted."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,6 +17,8 @@ from elytron_core.scope import ConversationReport, FutureClaims, Name, ScopedReq
 
 __all__ = [
     "ExtractionMethod",
+    "JournalCompactReport",
+    "JournalCompactRequest",
     "MemoryFinalizeTurnReport",
     "MemoryFinalizeTurnRequest",
     "MemoryMaintainRequest",
@@ -169,3 +171,19 @@ class MemoryFinalizeTurnReport(ConversationReport):
 
 PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
 """Reports that name the job for deferred work, if any."""
+
+
+class JournalCompactRequest(ScopedRequest["JournalCompactReport"]):
+    """Compact the journal of the space as much as possible.
+
+    This drops the names of erased memories: save them first (`keep_erasures`).
+    """
+
+
+class JournalCompactReport(Value):
+    """The number of removed entries, and the journal's sequence, which is unchanged."""
+
+    space: str
+    removed: int
+    changed: bool
+    sequence: int

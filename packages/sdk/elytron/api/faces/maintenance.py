@@ -1,7 +1,7 @@
 """Calls of maintenance: finished turns, jobs, and compaction of the journal."""
 
 from elytron.api.calls import BlockingCalls, CallFace, blocking_call
-from elytron_core.contracts.maintenance import jobs, journal_compaction, maintenance
+from elytron_core.contracts.maintenance import jobs, maintenance
 
 
 class MaintenanceFace(CallFace):
@@ -80,15 +80,15 @@ class MaintenanceFace(CallFace):
         return await self.operate(request)
 
     async def compact_journal(
-        self, request: journal_compaction.JournalCompactRequest | None = None, /
-    ) -> journal_compaction.JournalCompactReport:
+        self, request: maintenance.JournalCompactRequest | None = None, /
+    ) -> maintenance.JournalCompactReport:
         """Replace each run of journal entries without information by one; bounded stores do so automatically.
 
         >>> _ = memory.erase(memory.add("The ferry leaves at six.").ids)
         >>> memory.compact_journal().changed
         True
         """
-        return await self.operate(request or journal_compaction.JournalCompactRequest())
+        return await self.operate(request or maintenance.JournalCompactRequest())
 
 
 class BlockingMaintenance(BlockingCalls):

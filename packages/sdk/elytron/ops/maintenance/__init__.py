@@ -1,5 +1,5 @@
-"""Operations of maintenance: jobs, the embedding of memories, and compaction of the journal."""
+"""Operations of maintenance: jobs and the journal, and the embedding of memories."""
 
 from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__, {"elytron.ops.maintenance": "embedding jobs journal_compaction"})
+__getattr__, __dir__ = lazy_exports(__name__, {"elytron.ops.maintenance": "embedding jobs"})

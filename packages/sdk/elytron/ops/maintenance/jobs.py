@@ -1,8 +1,9 @@
-"""The queue of deferred jobs: list, retry, cancel."""
+"""The queue of deferred jobs: list, retry, cancel; and compaction of the journal."""
 
 from elytron.context import OperationContext
 from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
 from elytron.jobs.spending_budget import spent_on
+from elytron.journal.compaction import compact_space
 from elytron_core.contracts.maintenance.jobs import (
     JobCancelRequest,
     JobListReport,
@@ -10,6 +11,7 @@ from elytron_core.contracts.maintenance.jobs import (
     JobReport,
     JobRetryRequest,
 )
+from elytron_core.contracts.maintenance.maintenance import JournalCompactReport, JournalCompactRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import Job, JobId, JobState
 from elytron_core.policy import job_states, spending_budget
@@ -67,3 +69,14 @@ async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step
 
     current_job = await move_job(ctx, space, JobId(name), watched)
     return JobReport(space=space, job=job_view(current_job), changed=changed)
+
+
+async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
+    """Replace each run of entries without content by one. Raises Conflict if another call compacts it meanwhile."""
+    space = ctx.scope_of(request).space
+    # An index that has not read the compacted entries would be rebuilt from the start.
+    await ctx.folds.settle_erasure(space)
+    removed = await compact_space(ctx.store, space)
+    record = await ctx.spaces.find(space)
+    sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
+    return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
