@@ -24,6 +24,9 @@ for name in ("http_proxy", "https_proxy", "all_proxy"):
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "data")
 
+# Every core has a process with tests: a second thread of linear algebra would only wait for it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # The tests start some hundred processes, which read compiled modules in half the time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
