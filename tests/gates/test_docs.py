@@ -71,8 +71,15 @@ def programs(*, of_frameworks: bool) -> Iterator[DocProgram]:
                 yield DocProgram(name, (block,))
 
 
+_UNPUBLISHED = re.compile(r"\b(?:(?:install|add|--with)\b[^\n`&]*|uvx) ['\"]?elytron(?![\w./-])")
+"""A command that would download Elytron from a package index, which does not have it yet."""
 PROGRAMS = list(programs(of_frameworks=False))
 WITH_COMMANDS = {name: page for name, page in PAGES.items() if any(block.info == "console" for block in blocks(page))}
+
+
+@pytest.mark.parametrize("page", [*PAGES.values(), ROOT / "clients/typescript/README.md"], ids=shown)
+def test_an_install_line_names_a_checkout(page: Path) -> None:
+    assert _UNPUBLISHED.findall(page.read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("name", PAGES)

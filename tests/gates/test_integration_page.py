@@ -45,10 +45,11 @@ def integrations_page(tests: Mapping[str, int]) -> str:
     rows = "\n".join(table_row(row, tests[row.module]) for row in INTEGRATIONS)
     return f"""# Framework adapters
 
-Each adapter is installed with the extra of its row, such as `pip install "elytron[langgraph]"`. With a version of the
-framework outside the tested range, importing it warns once. `elytron integrations` prints this table with the installed
-versions. In a checkout, `elytron integrations --check` runs the conformance tests: the framework's own suite where it
-has one, else the cases of its stores. "Contract" means that they load the framework's interface and not the framework.
+Install an adapter from a checkout of Elytron with the extra of its row, such as
+`pip install "/path/to/elytron[langgraph]"`. With a version of the framework outside the tested range, importing it
+warns once. `elytron integrations` prints this table with the installed versions. In a checkout, `elytron integrations
+--check` runs the conformance tests: the framework's own suite where it has one, else the cases of its stores.
+"Contract" means that they load only the framework's interface.
 
 | adapter | module | extra | tested with | what it provides | tests |
 |---|---|---|---|---|---|

@@ -69,9 +69,8 @@ def require_open_memory(memory: object, /) -> None:
     if isinstance(memory, RuntimeEntering):
         raise InvalidInput(field="memory", problem="is not open: use `with elytron.open(...) as memory`")
     if not isinstance(memory, MemoryFace | BlockingMemory):
-        raise InvalidInput(
-            field="memory", problem=f"is {type(memory).__name__!r}: pass the open memory of `elytron.open(...)`"
-        )
+        way_out = "pass the open memory of `with elytron.open(...) as memory`"
+        raise InvalidInput(field="memory", problem=f"has the type {type(memory).__name__!r}: {way_out}")
 
 
 def user_memory(memory: MemoryFace, space: str | None = None, /, *, operation: str) -> UserMemory:
