@@ -18,10 +18,11 @@ from google.genai import types
 import elytron
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
-from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing
+from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing, StoreClosed
 from elytron_core.planes.records import Record
 from elytron_integrations import conversation_items
-from elytron_integrations.google_adk import ElytronSessionService, stored_sessions
+from elytron_integrations.conversation_items import ConversationItems
+from elytron_integrations.google_adk import ElytronMemoryService, ElytronSessionService, stored_sessions
 
 pytestmark = pytest.mark.anyio
 ADA: dict[str, Any] = {"app_name": "harbour", "user_id": "ada"}
@@ -141,6 +142,55 @@ async def test_a_deleted_session_leaves_nothing_in_memory(
     session = await own_service.create_session(**ADA)
     await own_service.append_event(session, event_of("The key is under the oar."))
     await own_service.delete_session(**ADA, session_id=session.id)
+    assert (await memory.list(user_id="ada")).items == ()
+
+
+async def test_an_event_appended_during_a_deletion_is_refused(
+    own_service: ElytronSessionService, memory: MemoryFace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await own_service.create_session(**ADA)
+    await own_service.append_event(session, event_of("The key is under the oar."))
+    erase = ConversationItems.erase
+
+    async def erase_and_append(items: ConversationItems) -> int:
+        count = await erase(items)
+        with pytest.raises(SessionNotFoundError):
+            await own_service.append_event(session, event_of("The tea is in the tin."))
+        return count
+
+    monkeypatch.setattr(ConversationItems, "erase", erase_and_append)
+    await own_service.delete_session(**ADA, session_id=session.id)
+    assert (await memory.list(user_id="ada")).items == ()
+
+
+@pytest.mark.parametrize("is_deleted_again", [True, False])
+async def test_an_interrupted_deletion_is_finished_by_the_next_or_by_a_new_session(
+    own_service: ElytronSessionService, memory: MemoryFace, monkeypatch: pytest.MonkeyPatch, is_deleted_again: bool
+) -> None:
+    session = await own_service.create_session(**ADA, session_id="s1")
+    await own_service.append_event(session, event_of("The key is under the oar."))
+
+    async def fail(_items: ConversationItems) -> int:
+        raise StoreClosed
+
+    with monkeypatch.context() as patch, pytest.raises(StoreClosed):
+        patch.setattr(ConversationItems, "erase", fail)
+        await own_service.delete_session(**ADA, session_id="s1")
+    assert await own_service.get_session(**ADA, session_id="s1") is None
+    assert (await own_service.list_sessions(**ADA)).sessions == []
+    if is_deleted_again:
+        await own_service.delete_session(**ADA, session_id="s1")
+    new_session = await own_service.create_session(**ADA, session_id="s1")
+    assert (await reread(own_service, new_session)).events == []
+    assert (await memory.list(user_id="ada")).items == ()
+
+
+async def test_deleting_a_session_erases_events_without_a_head(
+    own_service: ElytronSessionService, memory: MemoryFace
+) -> None:
+    session = Session(id="s1", app_name="harbour", user_id="ada", events=[event_of("The key is under the oar.")])
+    await ElytronMemoryService(memory).add_session_to_memory(session)
+    await own_service.delete_session(**ADA, session_id="s1")
     assert (await memory.list(user_id="ada")).items == ()
 
 
