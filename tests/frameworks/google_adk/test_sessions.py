@@ -23,6 +23,7 @@ from elytron_core.planes.records import Record
 from elytron_integrations import conversation_items
 from elytron_integrations.conversation_items import ConversationItems
 from elytron_integrations.google_adk import ElytronMemoryService, ElytronSessionService, stored_sessions
+from elytron_integrations.google_adk.events import content_text
 
 pytestmark = pytest.mark.anyio
 ADA: dict[str, Any] = {"app_name": "harbour", "user_id": "ada"}
@@ -173,9 +174,10 @@ async def test_an_interrupted_deletion_is_finished_by_the_next_or_by_a_new_sessi
     async def fail(_items: ConversationItems) -> int:
         raise StoreClosed
 
-    with monkeypatch.context() as patch, pytest.raises(StoreClosed):
-        patch.setattr(ConversationItems, "erase", fail)
+    monkeypatch.setattr(ConversationItems, "erase", fail)
+    with pytest.raises(StoreClosed):
         await own_service.delete_session(**ADA, session_id="s1")
+    monkeypatch.undo()
     assert await own_service.get_session(**ADA, session_id="s1") is None
     assert (await own_service.list_sessions(**ADA)).sessions == []
     if is_deleted_again:
@@ -202,6 +204,17 @@ async def test_messages_can_be_recalled_without_thoughts(
     await own_service.append_event(session, Event(author="pilot", content=types.Content(role="model", parts=parts)))
     hit = (await memory.recall("where is the key?", user_id="ada"))[0]
     assert (hit.text, hit.speaker, hit.conversation) == ("The key is under the oar.", "pilot", session.id)
+
+
+async def test_half_a_surrogate_pair_is_stored_and_searched_as_a_replacement_character(
+    own_service: ElytronSessionService, memory: MemoryFace
+) -> None:
+    session = await own_service.create_session(**ADA)
+    event = event_of("The key is under the oar \ud83d", "pilot")
+    await own_service.append_event(session, event)
+    assert (await reread(own_service, session)).events == [event]
+    (found,) = (await ElytronMemoryService(memory).search_memory(**ADA, query="where is the key? \ud83d")).memories
+    assert content_text(found.content) == "The key is under the oar \ufffd"
 
 
 async def test_a_message_erased_from_memory_has_no_event(
