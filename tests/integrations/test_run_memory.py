@@ -73,6 +73,13 @@ async def test_a_message_is_truncated_to_the_memorys_limit() -> None:
     assert len(spoken_message(EvidenceRole.USER, "a" * (limits.MESSAGE_CHARS + 1)).text) == limits.MESSAGE_CHARS
 
 
+async def test_half_a_surrogate_pair_becomes_a_replacement_character(run: AgentRunMemory, memory: MemoryFace) -> None:
+    await run.store((spoken_message(EvidenceRole.USER, "My boat is Petrel \ud83d."),), turn_id="run", conversation=None)
+    assert (await memory.list()).items[0].text == "My boat is Petrel \ufffd."
+    assert "Petrel" in await run.block("What is my boat called? \ud83d", conversation="c")
+    assert spoken_message(EvidenceRole.USER, "\ud83d\ude00").text == "\U0001f600"
+
+
 async def test_a_closed_memory_is_logged_and_adds_nothing(
     run: AgentRunMemory, memory: MemoryFace, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,7 @@ from elytron.api import MemoryFace
 from elytron_core import limits
 from elytron_core.errors import ScopeMissing
 from elytron_core.evidence import ROLE_WORDS, EvidenceRole
-from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name
+from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name, mended_text
 from elytron_integrations.integration_table import require_framework
 from elytron_integrations.run_memory import BLOCK_CHARS, AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import narrowed_scope, user_memory
@@ -123,7 +123,7 @@ def _message_item(message: Message) -> ConversationItem:
         value=message.to_dict(),
         kind="message",
         role=ROLE_WORDS.get(str(message.role), EvidenceRole.SYSTEM),
-        text=message.text[: limits.MESSAGE_CHARS],
+        text=mended_text(message.text)[: limits.MESSAGE_CHARS],
         host_id=message.message_id,
         speaker=host_name(message.author_name) if message.author_name else None,
     )

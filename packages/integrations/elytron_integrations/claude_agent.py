@@ -1,6 +1,7 @@
 """Session transcripts of the Claude Agent SDK: complete entries in order, and recallable text."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,11 +12,13 @@ from elytron_core import limits
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import Record
 from elytron_core.scope import Scope
+from elytron_core.strict_json import mend_surrogates
 from elytron_core.text.program_parts import is_program_entry, typed_text
 from elytron_integrations.conversation_items import (
     ConversationItem,
     ConversationItems,
     host_name,
+    mended_text,
     settle_change,
 )
 from elytron_integrations.integration_table import require_framework
@@ -107,7 +110,8 @@ class ElytronSessionStore(SessionStore):
         }
         if not subpath:
             summary = fold_session_summary(_summary_of(head) if head is not None else None, key, list(entries))
-            value["summary"] = summary["data"]
+            # Half a surrogate pair in a prompt could not be stored as UTF-8.
+            value["summary"] = json.loads(mend_surrogates(json.dumps(summary["data"]).encode()))
         await self._records.put(*name, value, expected_version=head.version if head is not None else 0)
 
     async def _heads(self, *namespace: str) -> list[tuple[Record, Any]]:
@@ -148,5 +152,5 @@ def _spoken_text(fields: Mapping[str, Any], role: EvidenceRole) -> str:
     message = ForeignObject(fields).part("message")
     if is_program_entry(fields) or any(part.text("type") == "tool_result" for part in message.parts("content")):
         return ""
-    words = message.words("content")[: limits.MESSAGE_CHARS]
+    words = mended_text(message.words("content"))[: limits.MESSAGE_CHARS]
     return typed_text(words) if role is EvidenceRole.USER else words

@@ -250,6 +250,11 @@ def text_pieces(text: str, /) -> list[str]:
     return [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
 
 
+def mended_text(text: str, /) -> str:
+    """Return a text as memory can store it: U+FFFD replaces each half of a surrogate pair, as models may write it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def joined_text(parts: Iterable[object], /) -> str:
     """Return the texts among `parts` on lines of their own, without blank ones."""
     return "\n".join(part for part in parts if isinstance(part, str) and part.strip())

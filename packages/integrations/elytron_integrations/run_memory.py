@@ -12,7 +12,7 @@ from elytron_core.planes.transcript import Message, TurnSource
 from elytron_core.policy.projection.fence import wrap_block
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
-from elytron_integrations.conversation_items import host_name
+from elytron_integrations.conversation_items import host_name, mended_text
 from elytron_integrations.user_memory import UserMemory, narrowed_scope
 from elytron_proxy.limits import MEMORY_WAIT_S
 from elytron_turn.memory import TurnBudget, TurnDeadline, TurnMemory, TurnMessages
@@ -38,7 +38,7 @@ class AgentRunMemory:
         Nothing is recalled from `conversation`, because the model sees that one anyway.
         """
         memory = TurnMemory(self._memory.operate, self._conversation_scope(conversation))
-        messages = TurnMessages(current=query, has_conversation=conversation is not None)
+        messages = TurnMessages(current=mended_text(query), has_conversation=conversation is not None)
         context = await memory.before(messages, TurnBudget(self._max_chars, wait_s=MEMORY_WAIT_S))
         if context.failure is not None:
             _log_failure(context.failure)
@@ -80,8 +80,8 @@ class AgentRunMemory:
 
 
 def spoken_message(role: EvidenceRole, text: str, /, *, speaker: str | None = None) -> Message:
-    """Return a message of a run, truncated to the size limit of memory."""
-    return Message(role=role, text=text[: core_limits.MESSAGE_CHARS], speaker=speaker)
+    """Return a message of a run in well-formed text, truncated to the size limit of memory."""
+    return Message(role=role, text=mended_text(text)[: core_limits.MESSAGE_CHARS], speaker=speaker)
 
 
 def _log_failure(error: Exception) -> None:

@@ -11,7 +11,7 @@ from elytron_core import limits
 from elytron_core.contracts.recall import RecallHit, RecallOutcome
 from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
-from elytron_integrations.conversation_items import joined_text
+from elytron_integrations.conversation_items import joined_text, mended_text
 from elytron_integrations.integration_table import require_framework
 from elytron_integrations.run_memory import AgentRunMemory, spoken_message
 from elytron_integrations.user_memory import user_memory
@@ -59,7 +59,9 @@ class ElytronMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return memories that answer `query`, best first, or none if memory has no answer."""
         limit = (options or {}).get("max_search_results") or self.max_search_results or limits.RECALL_DEFAULT
-        report = await self._memory.recall(query[: limits.QUERY_CHARS], limit=min(limit, limits.RECALL_MAX))
+        report = await self._memory.recall(
+            mended_text(query)[: limits.QUERY_CHARS], limit=min(limit, limits.RECALL_MAX)
+        )
         return [_entry_of(hit) for hit in report.hits] if report.outcome is not RecallOutcome.NOTHING else []
 
     @override

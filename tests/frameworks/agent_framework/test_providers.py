@@ -105,6 +105,14 @@ async def test_messages_are_returned_complete_and_in_order(memory: MemoryFace) -
     assert [text for text in await texts_of(memory) if text] == ["Where is the key?", "Under the oar."]
 
 
+async def test_a_message_with_half_a_surrogate_pair_is_returned_unchanged(memory: MemoryFace) -> None:
+    provider = ElytronHistoryProvider(memory)
+    await provider.save_messages("s", [Message("assistant", ["Under the oar \ud83d"])])
+    (message,) = await provider.get_messages("s")
+    assert message.text == "Under the oar \ud83d"
+    assert [item.text for item in (await memory.list()).items] == ["Under the oar \ufffd"]
+
+
 async def test_a_message_with_an_id_is_stored_once(memory: MemoryFace) -> None:
     history = ElytronHistoryProvider(memory)
     for _ in range(2):

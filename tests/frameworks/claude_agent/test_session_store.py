@@ -112,6 +112,16 @@ async def test_only_messages_of_people_and_the_assistant_are_recalled(
     assert (await memory.recall("where is the key?"))[0].conversation == "s1"
 
 
+async def test_an_entry_with_half_a_surrogate_pair_is_returned_unchanged(
+    store: ElytronSessionStore, memory: MemoryFace
+) -> None:
+    await store.append(KEY, [entry_of("Under the oar \ud83d")])
+    assert await store.load(KEY) == [entry_of("Under the oar \ud83d")]
+    assert await recalled(memory) == [("user", "Under the oar \ufffd")]
+    (summary,) = await store.list_session_summaries(KEY["project_key"])
+    assert summary["data"]["first_prompt"] == "Under the oar \ufffd"
+
+
 async def test_a_message_erased_from_memory_has_no_entry(store: ElytronSessionStore, memory: MemoryFace) -> None:
     await store.append(KEY, [entry_of("The key is under the oar."), entry_of("Tea?")])
     await memory.erase((await memory.recall("where is the key?"))[0].id)

@@ -18,10 +18,12 @@ from google.genai import types
 import elytron
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
-from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing
+from elytron_core.errors import InvalidInput, PreconditionFailed, ScopeMissing, StoreClosed
 from elytron_core.planes.records import Record
 from elytron_integrations import conversation_items
-from elytron_integrations.google_adk import ElytronSessionService, stored_sessions
+from elytron_integrations.conversation_items import ConversationItems
+from elytron_integrations.google_adk import ElytronMemoryService, ElytronSessionService, stored_sessions
+from elytron_integrations.google_adk.events import content_text
 
 pytestmark = pytest.mark.anyio
 ADA: dict[str, Any] = {"app_name": "harbour", "user_id": "ada"}
@@ -144,6 +146,56 @@ async def test_a_deleted_session_leaves_nothing_in_memory(
     assert (await memory.list(user_id="ada")).items == ()
 
 
+async def test_an_event_appended_during_a_deletion_is_refused(
+    own_service: ElytronSessionService, memory: MemoryFace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await own_service.create_session(**ADA)
+    await own_service.append_event(session, event_of("The key is under the oar."))
+    erase = ConversationItems.erase
+
+    async def erase_and_append(items: ConversationItems) -> int:
+        count = await erase(items)
+        with pytest.raises(SessionNotFoundError):
+            await own_service.append_event(session, event_of("The tea is in the tin."))
+        return count
+
+    monkeypatch.setattr(ConversationItems, "erase", erase_and_append)
+    await own_service.delete_session(**ADA, session_id=session.id)
+    assert (await memory.list(user_id="ada")).items == ()
+
+
+@pytest.mark.parametrize("is_deleted_again", [True, False])
+async def test_an_interrupted_deletion_is_finished_by_the_next_or_by_a_new_session(
+    own_service: ElytronSessionService, memory: MemoryFace, monkeypatch: pytest.MonkeyPatch, is_deleted_again: bool
+) -> None:
+    session = await own_service.create_session(**ADA, session_id="s1")
+    await own_service.append_event(session, event_of("The key is under the oar."))
+
+    async def fail(_items: ConversationItems) -> int:
+        raise StoreClosed
+
+    monkeypatch.setattr(ConversationItems, "erase", fail)
+    with pytest.raises(StoreClosed):
+        await own_service.delete_session(**ADA, session_id="s1")
+    monkeypatch.undo()
+    assert await own_service.get_session(**ADA, session_id="s1") is None
+    assert (await own_service.list_sessions(**ADA)).sessions == []
+    if is_deleted_again:
+        await own_service.delete_session(**ADA, session_id="s1")
+    new_session = await own_service.create_session(**ADA, session_id="s1")
+    assert (await reread(own_service, new_session)).events == []
+    assert (await memory.list(user_id="ada")).items == ()
+
+
+async def test_deleting_a_session_erases_events_without_a_head(
+    own_service: ElytronSessionService, memory: MemoryFace
+) -> None:
+    session = Session(id="s1", app_name="harbour", user_id="ada", events=[event_of("The key is under the oar.")])
+    await ElytronMemoryService(memory).add_session_to_memory(session)
+    await own_service.delete_session(**ADA, session_id="s1")
+    assert (await memory.list(user_id="ada")).items == ()
+
+
 async def test_messages_can_be_recalled_without_thoughts(
     own_service: ElytronSessionService, memory: MemoryFace
 ) -> None:
@@ -152,6 +204,17 @@ async def test_messages_can_be_recalled_without_thoughts(
     await own_service.append_event(session, Event(author="pilot", content=types.Content(role="model", parts=parts)))
     hit = (await memory.recall("where is the key?", user_id="ada"))[0]
     assert (hit.text, hit.speaker, hit.conversation) == ("The key is under the oar.", "pilot", session.id)
+
+
+async def test_half_a_surrogate_pair_is_stored_and_searched_as_a_replacement_character(
+    own_service: ElytronSessionService, memory: MemoryFace
+) -> None:
+    session = await own_service.create_session(**ADA)
+    event = event_of("The key is under the oar \ud83d", "pilot")
+    await own_service.append_event(session, event)
+    assert (await reread(own_service, session)).events == [event]
+    (found,) = (await ElytronMemoryService(memory).search_memory(**ADA, query="where is the key? \ud83d")).memories
+    assert content_text(found.content) == "The key is under the oar \ufffd"
 
 
 async def test_a_message_erased_from_memory_has_no_event(

@@ -6,7 +6,7 @@
 
 import asyncio
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +19,9 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import elytron
-from elytron.runtime_records import records_of
+from elytron.runtime_records import RuntimeRecords, records_of
 from elytron_core.errors import InvalidInput, LimitExceeded, ScopeMissing, StoreClosed, Unsupported
+from elytron_core.planes.records import Record
 from elytron_integrations import opaque_parts
 from elytron_integrations.langgraph import ElytronSaver
 
@@ -176,6 +177,39 @@ async def test_deleting_a_thread_leaves_no_record_even_of_writes_without_a_check
         await saver.aput_writes(lost, [("a", 1)], "task")
         await saver.adelete_thread("ada")
         assert [record.key async for record in records_of(memory).below()] == stored
+
+
+async def test_a_deleted_thread_is_restored_from_an_older_copy_and_deleted_again() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        saver = ElytronSaver(memory)
+        await put_chain(saver, 1, NOOR)
+        await put_chain(saver, 2)
+        await saver.adelete_thread("ada")
+        await saver.acopy_thread("noor", "ada")
+        restored = await saver.aget_tuple(ADA)
+        assert restored is not None
+        assert [each.checkpoint["id"] async for each in saver.alist(ADA)] == ["00000000"]
+        await saver.adelete_thread("ada")
+        await saver.adelete_thread("noor")
+        assert [record.key async for record in records_of(memory).below()] == []
+
+
+async def test_a_checkpoint_stored_during_a_deletion_leaves_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        writer = ElytronSaver(memory)
+        configs = await put_chain(writer, 2)
+        erase = RuntimeRecords.erase
+
+        async def put_and_erase(records: RuntimeRecords, erased: Iterable[Record], /) -> int:
+            monkeypatch.undo()
+            await writer.aput(configs[-1], checkpoint_of(2), {}, {})
+            return await erase(records, erased)
+
+        monkeypatch.setattr(RuntimeRecords, "erase", put_and_erase)
+        await ElytronSaver(memory).adelete_thread("ada")
+        assert [record.key async for record in records_of(memory).below()] == []
+        await writer.aput(configs[-1], checkpoint_of(3), {}, {})
+        assert [each.checkpoint["id"] async for each in writer.alist(ADA)] == ["00000003"]
 
 
 async def test_an_older_checkpoint_does_not_become_the_head() -> None:

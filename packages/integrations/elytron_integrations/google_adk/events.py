@@ -14,7 +14,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import Scope
-from elytron_integrations.conversation_items import ConversationItem, host_name, joined_text
+from elytron_integrations.conversation_items import ConversationItem, host_name, joined_text, mended_text
 from elytron_integrations.user_memory import UserMemory, memory_of_caller, narrowed_scope
 
 ISSUER: Final = "google-adk"
@@ -60,4 +60,5 @@ def event_item(event: Event, /) -> ConversationItem:
 def content_text(content: types.Content | None, /) -> str:
     """Return a content's text, without the model's thoughts."""
     parts = (content.parts if content is not None else None) or ()
-    return joined_text(part.text for part in parts if not part.thought)[: limits.MESSAGE_CHARS]
+    text = joined_text(part.text for part in parts if not part.thought)
+    return mended_text(text)[: limits.MESSAGE_CHARS]

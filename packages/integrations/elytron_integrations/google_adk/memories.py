@@ -17,7 +17,7 @@ from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallOutcom
 from elytron_core.errors import InvalidInput, NotFound, Unsupported
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import Scope
-from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name
+from elytron_integrations.conversation_items import ConversationItem, ConversationItems, host_name, mended_text
 from elytron_integrations.google_adk.events import (
     ISSUER,
     NAMESPACE,
@@ -89,7 +89,7 @@ class ElytronMemoryService(BaseMemoryService):
         """Return up to ten memories that answer `query`, best first, or none if memory has no answer."""
         memory = caller_memory(self._memory, user_id, operation="search_memory")
         filters = RecallFilters() if self._searches_all else RecallFilters(channels=(channel_of(app_name),))
-        report = await memory.recall(query[: limits.QUERY_CHARS], limit=SEARCH_HITS, filters=filters)
+        report = await memory.recall(mended_text(query)[: limits.QUERY_CHARS], limit=SEARCH_HITS, filters=filters)
         hits = report.hits if report.outcome is not RecallOutcome.NOTHING else ()
         return SearchMemoryResponse(memories=[_memory_entry(hit) for hit in hits])
 

@@ -1,7 +1,7 @@
 """The session service of Google's ADK: events are turns of a conversation, and state is stored in records."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from uuid import uuid4
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -11,6 +11,7 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
+from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 from typing_extensions import override
 
@@ -33,6 +34,8 @@ from elytron_integrations.google_adk.events import (
 from elytron_integrations.user_memory import narrowed_scope, require_open_memory
 
 _PREFIXES: Final = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
+_DELETED: Final[JsonValue] = {"deleted": True}
+"""Head of a session whose events are being erased."""
 
 
 class ElytronSessionService(BaseSessionService):
@@ -58,8 +61,11 @@ class ElytronSessionService(BaseSessionService):
         deltas = _state_deltas(state or {})
         now = platform_time.get_time()
         head: dict[str, Any] = {"id": name, "state": deltas[""], "last_update_time": now}
-        if await records.get(*head_name) is not None:
+        stored = await records.get(*head_name)
+        if _is_live(stored):
             raise AlreadyExistsError(f"Session with id {name} already exists.")
+        if stored is not None:  # a deletion that was interrupted
+            await self._erase_session(scope, app_name, name)
         await self._change_state(self._app_records(scope), _app_name(app_name), deltas[State.APP_PREFIX])
         await self._change_state(records, _user_name(app_name), deltas[State.USER_PREFIX])
         try:
@@ -75,7 +81,7 @@ class ElytronSessionService(BaseSessionService):
         """Return a session with the events that `config` selects, or None if it does not exist."""
         scope = self._scope(user_id, "get_session")
         head = await records_of(self._memory, scope=scope).get(*_head_name(app_name, session_id.strip()))
-        if head is None:
+        if not _is_live(head):
             return None
         items = await ConversationItems(
             self._memory, session_scope(scope, app_name, session_id.strip()), issuer=ISSUER
@@ -88,7 +94,7 @@ class ElytronSessionService(BaseSessionService):
         """Return a user's sessions without events, latest last. Raises ScopeMissing without a user."""
         scope = self._scope(user_id, "list_sessions")
         namespace, _ = _head_name(app_name, "")
-        heads = [head.value async for head in records_of(self._memory, scope=scope).below(namespace)]
+        heads = [head.value async for head in records_of(self._memory, scope=scope).below(namespace) if _is_live(head)]
         sessions = [await self._session(scope, app_name, scope.space, head, ()) for head in heads]
         return ListSessionsResponse(sessions=sorted(sessions, key=lambda each: (each.last_update_time, each.id)))
 
@@ -96,13 +102,7 @@ class ElytronSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session, its events, and what memory derived from them."""
         scope = self._scope(user_id, "delete_session")
-        records = records_of(self._memory, scope=scope)
-        head = await records.get(*_head_name(app_name, session_id.strip()))
-        if head is not None:
-            await ConversationItems(
-                self._memory, session_scope(scope, app_name, session_id.strip()), issuer=ISSUER
-            ).erase()
-            await records.erase((head,))
+        await self._erase_session(scope, app_name, session_id.strip())
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class ElytronSessionService(BaseSessionService):
             return event
         scope = self._scope(session.user_id, "append_event")
         head_name = _head_name(session.app_name, session.id)
-        if await records_of(self._memory, scope=scope).get(*head_name) is None:
+        if not _is_live(await records_of(self._memory, scope=scope).get(*head_name)):
             raise SessionNotFoundError(f"Session {session.id} not found.")
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
@@ -150,7 +150,7 @@ class ElytronSessionService(BaseSessionService):
         turn: ItemTurn,
     ) -> None:
         head, user = await records.get_all(names)
-        if head is None:
+        if not _is_live(head):
             raise SessionNotFoundError("The session was deleted.")
         value: Any = head.value
         new_head = {**value, "state": {**value["state"], **deltas[""]}, "last_update_time": event.timestamp}
@@ -164,6 +164,22 @@ class ElytronSessionService(BaseSessionService):
             [*names, *turn.piece_names],
             lambda turn_id, message_ids: [*drafts, *turn.pieces_of(turn_id, message_ids)],
         )
+
+    async def _erase_session(self, scope: Scope, app_name: str, session_id: str) -> None:
+        records = records_of(self._memory, scope=scope)
+        name = _head_name(app_name, session_id)
+
+        async def mark() -> None:
+            head = await records.get(*name)
+            if _is_live(head):
+                await records.put(*name, _DELETED, expected_version=head.version)
+
+        # Marked first, so that an event that is being appended conflicts. Events without a head are erased too.
+        await settle_change(mark)
+        await ConversationItems(self._memory, session_scope(scope, app_name, session_id), issuer=ISSUER).erase()
+        head = await records.get(*name)
+        if head is not None and not _is_live(head):
+            await records.erase((head,))
 
     async def _change_state(self, records: RuntimeRecords, name: RecordName, delta: Mapping[str, Any]) -> None:
         """Merge `delta` into the state with this name."""
@@ -214,6 +230,11 @@ def _user_name(app_name: str) -> RecordName:
 
 def _app_name(app_name: str) -> RecordName:
     return (NAMESPACE, host_name(app_name), "state"), "app"
+
+
+def _is_live(head: Record | None) -> TypeGuard[Record]:
+    """Return whether a session exists and is not being deleted."""
+    return head is not None and head.value != _DELETED
 
 
 def _state_of(record: Record | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from elytron.runtime_records import RecordDraft, RecordName, RuntimeRecords
 from elytron_core.errors import PreconditionFailed
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record
-from elytron_integrations.conversation_items import settle_change
+from elytron_integrations.conversation_items import CHANGE_ATTEMPTS, settle_change
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 
 _HEADS_CACHED: Final = 1_000
@@ -99,14 +99,15 @@ class ThreadRecords:
         ]
 
         async def put() -> None:
-            head = self._heads.pop(name, None) or await self._records.get(*name)
+            head = self._heads.pop(name, None)
+            if head is None or _entry_of(head).id > entry.id:
+                head = await self._records.get(*name)
             is_newest = head is None or _entry_of(head).id <= entry.id
             version = head.version if head is not None else 0
-            head_draft = RecordDraft(*name, fields, expected_version=version, is_opaque=True)
-            # Refused if another writer's checkpoint became the head.
-            *_, last = await self._records.put_all([*drafts, head_draft] if is_newest else drafts)
-            if is_newest:
-                self._heads[name] = last
+            # Refused if another writer changed or erased the head. A newer head is put again unchanged.
+            value = fields if head is None or is_newest else head.value
+            head_draft = RecordDraft(*name, value, expected_version=version, is_opaque=True)
+            *_, self._heads[name] = await self._records.put_all([*drafts, head_draft])
 
         await settle_change(put)
 
@@ -134,11 +135,17 @@ class ThreadRecords:
 
     async def erase_thread(self, thread: str) -> None:
         """Erase all checkpoints and writes of a thread, including writes of checkpoints that were never stored."""
-        heads = [record async for record in self._records.within(_head_name(thread, "")[0])]
-        places = [_entry_name(thread, _entry_of(head).namespace, "")[0] for head in heads]
-        entries = [record async for record in self._records.within(*places)]
-        states = [record async for record in self._records.below(_state_place(thread, "", "")[:1])]
-        await self._records.erase([*heads, *entries, *states])
+        heads_place = _head_name(thread, "")[0]
+        for name in [name for name in self._heads if name[0] == heads_place]:
+            del self._heads[name]
+        # Repeated, because another writer may store a checkpoint while the records are read.
+        for _ in range(CHANGE_ATTEMPTS):
+            states = [record async for record in self._records.below(_state_place(thread, "", "")[:1])]
+            # Every entry has a state in the same namespace, even if its head is missing.
+            places = {(*_entry_name(thread, "", "")[0][:2], state.namespace[1]) for state in states}
+            others = [record async for record in self._records.within(heads_place, *places)]
+            if not await self._records.erase([*states, *others]):
+                return
 
     async def erase_entries(self, entries: Sequence[CheckpointEntry]) -> None:
         """Erase checkpoints with their writes, and move heads to the newest remaining checkpoints."""
@@ -162,7 +169,9 @@ class ThreadRecords:
 
     async def _move_head(self, thread: str, namespace: str, erased_ids: set[str]) -> None:
         """Point the head to the newest checkpoint that is not being erased, or erase the head."""
-        head = await self._records.get(*_head_name(thread, namespace))
+        name = _head_name(thread, namespace)
+        self._heads.pop(name, None)
+        head = await self._records.get(*name)
         if head is None or _entry_of(head).id not in erased_ids:
             return
         entries = await self.list_entries(thread, namespace)

@@ -22,7 +22,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import Record, copies_of_conversation
 from elytron_core.planes.transcript import Message, TurnSource
-from elytron_integrations.conversation_items import settle_change
+from elytron_integrations.conversation_items import mended_text, settle_change
 from elytron_integrations.opaque_parts import fields_of, joined_data, part_drafts, part_number
 from elytron_integrations.user_memory import MemoryLoop, OpenMemory, space_scope
 
@@ -192,8 +192,7 @@ def _message_of(item: object) -> Message | None:
     role, content = _ROLES.get(fields.get("role", "")), fields.get("content")
     parts: list[Any] = cast("list[Any]", content) if isinstance(content, list) else [{"text": content}]
     texts = [cast("Mapping[str, Any]", part).get("text") for part in parts if isinstance(part, Mapping)]
-    # Lone surrogates are replaced, because evidence is stored as UTF-8.
-    text = "\n".join(text for text in texts if isinstance(text, str)).encode("utf-8", "replace").decode()
+    text = mended_text("\n".join(text for text in texts if isinstance(text, str)))
     if role is None or not text.strip() or len(text) > limits.MESSAGE_CHARS:
         return None
     return Message(role=role, text=text)
