@@ -1,7 +1,8 @@
 """Processes of the command line that begin as copies of one that has loaded it: loading is most of what a start costs.
 
-`copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a process of its
-own and a child of the one that asked for it, with the arguments, folder, environment and streams that it was given.
+`copy_processes` has `subprocess`, and so asyncio, start `python -c RUN ...` and the installed command in this way. Each
+copy is a process of its own and a child of the one that asked for it, with the arguments, folder, environment and
+streams that it was given.
 Every other command is started as ever, and so is everything in the block of `whole_starts`: what is about loading, the
 interpreter's own settings or the order of sets, which copies share, and one process of each group of commands.
 """
@@ -29,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+SCRIPT = str(Path(sys.executable).with_name("elytron"))
+"""The installed command, which runs the same."""
 LOADED = (
     *("elytron.runtime", "elytron.recall.retrieval", "elytron_cli.app", "elytron_cli.agents.hosts"),
     *("elytron_cli.agents.resident", "elytron_cli.commands.agents.hooks"),
@@ -142,6 +145,8 @@ def _start(*given: Any) -> int:
     args, _, _, kept, cwd, env, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session, group, *ids = given[:22]
     # A copy loads nothing more, from the folder that it starts in or from elsewhere.
     command = [part for part in map(os.fsdecode, args) if part != "-P"]
+    if command[0] == SCRIPT:
+        command = [sys.executable, "-c", f"import sys; sys.argv[0] = {SCRIPT!r}; {RUN}", *command[1:]]
     environment = dict(os.environ if env is None else (os.fsdecode(one).split("=", 1) for one in env))
     folder = os.fsdecode(cwd or Path.cwd())
     # Of another user, with another umask, or behind a function: none of which a copy does.

@@ -295,6 +295,7 @@ def test_a_status_line_of_the_person_is_run_as_well(machine: Machine) -> None:
     assert settings_at(settings) == {"statusLine": own}
 
 
+@pytest.mark.usefixtures("whole_starts")
 def test_doctor_tries_the_tools_and_makes_no_store(machine: Machine) -> None:
     put_samples(machine.home)
     machine.elytron("install", "--yes", "--only", "cursor")
