@@ -1,8 +1,8 @@
 """Command-line processes that start as copies of one that has loaded it: loading is most of the startup cost.
 
-`copy_processes` makes `subprocess`, and so asyncio, start `python -c RUN ...` in this way. Each copy is a separate
-process and a child of its caller, with the given arguments, folder, environment, and streams. Every other command is
-started as usual. So is everything in the block of `whole_starts`: tests of loading, of the interpreter's settings, or
+`copy_processes` makes `subprocess`, and so asyncio, start `python -c RUN ...` and the installed command in this way.
+Each copy is a separate process and a child of its caller, with the given arguments, folder, environment, and streams.
+Every other command is started as usual. So is everything in the block of `whole_starts`: tests of loading, of the interpreter's settings, or
 of set order, which copies share, and one process of each group of commands.
 """
 
@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+SCRIPT = str(Path(sys.executable).with_name("elytron"))
+"""The installed command, which runs the same."""
 LOADED = (
     *("elytron.runtime", "elytron.recall.retrieval", "elytron_cli.app", "elytron_cli.agents.mcp_config"),
     *("elytron_cli.agents.resident", "elytron_cli.commands.agents.hooks"),
@@ -142,6 +144,8 @@ def _start(*given: Any) -> int:
     args, _, _, kept, cwd, env, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session, group, *ids = given[:22]
     # A copy loads nothing more, neither from its working directory nor from elsewhere.
     command = [part for part in map(os.fsdecode, args) if part != "-P"]
+    if command[0] == SCRIPT:
+        command = [sys.executable, "-c", f"import sys; sys.argv[0] = {SCRIPT!r}; {RUN}", *command[1:]]
     environment = dict(os.environ if env is None else (os.fsdecode(one).split("=", 1) for one in env))
     folder = os.fsdecode(cwd or Path.cwd())
     # Another user or umask, or a function to run first: a copy supports none of these.

@@ -296,6 +296,7 @@ def test_the_users_own_status_line_also_runs(machine: Machine) -> None:
     assert settings_at(settings) == {"statusLine": own}
 
 
+@pytest.mark.usefixtures("whole_starts")
 def test_doctor_tests_the_tools_and_creates_no_store(machine: Machine) -> None:
     put_samples(machine.home)
     machine.elytron("install", "--yes", "--only", "cursor")
