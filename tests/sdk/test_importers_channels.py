@@ -19,10 +19,11 @@ from tests.sdk.foreign_exports import (
 from tests.sdk.opened_transcripts import opened
 
 import elytron
-from elytron.importers.chats import mailbox, slack
+from elytron.importers.chats import gemini, mailbox, slack
 from elytron.importers.detection import open_transcripts
 from elytron.importers.format_table import TranscriptFormat
 from elytron.importers.message_shape import OmissionReason
+from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.scope import ConversationKey
@@ -320,3 +321,76 @@ def test_only_the_beginning_of_an_email_with_a_huge_attachment_is_read(
     )
     path = write_json(tmp_path / "a.mbox", mail + "QUJD\n" * 10_000)
     assert outcome(path) == ([("a@example.com", "Blue.")], {OmissionReason.ATTACHMENT: 1}, [])
+
+
+GOOD = HEADER + "\nBlue.\n"
+LONG = "x" * 2_001
+
+
+@pytest.mark.parametrize(
+    ("mail", "problem"),
+    [
+        (HEADER.replace("a@example.com", "(" * 2_001) + "\nRed.\n", "From has more than 2000 characters"),
+        *(
+            (HEADER + f"{name}: {LONG}\n\nRed.\n", f"{name} has more than 2000 characters")
+            for name in ("Date", "Message-ID", "Content-Type", "Content-Disposition", "Content-Transfer-Encoding")
+        ),
+        (
+            HEADER + "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nRed.\n" * 1_000,
+            "parts of a mail: at most 250, got 251",
+        ),
+        (
+            HEADER + "Content-Type: multipart/mixed; boundary=b\n\n"
+            + "".join(f"--b\nContent-Type: text/plain; a{n}={LONG[:1_900]}\n\nRed.\n" for n in range(100)),
+            "characters in the headers of a mail: at most 65536, got 67077",
+        ),
+        (HEADER + "Content-Type: text/html\n\n&#" + "9" * 5_000, "html has an invalid character"),
+    ],
+)  # fmt: skip
+def test_a_mail_beyond_the_limits_is_reported_by_its_place_and_the_others_are_read(
+    tmp_path: Path, mail: str, problem: str
+) -> None:
+    with opened(write_json(tmp_path / "a.mbox", f"{GOOD}\n{mail}\n\n{GOOD}")) as transcript:
+        assert [item.turn.messages[0].text for item in transcript.messages(HOME)] == ["Blue.", "Blue."]
+        assert [(record.place, record.problem) for record in transcript.skipped] == [("mail 2", problem)]
+
+
+def test_of_long_headers_without_structure_the_beginning_is_read(tmp_path: Path) -> None:
+    references = "References: " + "".join(f"<m{number}@example.com>\n " for number in range(500))
+    path = write_json(tmp_path / "a.mbox", f"{MAILBOX}\n{HEADER}Subject: {LONG}\nTo: {LONG}\n{references}\nBlue.\n")
+    with opened(path) as transcript:
+        *_, last = transcript.messages(HOME, strict=True)
+    assert (last.turn.messages[0].text, last.title) == ("Blue.", LONG[: limits.NAME_CHARS])
+
+
+def test_of_a_mail_with_many_lines_only_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox, "_MAIL_LINES", 4)
+    assert outcome(write_json(tmp_path / "a.mbox", HEADER + "\n1\n2\n3\n\n" + GOOD)) == (
+        [("a@example.com", "1\n2"), ("a@example.com", "Blue.")], {}, [],
+    )  # fmt: skip
+
+
+def test_mails_are_placed_by_bytes_and_those_that_arrive_during_the_import_are_not_read(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "a.mbox", f"{GOOD}\n{GOOD}\n")
+    with opened(path) as transcript:
+        path.write_text(f"{GOOD}\n{GOOD}\n{GOOD}\n", encoding="utf-8")
+        places = [item.done_bytes for item in transcript.messages(HOME)]
+    start = len(HEADER.partition("\n")[0]) + 1
+    assert places == [start, len(GOOD) + 1 + start]
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<!--[if mso]><p>x</p><![endif]-->A<!-->B<!DOCTYPE x>C<?x?>D", "ABCD"),
+        ("<a title='1 > 0' href = \"x\">A</a> 1 < 2 <p class=x>B &amp; &lt;C", "A 1 < 2\nB & <C"),
+        ("<script>if (a<b) '</p>'</SCRIPT >A<style>x</style><scripts>B<template><p>x</template>", "AB"),
+        ("A<!--" * 200_000, "A"),
+        ("<!--x>" * 200_000, ""),
+        ("<![CDATA[>A" * 100_000, "A" * 100_000),
+        ("<script></script " * 100_000 + ">A", "A"),
+        *((begin * 200_000, begin * 200_000) for begin in ("<!", "<?", "</", "<![CDATA[", "<a b='")),
+    ],
+)
+def test_html_becomes_its_visible_text_in_one_pass(html: str, text: str) -> None:
+    assert gemini.plain_text(html) == text

@@ -1,12 +1,14 @@
 """Gemini activity in Google Takeout's JSON: prompts with their answers, without conversations."""
 
+import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
+from html import unescape
 from typing import Final
 
 from elytron.importers import message_shape
 from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, ReadItem, SkippedRecord
 from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, sha256_digest
@@ -16,7 +18,17 @@ _PRODUCT: Final = "Gemini Apps"
 _KEY: Final = ConversationKey(CHANNEL, "activity")
 _PROMPTED: Final = "Prompted "
 _BLOCKS: Final = frozenset({"p", "br", "li", "div", "tr", "pre", "h1", "h2", "h3", "h4", "h5", "h6"})
-_HIDDEN: Final = frozenset({"script", "style", "template"})
+_TAG_END: Final = r"""(?:[^>=]++|=\s*+"[^"]*(?:"|\Z)|=\s*+'[^']*(?:'|\Z)|=)*+(?:>|\Z)"""
+_MARKUP: Final = re.compile(
+    r"(?P<hidden><!--(?:-?>|.*?(?:--!?>|\Z))"
+    rf"|<(?P<raw>script|style|template)(?=[\s/>]){_TAG_END}.*?(?:</(?P=raw)(?=[\s/>])[^>]*+(?:>|\Z)|\Z))"
+    rf"|</?(?P<tag>[a-z][^\s/>]*){_TAG_END}|<[!?/][^>]*(?:>|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A piece of markup up to its end, or to the end of the text. Each character is looked at once, whatever the text is.
+
+The standard library's parser needs hours for some texts, such as one that begins a million comments.
+"""
 
 
 def is_activity(document: Json, /) -> bool:
@@ -62,33 +74,21 @@ def _exchange_turns(value: Json, place: ReaderPlace) -> list[TurnDraft | LeftOut
     return items or [LeftOut(OmissionReason.NO_WORDS)]
 
 
-class _TextParser(HTMLParser):
-    """Collects the text of HTML without the parts that a page does not show."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        self._hidden += tag in _HIDDEN
-        if tag in _BLOCKS:
-            self.pieces.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden = max(0, self._hidden - (tag in _HIDDEN))
-        if tag in _BLOCKS:
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.pieces.append(data)
+def _visible_text(markup: re.Match[str]) -> str:
+    """Return what a page shows for a piece of markup. A tag that never ends is text."""
+    if markup["hidden"] is not None:
+        return ""
+    if not markup[0].endswith(">"):
+        return markup[0]
+    return "\n" if (markup["tag"] or "").lower() in _BLOCKS else ""
 
 
 def plain_text(fragment: str, /) -> str:
-    """Return the text of an HTML fragment, with a line for each block."""
-    parser = _TextParser()
-    parser.feed(fragment)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
+    """Return the text of an HTML fragment, with a line for each block. Raises InvalidInput."""
+    try:
+        text = unescape(_MARKUP.sub(_visible_text, fragment))
+    except ValueError:
+        # A character's number with thousands of digits cannot be parsed.
+        raise InvalidInput(field="html", problem="has an invalid character") from None
+    lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(line for line in lines if line)

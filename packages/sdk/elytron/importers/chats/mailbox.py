@@ -1,11 +1,13 @@
 """Mailboxes (mbox): each mail under its author's name, without quoted replies, signatures and attachments."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from email import message_from_bytes, policy
+from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
 from email.utils import parseaddr
-from typing import Final
+from typing import Any, Final
 
 from elytron.importers import message_shape
 from elytron.importers.chats.gemini import plain_text
@@ -21,10 +23,18 @@ from elytron_core.text import similarity
 CHANNEL: Final = "mail"
 _MAIL_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of bytes read of one mail. The text precedes the attachments."""
+_MAIL_LINES: Final = 100_000
 _REQUIRED_HEADERS: Final = ("From", "Date", "Message-ID")
 """A text without any of these follows a line that only looks like the start of a mail."""
 _LINE_BYTES: Final = 64 * 1024
-_PARTS: Final = 200
+_PARTS: Final = 250
+_HEADER_CHARS: Final = 2_000
+_HEADERS_CHARS: Final = 64 * 1024
+"""Maximum size of one header and of all headers that are parsed, for which the standard library may need seconds."""
+_CUT_HEADERS: Final = frozenset({"subject", "references", "in-reply-to"})
+"""Headers whose beginning suffices."""
+_SLOW_CHARSETS: Final = frozenset({"idna", "punycode"})
+"""Encodings of names, which no mail has and whose decoding takes quadratic time."""
 _START: Final = b"From "
 _HEADER: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]{0,60}:")
 _ESCAPED: Final = re.compile(rb">+From ")
@@ -68,7 +78,7 @@ def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
                 yield b"".join(lines)
             lines, size = [], 0
             place.now("a mail", offset / source.size)
-        elif size < _MAIL_BYTES:
+        elif size < _MAIL_BYTES and len(lines) < _MAIL_LINES:
             lines.append(line[1:] if _ESCAPED.match(line) else line)
             size += len(line)
         is_start = not line.strip()
@@ -76,13 +86,46 @@ def _mail_bytes(source: LineFile, place: ReaderPlace) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
+class _MailParser:
+    """Parses one mail within limits on its parts and headers. Raises LimitExceeded and InvalidInput beyond them."""
+
+    def __init__(self) -> None:
+        self._registry = HeaderRegistry()
+        self._headers: dict[tuple[str, str], Any] = {}
+        self._parts = self._chars = 0
+
+    def parse(self, data: bytes, /) -> EmailMessage:
+        """Return the mail, whose headers are parsed only when they are read."""
+        rules = policy.EmailPolicy(message_factory=self._add_part, header_factory=self._parse_header)
+        mail = message_from_bytes(data, policy=rules)
+        assert isinstance(mail, EmailMessage)
+        return mail
+
+    def _add_part(self, policy: policy.Policy | None = None) -> EmailMessage:
+        self._parts += 1
+        if self._parts > _PARTS:
+            raise LimitExceeded(what="parts of a mail", limit=_PARTS, found=self._parts)
+        return EmailMessage(policy)
+
+    def _parse_header(self, name: str, value: str) -> Any:
+        """Parse a header once, however often it is read."""
+        if (name, value) not in self._headers:
+            text = value[:_HEADER_CHARS] if name.lower() in _CUT_HEADERS else value
+            self._chars += len(text)
+            if len(text) > _HEADER_CHARS:
+                raise InvalidInput(field=name, problem=f"has more than {_HEADER_CHARS} characters")
+            if self._chars > _HEADERS_CHARS:
+                raise LimitExceeded(what="characters in the headers of a mail", limit=_HEADERS_CHARS, found=self._chars)
+            self._headers[name, value] = self._registry(name, text)
+        return self._headers[name, value]
+
+
 def _mail_items(data: bytes, place: ReaderPlace) -> Iterator[ReadItem]:
-    mail = message_from_bytes(data, policy=policy.default)
-    assert isinstance(mail, EmailMessage)
+    mail = _MailParser().parse(data)
     if not any(name in mail for name in _REQUIRED_HEADERS):
         yield SkippedRecord(place.words, f"has none of the headers {', '.join(_REQUIRED_HEADERS)}")
         return
-    attachments = sum(1 for number, part in enumerate(mail.walk()) if number < _PARTS and part.get_filename())
+    attachments = sum(1 for part in mail.walk() if part.get_filename())
     if attachments:
         yield LeftOut(OmissionReason.ATTACHMENT, attachments)
     words = _own_words(_body_text(mail))
@@ -125,7 +168,8 @@ def _body_text(mail: EmailMessage) -> str:
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     try:
-        text = data.decode(part.get_content_charset("utf-8") or "utf-8", "replace")
+        charset = codecs.lookup(part.get_content_charset("utf-8") or "utf-8").name
+        text = data.decode("utf-8" if charset in _SLOW_CHARSETS else charset, "replace")
     except LookupError:
         text = data.decode("utf-8", "replace")
     text = text.replace("\r\n", "\n").replace("\0", "")
