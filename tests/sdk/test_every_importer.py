@@ -25,6 +25,7 @@ from elytron.importers.format_table import (
     format_pages,
     page_table,
 )
+from elytron_core import strict_json
 from elytron_core.errors import ElytronError
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
@@ -146,6 +147,27 @@ def test_values_of_another_type_are_rejected_or_reported_and_never_crash_the_rea
             file.write_text(_odd_text(whole, chance), "utf-8")
             _read_leniently(sample)
         file.write_text(whole, "utf-8")
+
+
+@pytest.mark.parametrize("form", sorted({row.format for row in DOCUMENT_ROWS} - {row.format for row in DATABASE_ROWS}))
+def test_a_record_with_too_many_keys_is_skipped_and_the_others_are_read(
+    tmp_path: Path, form: TranscriptFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict_json, "JSON_KEYS", 100)
+    path = EXPORTS[form](tmp_path)
+    document: Any = json.loads(path.read_text("utf-8"))
+    records = next(holder for holder, key in _places(document) if key == 0)
+    first = _read_counts(path)
+    records.append(records[0] | dict.fromkeys(map(str, range(101))))
+    path.write_text(json.dumps(document), "utf-8")
+    assert (first[1], _read_counts(path)) == (0, (first[0], 1))
+
+
+def _read_counts(path: Path) -> tuple[int, int]:
+    """Return how many messages of a file were read, and how many records were skipped."""
+    with open_transcripts(path) as source:
+        (transcript,) = source.transcripts
+        return sum(1 for _ in transcript.messages(HOME, include=EvidenceRole)), transcript.skipped_count
 
 
 def _damaged(data: bytes, chance: random.Random) -> bytes:

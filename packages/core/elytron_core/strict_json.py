@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -29,8 +29,13 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
-def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
-    """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
+def parse_json(
+    data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH, has_many_keys: bool = False
+) -> Json:
+    """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson.
+
+    With `has_many_keys`, only the number of values in the document limits the keys of an object.
+    """
     # The byte limits come first, because they need no memory.
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
@@ -40,7 +45,7 @@ def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = l
     except UnicodeDecodeError:
         raise InvalidJson(problem="is not UTF-8") from None
     try:
-        value: Json = _decoder.decode(text)
+        value: Json = (_large_decoder if has_many_keys else _decoder).decode(text)
     except json.JSONDecodeError as error:
         raise InvalidJson(problem=f"cannot be parsed at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
@@ -104,6 +109,10 @@ def _child_nodes(node: Json) -> Iterable[Json]:
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > JSON_KEYS:
         raise InvalidJson(problem=f"has an object with more than {JSON_KEYS} keys")
+    return _build_large_object(pairs)
+
+
+def _build_large_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     # For a repeated key one parser takes the first value and another the last.
     if len(members) != len(pairs):
@@ -129,12 +138,13 @@ def _refuse_constant(name: str) -> float:
     raise InvalidJson(problem=f"has {name}, which is not a JSON number")
 
 
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_build_object,
-    parse_int=_parse_integer,
-    parse_float=_parse_number,
-    parse_constant=_refuse_constant,
-)
+def _strict_decoder(build: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=build, parse_int=_parse_integer, parse_float=_parse_number, parse_constant=_refuse_constant
+    )
+
+
+_decoder, _large_decoder = _strict_decoder(_build_object), _strict_decoder(_build_large_object)
 
 
 def canonical_bytes(value: Any, /) -> bytes:

@@ -149,14 +149,19 @@ def strip_mark(data: bytes, /) -> bytes:
 
 
 def foreign_json(data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Json:
-    """Parse another program's JSON; lone surrogates become U+FFFD. Raises the errors of `parse_json`."""
-    return parse_json(strict_json.mend_surrogates(strip_mark(data)), limit=limit)
+    """Parse another program's JSON; lone surrogates become U+FFFD. Raises the errors of `parse_json`.
+
+    An object may have many keys, so that it is refused with its record rather than with the whole document.
+    """
+    return parse_json(strict_json.mend_surrogates(strip_mark(data)), limit=limit, has_many_keys=True)
 
 
 def object_members(value: Json, /, *, what: str) -> dict[str, Json]:
-    """Return `value`, which must be an object."""
+    """Return `value`, which must be an object, with a limited number of keys."""
     if not isinstance(value, dict):
         raise InvalidInput(field=what, problem="is not an object")
+    if len(value) > strict_json.JSON_KEYS:
+        raise InvalidInput(field=what, problem=f"has more than {strict_json.JSON_KEYS} keys")
     return value
 
 
