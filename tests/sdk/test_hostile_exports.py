@@ -38,7 +38,7 @@ HOME = ConversationKey("default", "home")
 
 
 @pytest.mark.parametrize(
-    "name", ["../out.jsonl", "/etc/out.jsonl", "..\\out.jsonl", "C:/out.jsonl", "a/../../out.jsonl"]
+    "name", ["../out.jsonl", "/etc/out.jsonl", "..\\out.jsonl", "C:/out.jsonl", "a/../../out.jsonl", "."]
 )
 async def test_a_name_that_leads_out_of_a_zip_file_is_skipped_and_counted(tmp_path: Path, name: str) -> None:
     line = json_lines({"role": "user", "content": "The boat is red."})
@@ -47,6 +47,14 @@ async def test_a_name_that_leads_out_of_a_zip_file_is_skipped_and_counted(tmp_pa
         report = await elytron.import_transcript(memory, path)
     assert (report.files, report.stored, report.left_out) == (1, 1, {OmissionReason.UNSAFE_NAME: 1})
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_a_member_without_a_name_is_left_out(tmp_path: Path) -> None:
+    line = json_lines({"role": "user", "content": "Fine."})
+    path = write_zip(tmp_path / "a.zip", {"a.jsonl": line, "?.jsonl": line})
+    path.write_bytes(path.read_bytes().replace(b"?.jsonl", b"\0.jsonl"))
+    with open_transcripts(path) as source:
+        assert ([transcript.name for transcript in source.transcripts], source.unsafe_files) == (["a.jsonl"], 1)
 
 
 async def test_a_symlink_in_a_zip_file_or_folder_is_not_followed(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def open_bundle(source: Path | ZipFile, /, *, name: str) -> FileBundle:
             members.append(BundleMember(path_name, source))
             _require_few(len(members))
     else:
-        infos = [info for info in source.infolist() if not info.is_dir()]
+        # `ZipInfo.is_dir` fails on an empty name.
+        infos = [info for info in source.infolist() if not info.filename.endswith("/")]
         _require_few(len(infos))
         bundle.is_vault = any(".obsidian" in PurePosixPath(info.filename).parts for info in infos)
         members = [BundleMember(info.filename, source, info) for info in infos if not _is_unsafe(info)]
@@ -128,9 +129,10 @@ def _require_few(count: int) -> None:
 
 
 def _is_unsafe(info: ZipInfo) -> bool:
-    """Return whether a member is a link or its name points outside the ZIP file. Such files are not trusted."""
+    """Return whether a member is a link, or its name is none or points outside the ZIP file. It is not trusted."""
     name = PurePosixPath(info.filename.replace("\\", "/"))
-    return name.is_absolute() or ".." in name.parts or ":" in name.parts[0] or stat.S_ISLNK(info.external_attr >> 16)
+    leads_out = not name.parts or name.is_absolute() or ".." in name.parts or ":" in name.parts[0]
+    return leads_out or stat.S_ISLNK(info.external_attr >> 16)
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:
