@@ -1,13 +1,17 @@
 """Exports made to harm: bombs, names that lead out, links, huge lines, years that are none. Refused, or counted."""
 
 import json
+import sqlite3
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sdk.foreign_exports import (
+    CHATGPT,
     COGX,
     EXPORTS,
     HISTORY_SCHEMA,
@@ -25,10 +29,10 @@ from tests.sdk.opened_transcripts import opened
 import elytron
 from elytron.importers import bundles, detection
 from elytron.importers.detection import is_export, open_transcripts
-from elytron.importers.format_table import TranscriptFormat
+from elytron.importers.format_table import DATABASE_ROWS, TranscriptFormat
 from elytron.importers.memories import foreign_tables
 from elytron.importers.message_shape import OmissionReason, optional_moment
-from elytron_core import limits
+from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, UnreadableFile
 from elytron_core.scope import ConversationKey
 
@@ -140,8 +144,124 @@ def test_an_endless_view_is_not_read_as_a_table(tmp_path: Path) -> None:
         " SELECT n AS prefix, n AS key, n AS value FROM c;"
     )
     path = write_database(tmp_path / "store.db", endless, "other", [(1,)])
-    with pytest.raises(UnreadableFile, match="without a table that is known"), open_transcripts(path):
+    with pytest.raises(UnreadableFile, match="without a supported table"), open_transcripts(path):
         pass
+
+
+DATABASES = [row.format for row in DATABASE_ROWS]
+
+
+def written_database(folder: Path, form: TranscriptFormat) -> Path:
+    """Write the sample of a format that is a database, and return the database's path."""
+    sample = EXPORTS[form](folder)
+    return sample if sample.is_file() else next(sample.rglob("*.sqlite"))
+
+
+def table_columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")] for (name,) in names}
+
+
+def texts_of(path: Path) -> set[str]:
+    with opened(path) as transcript:
+        return {item.turn.messages[0].text for item in transcript.messages(HOME)}
+
+
+def test_one_place_opens_other_programs_databases() -> None:
+    modules = Path(detection.__file__).parent.rglob("*.py")
+    assert [path.name for path in modules if "sqlite3.connect(" in path.read_text("utf-8")] == ["foreign_tables.py"]
+
+
+@pytest.mark.parametrize("form", DATABASES)
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        "CREATE VIRTUAL TABLE {table} USING fts5({columns})",
+        "CREATE TABLE {table} ({columns}, computed AS (hex(zeroblob(9))))",
+        "CREATE VIEW {table} ({columns}) AS VALUES ({columns})",
+    ],
+)
+def test_a_table_that_runs_what_its_author_wrote_is_not_read(
+    tmp_path: Path, form: TranscriptFormat, replacement: str
+) -> None:
+    path = written_database(tmp_path, form)
+    with closing(sqlite3.connect(path)) as connection:
+        for table, columns in table_columns(connection).items():
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(replacement.format(table=table, columns=", ".join(columns)))
+        connection.commit()
+    with pytest.raises(UnreadableFile, match="without a supported table"), open_transcripts(path):
+        pass
+
+
+def test_rows_without_end_that_share_a_page_are_refused_before_they_are_sorted(tmp_path: Path) -> None:
+    schema = "PRAGMA page_size = 512; CREATE TABLE store (prefix, key, value);"
+    path = write_database(tmp_path / "store.db", schema, "store", [("ns", "1", '{"content": "Ada sails"}')])
+    first, leaf = path.read_bytes()[:512], path.read_bytes()[512:1024]
+    # Each of 15 pages refers 20 times to the next one, the last one to the page with the row.
+    cells = b"".join(offset.to_bytes(2, "big") for offset in range(400, 500, 5))
+    pages = [
+        (b"\x05\0\0\0\x14\x01\x90\0" + (number + 1).to_bytes(4, "big") + cells).ljust(400, b"\0")
+        + ((number + 1).to_bytes(4, "big") + b"\x01") * 20
+        for number in range(2, 17)
+    ]
+    count = (len(pages) + 2).to_bytes(4, "big")
+    path.write_bytes(b"".join(page.ljust(512, b"\0") for page in (first[:28] + count + first[32:], *pages, leaf)))
+    with opened(path) as transcript, pytest.raises(UnreadableFile, match="more rows than fit into it"):
+        next(transcript.messages(HOME))
+
+
+@pytest.mark.parametrize("form", DATABASES)
+def test_a_database_that_takes_too_much_work_is_refused(
+    tmp_path: Path, form: TranscriptFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written_database(tmp_path, form)
+    for name, value in (("_STEPS", 1), ("_FREE_CALLS", 50), ("_STEPS_PER_BYTE", 0)):
+        monkeypatch.setattr(foreign_tables, name, value)
+    with pytest.raises(UnreadableFile, match="takes too much work for its size"), open_transcripts(path):
+        pass
+
+
+def test_a_query_goes_on_in_another_thread_and_ends_when_the_file_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_tables, "_STEPS", 1)
+    monkeypatch.setattr(foreign_tables, "_FREE_CALLS", 1_000_000)
+    with open_transcripts(EXPORTS[TranscriptFormat.AGENTS_SDK](tmp_path)) as source:
+        messages = source.transcripts[0].messages(HOME)
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(next, messages).result().turn.messages[0].text == "Where is it?"
+    with pytest.raises(UnreadableFile):
+        next(messages)
+
+
+@pytest.mark.parametrize("form", DATABASES)
+def test_a_huge_cell_in_any_column_hides_no_other_row(
+    tmp_path: Path, form: TranscriptFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_tables, "IMPORT_CELL_CHARS", 1_000)
+    path = written_database(tmp_path, form)
+    expected = texts_of(path)
+    with closing(sqlite3.connect(path)) as connection:
+        for table, columns in table_columns(connection).items():
+            row = connection.execute(f"SELECT * FROM {table}").fetchone()
+            for number, column in enumerate(columns, start=1_000):
+                ids = dict.fromkeys({"id", "memory_id", "key"} & {*columns}, number)
+                cells = dict(zip(columns, row, strict=True)) | ids | {column: "x" * 2_000}
+                with suppress(sqlite3.IntegrityError):  # a whole number that is a table's key
+                    connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(cells))})", [*cells.values()])
+        connection.commit()
+    with opened(path) as transcript:
+        assert expected <= {item.turn.messages[0].text for item in transcript.messages(HOME)}
+        assert "is longer than 1000 characters" in {record.problem.partition(" ")[2] for record in transcript.skipped}
+
+
+def test_a_conversation_with_too_many_nodes_hides_no_other(tmp_path: Path) -> None:
+    huge = CHATGPT[0] | {"mapping": {f"n{number}": {} for number in range(strict_json.JSON_KEYS + 1)}}
+    with opened(write_json(tmp_path / "a.json", [huge, *CHATGPT])) as transcript:
+        assert [item.turn.messages[0].text for item in transcript.messages(HOME)] == ["Tea?"]
+        (record,) = transcript.skipped
+    assert (record.place, record.problem) == ("conversation 1", "mapping has more than 10000 keys")
 
 
 def test_a_database_in_a_zip_file_is_read_and_leaves_no_copy(tmp_path: Path) -> None:

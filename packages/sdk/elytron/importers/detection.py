@@ -217,7 +217,7 @@ def open_transcripts(
         else:
             size = os.fstat(file.fileno()).st_size
             if _is_database(file):
-                transcript = _database_transcript(path, name=source.name, place=whole, size=size)
+                transcript = _database_transcript(path, stack, name=source.name, place=whole, size=size)
             else:
                 transcript = _file_transcript(file, name=source.name, place=whole, size=size)
             source.transcripts.append(transcript)
@@ -270,7 +270,7 @@ def _add_files(source: FoundTranscripts, members: list[BundleMember], whole: str
             own = PurePosixPath(member.name).name
             if _is_database(file):
                 path = member.path or _unpacked_copy(file, stack)
-                transcript = _database_transcript(path, name=own, place=place, size=member_size)
+                transcript = _database_transcript(path, stack, name=own, place=place, size=member_size)
             else:
                 transcript = _file_transcript(file, name=own, place=place, size=member_size)
             source.transcripts.append(transcript)
@@ -303,8 +303,9 @@ def _unpacked_copy(file: IO[bytes], stack: ExitStack) -> Path:
     return path
 
 
-def _database_transcript(path: Path, *, name: str, place: str, size: int) -> FoundTranscript:
+def _database_transcript(path: Path, stack: ExitStack, *, name: str, place: str, size: int) -> FoundTranscript:
     database = open_database(path, name=name)
+    stack.callback(database.close)
     for row in format_table.DATABASE_ROWS:
         if row.matches(database):
             read = _reader_of(database, row, name=name, size=size)

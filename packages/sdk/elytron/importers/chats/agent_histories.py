@@ -184,15 +184,12 @@ def read_sessions(database: ForeignDatabase, _home: ConversationKey, place: Read
     columns = ("id", "session_id", "message_data", "created_at")
     for row in database.rows("agent_messages", columns, order=("session_id", "id")):
         place.now(f"item {row.number}", 0)
-        turns = place.attempt(_session_item, row, place)
-        if isinstance(turns, SkippedRecord):
-            yield turns
-            continue
-        key = ConversationKey("openai-agents", message_shape.optional_title(row.value("session_id")) or "session")
-        for item in turns:
-            yield place.make_message(key, item) if isinstance(item, TurnDraft) else item
+        items = place.attempt(_session_items, row, place)
+        yield from [items] if isinstance(items, SkippedRecord) else items
 
 
-def _session_item(row: TableRow, place: ReaderPlace) -> list[TurnDraft | LeftOut]:
+def _session_items(row: TableRow, place: ReaderPlace) -> list[ReadItem]:
     item = message_shape.object_members(parse_json(row.data("message_data")), what="message_data")
-    return _item_turns({**item, "created_at": row.value("created_at"), "id": f"item-{row.text('id')}"}, place)
+    key = ConversationKey("openai-agents", message_shape.optional_title(row.value("session_id")) or "session")
+    turns = _item_turns({**item, "created_at": row.value("created_at"), "id": f"item-{row.text('id')}"}, place)
+    return [place.make_message(key, turn) if isinstance(turn, TurnDraft) else turn for turn in turns]

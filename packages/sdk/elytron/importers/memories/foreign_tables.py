@@ -1,8 +1,9 @@
-"""Other programs' SQLite files: opened read-only, with a size limit per cell. Damage is reported."""
+"""Other programs' SQLite files: opened read-only, with limits per cell and on the work. Damage is reported."""
 
+import itertools
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,13 @@ SQLITE_MAGIC: Final = b"SQLite format 3\0"
 IMPORT_CELL_CHARS: Final = 4 * 1024 * 1024
 """Maximum number of characters read from one cell."""
 _BUSY_S: Final = 5.0
+_STEPS: Final = 10_000
+"""Number of SQLite's instructions after which it asks whether to continue."""
+_FREE_CALLS: Final = 1_000
+_STEPS_PER_BYTE: Final = 64
+"""Maximum number of instructions for each byte of a file, several times what sorting tiny rows takes."""
+_CHARS_PER_BYTE: Final = 4
+"""Maximum number of characters of the cells for each byte of a file. A small integer takes as many."""
 Cell = int | float | str | bytes | None
 
 
@@ -57,6 +65,11 @@ class ForeignDatabase:
     path: Path
     name: str
     tables: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    is_closed: bool = False
+
+    def close(self) -> None:
+        """End a query that another thread is running."""
+        self.is_closed = True
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether a table with these columns exists."""
@@ -70,21 +83,56 @@ class ForeignDatabase:
             f"CASE WHEN typeof({one}) IN ('text', 'blob') THEN substr({one}, 1, {IMPORT_CELL_CHARS + 1}) ELSE {one} END"
             for one in present
         )
+        lengths = " + ".join(f"ifnull(length({one}), 0)" for one in present)
         query = f"SELECT {cut} FROM {table} ORDER BY {', '.join(order)}"  # noqa: S608
+        with self.open() as connection:
+            self._require_contained(connection.execute(f"SELECT {lengths} FROM {table}"))  # noqa: S608
+            for number, cells in enumerate(connection.execute(query), start=1):
+                yield TableRow(number, dict(zip(present, cells, strict=True)))
+
+    def _require_contained(self, lengths: sqlite3.Cursor) -> None:
+        """Raise UnreadableFile for cells that exceed the file: in a crafted file, rows without end share a page.
+
+        This comes before sorting, which would write them all to the disk.
+        """
+        remaining = _CHARS_PER_BYTE * self._size_bytes()
+        for (length,) in lengths:
+            remaining -= _CHARS_PER_BYTE + length
+            if remaining < 0:
+                raise UnreadableFile(name=self.name, problem="is a SQLite file with more rows than fit into it")
+
+    def _size_bytes(self) -> int:
+        paths = (self.path, Path(f"{self.path}-wal"))
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    @contextmanager
+    def open(self) -> Generator[sqlite3.Connection]:
+        """Open the file read-only until the block ends. The work is limited by the file's size.
+
+        Raises UnreadableFile, also within the block.
+        """
+        calls = itertools.count()
+        is_stopped = False
+
+        def must_stop() -> bool:
+            nonlocal is_stopped
+            is_stopped = self.is_closed or next(calls) >= calls_limit
+            return is_stopped
+
+        uri = f"{self.path.resolve().as_uri()}?mode=ro"
         try:
-            with closing(_open_connection(self.path)) as connection:
-                for number, cells in enumerate(connection.execute(query), start=1):
-                    yield TableRow(number, dict(zip(present, cells, strict=True)))
-        except (sqlite3.Error, OverflowError, UnicodeDecodeError):
-            raise UnreadableFile(name=self.name, problem="is a damaged or locked SQLite file") from None
-
-
-def _open_connection(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    # Text that is not UTF-8 must not end the whole table.
-    connection.text_factory = _decoded_text
-    return connection
+            calls_limit = _FREE_CALLS + self._size_bytes() * _STEPS_PER_BYTE // _STEPS
+            # Successive rows may be read in different threads.
+            with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, check_same_thread=False)) as connection:
+                connection.set_progress_handler(must_stop, _STEPS)
+                connection.execute("PRAGMA trusted_schema = OFF")
+                # Text that is not UTF-8 must not end the whole table.
+                connection.text_factory = _decoded_text
+                yield connection
+        # SQLite's error message may contain bytes of the file, so it is not passed on.
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError):
+            problem = "takes too much work for its size" if is_stopped else "is a damaged or locked SQLite file"
+            raise UnreadableFile(name=self.name, problem=problem) from None
 
 
 def _decoded_text(data: bytes) -> str:
@@ -92,15 +140,18 @@ def _decoded_text(data: bytes) -> str:
 
 
 def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
-    """Return the database at `path` with its tables but not its views. Raises UnreadableFile."""
+    """Return the database at `path` with its plain tables. Raises UnreadableFile.
+
+    Views, virtual tables and tables with computed columns are left out: they run whatever the file's author wrote.
+    """
     database = ForeignDatabase(path, name)
-    try:
-        with closing(_open_connection(path)) as connection:
-            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000").fetchall()
-            for (table,) in names:
-                columns = connection.execute("SELECT name FROM pragma_table_info(?) LIMIT 1000", (table,)).fetchall()
-                database.tables[str(table)] = frozenset(str(column) for (column,) in columns)
-    # SQLite's error message may contain bytes of the file, so it is not passed on.
-    except (sqlite3.Error, UnicodeDecodeError):
-        raise UnreadableFile(name=name, problem="is a damaged or locked SQLite file") from None
+    with database.open() as connection:
+        # SQLite writes this prefix for plain tables only, and refuses a schema with other names than these.
+        plain = "type = 'table' AND sql LIKE 'CREATE TABLE %'"
+        names = connection.execute(f"SELECT name FROM sqlite_master WHERE {plain} LIMIT 1000").fetchall()  # noqa: S608
+        for (table,) in names:
+            query = "SELECT name, hidden FROM pragma_table_xinfo(?) LIMIT 1000"
+            columns = connection.execute(query, (table,)).fetchall()
+            if not any(hidden for _, hidden in columns):
+                database.tables[str(table)] = frozenset(str(column) for column, _ in columns)
     return database

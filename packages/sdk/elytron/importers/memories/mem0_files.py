@@ -9,7 +9,7 @@ from elytron.importers import message_shape
 from elytron.importers.memories import foreign_memory, pickled_values
 from elytron.importers.memories.foreign_memory import ForeignMemory
 from elytron.importers.memories.foreign_tables import ForeignDatabase, TableRow
-from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, ReadItem
+from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, ReadItem, SkippedRecord
 from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
@@ -91,7 +91,10 @@ def read_history(database: ForeignDatabase, _home: ConversationKey, place: Reade
     if database.has("history", "memory_id", "new_memory", "event"):
         columns = ("memory_id", "old_memory", "new_memory", "event", "created_at", "updated_at", "is_deleted")
         rows = database.rows("history", columns, order=("memory_id", "rowid"))
-        for memory_id, changes in groupby(rows, key=lambda row: row.text("memory_id")):
+        for memory_id, changes in groupby(rows, key=_memory_id):
+            if isinstance(memory_id, SkippedRecord):
+                yield memory_id
+                continue
             place.now(f"memory {memory_id[:40]}", 0)
             yield from _version_items(memory_id, changes, place)
     if database.has("messages", "session_scope", "role", "content"):
@@ -101,12 +104,22 @@ def read_history(database: ForeignDatabase, _home: ConversationKey, place: Reade
             yield place.attempt(_raw_message, row, place)
 
 
+def _memory_id(row: TableRow) -> str | SkippedRecord:
+    try:
+        return row.text("memory_id")
+    except InvalidInput as error:
+        return SkippedRecord(f"change {row.number}", error.message)
+
+
 def _version_items(memory_id: str, changes: Iterator[TableRow], place: ReaderPlace) -> Iterator[ReadItem]:
     """Yield a memory's successive texts, each ended by the next change. The last one has the memory's own id."""
     pending: tuple[TableRow, TableRow | None] | None = None
     number = 0
     for row in changes:
-        is_gone = row.text("event").upper() == "DELETE" or row.value("is_deleted") in {1, "1"}
+        is_gone = place.attempt(_is_deletion, row)
+        if isinstance(is_gone, SkippedRecord):
+            yield is_gone
+            continue
         if is_gone:
             pending = (pending[0], pending[1] or row) if pending is not None else None
             continue
@@ -116,6 +129,10 @@ def _version_items(memory_id: str, changes: Iterator[TableRow], place: ReaderPla
         pending = row, None
     if pending is not None:
         yield place.attempt(_version_item, memory_id, *pending, place)
+
+
+def _is_deletion(row: TableRow) -> bool:
+    return row.text("event").upper() == "DELETE" or row.value("is_deleted") in {1, "1"}
 
 
 def _version_item(version_id: str, row: TableRow, following: TableRow | None, place: ReaderPlace) -> ReadItem:
