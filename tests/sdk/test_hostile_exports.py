@@ -34,6 +34,7 @@ from elytron.importers.memories import foreign_tables
 from elytron.importers.message_shape import OmissionReason, optional_moment
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, UnreadableFile
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 
 pytestmark = pytest.mark.anyio
@@ -190,6 +191,8 @@ def test_a_table_that_runs_what_its_author_wrote_is_not_read(
             connection.execute(f"DROP TABLE {table}")
             connection.execute(replacement.format(table=table, columns=", ".join(columns)))
         connection.commit()
+    # The code of an unknown kind of table cannot have been run.
+    path.write_bytes(path.read_bytes().replace(b"fts5(", b"none("))
     with pytest.raises(UnreadableFile, match="without a supported table"), open_transcripts(path):
         pass
 
@@ -228,9 +231,10 @@ def test_a_query_goes_on_in_another_thread_and_ends_when_the_file_is_closed(
     monkeypatch.setattr(foreign_tables, "_STEPS", 1)
     monkeypatch.setattr(foreign_tables, "_FREE_CALLS", 1_000_000)
     with open_transcripts(EXPORTS[TranscriptFormat.AGENTS_SDK](tmp_path)) as source:
-        messages = source.transcripts[0].messages(HOME)
+        messages = source.transcripts[0].messages(HOME, include=EvidenceRole)
         with ThreadPoolExecutor(1) as thread:
             assert thread.submit(next, messages).result().turn.messages[0].text == "Where is it?"
+        assert next(messages).turn.messages[0].text == "pier 3"
     with pytest.raises(UnreadableFile):
         next(messages)
 
