@@ -2,8 +2,8 @@
 
 `copy_processes` makes `subprocess`, and so asyncio, start `python -c RUN ...` and the installed command in this way.
 Each copy is a separate process and a child of its caller, with the given arguments, folder, environment, and streams.
-Every other command is started as usual. So is everything in the block of `whole_starts`: tests of loading, of the interpreter's settings, or
-of set order, which copies share, and one process of each group of commands.
+Every other command is started as usual. So is everything in the block of `whole_starts`: tests of loading, of the
+interpreter's settings, or of set order, which copies share, and one process of each group of commands.
 """
 
 import ctypes

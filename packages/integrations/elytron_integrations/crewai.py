@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
 
 import numpy as np
-from elytron_core.contracts.control import ControlOutcome
 from numpy.typing import NDArray
 from pydantic_core import PydanticSerializationError
 
 from elytron_core import limits
+from elytron_core.contracts.memories import ControlOutcome
 from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.facts import FactPrivacy

@@ -22,7 +22,8 @@ from elytron_core.text import similarity
 
 CHANNEL: Final = "mail"
 _MAIL_BYTES: Final = 4 * 1024 * 1024
-"""Maximum number of bytes read of one mail. The text precedes the attachments."""
+_MAIL_LINES: Final = 100_000
+"""Maximum number of bytes and lines read of one mail. The text precedes the attachments."""
 _REQUIRED_HEADERS: Final = ("From", "Date", "Message-ID")
 """A text without any of these follows a line that only looks like the start of a mail."""
 _MAIL_LINES: Final = 100_000
