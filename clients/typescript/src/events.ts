@@ -1,5 +1,5 @@
 /** The journal of a space as it grows, over server-sent events read through `fetch`. */
-import { type Connection, chunksOf, Deadline, problemOf, unreachable } from "./connection.js";
+import { type Connection, chunksOf, Deadline, pause, problemOf, unreachable } from "./connection.js";
 import { errorOf } from "./error_keys.js";
 import { parseJson } from "./json.js";
 
@@ -42,10 +42,14 @@ export interface ServerEvent {
   name: string;
   data: string;
   id: string;
+  /** Milliseconds that the server asks to wait before the stream is opened again. */
+  retryMs?: number;
 }
 
 const eventChars = 1024 * 1024;
 const silenceMs = 45_000; // three heartbeats
+const lastingMs = 60_000;
+const retryLimitMs = 5_000;
 const firstAttempts = 4;
 const laterAttempts = 24;
 
@@ -62,17 +66,25 @@ export async function* journalEvents(
   let failures = 0;
   let attempts = firstAttempts;
   for (;;) {
+    let retryMs = 0;
+    let openedAt: number | undefined;
     try {
       for await (const event of connected(connection, space, place, options.signal)) {
-        failures = 0;
+        openedAt ??= Date.now();
         attempts = laterAttempts;
+        retryMs = event.retryMs ?? retryMs;
         const item = event.data === "" ? undefined : itemOf(event, connection.url);
         place = item === undefined ? event.id : placeBehind(item);
-        if (item !== undefined) yield item;
+        // Every stream opens with an event that is no item, also one that a proxy always cuts behind it.
+        if (item === undefined) continue;
+        failures = 0;
+        yield item;
       }
     } catch (error) {
+      if (openedAt !== undefined && Date.now() - openedAt >= lastingMs) failures = 0;
       failures += 1;
       await connection.pauseAfter(error, failures, options.signal, attempts);
+      await pause(retryMs, options.signal);
     }
   }
 }
@@ -112,6 +124,7 @@ export class EventParser {
   #name = "";
   #data: string[] = [];
   #id = "";
+  #retry: { retryMs?: number } = {};
   #chars = 0;
 
   /** Yields the events that `chunk` completes. Throws Unsupported for an event of more than 1 MiB. */
@@ -139,11 +152,13 @@ export class EventParser {
     if (field === "event") this.#name = value;
     else if (field === "data") this.#data.push(value);
     else if (field === "id") this.#id = value;
+    else if (field === "retry" && /^\d+$/.test(value)) this.#retry = { retryMs: Math.min(Number(value), retryLimitMs) };
   }
 
   *#ended(): Generator<ServerEvent> {
-    if (this.#data.length > 0 || this.#id !== "") yield { name: this.#name, data: this.#data.join("\n"), id: this.#id };
-    [this.#name, this.#data, this.#id, this.#chars] = ["", [], "", 0];
+    if (this.#data.length > 0 || this.#id !== "")
+      yield { name: this.#name, data: this.#data.join("\n"), id: this.#id, ...this.#retry };
+    [this.#name, this.#data, this.#id, this.#retry, this.#chars] = ["", [], "", {}, 0];
   }
 
   #requireBounded(rest: number): void {

@@ -1,6 +1,6 @@
 /** The stream of a space's journal, from a real server and from one that breaks off. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before, test, type TestContext } from "node:test";
 import { connect, type EventGap, type JournalEvent, Unreachable, Unsupported } from "../src/index.js";
 import { EventParser, type ServerEvent } from "../src/events.js";
 import { problem, type ScriptedAnswer, scriptedServer } from "./scripted_server.js";
@@ -104,6 +104,54 @@ test("a server that is away ends a stream that never began after four attempts",
   await assert.rejects(firstOf(connect(scripted.url).events(), 1), Unreachable);
   assert.equal(scripted.requests.length, 4);
   await scripted.stop();
+});
+
+/**
+ * Returns the times in seconds at which a stream is opened, until it ends with Unreachable or was opened `most` times.
+ * Each of its connections breaks off `lastsMs` after its opening.
+ */
+async function openingTimes(context: TestContext, opening: string, lastsMs: number, most: number): Promise<number[]> {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const controller = new AbortController();
+  const times: number[] = [];
+  const bytes = new TextEncoder().encode(opening);
+  const fetch = async () => {
+    if (times.push(Date.now() / 1000) === most) controller.abort();
+    const start = (stream: ReadableStreamDefaultController) => {
+      stream.enqueue(bytes);
+      for (let ms = 15_000; ms < lastsMs; ms += 15_000)
+        setTimeout(() => stream.enqueue(new TextEncoder().encode(": still here\n\n")), ms);
+      setTimeout(() => stream.close(), lastsMs);
+    };
+    return new Response(new ReadableStream({ start }));
+  };
+  const stream = connect("http://localhost", { fetch }).events({ signal: controller.signal });
+  let isOver = false;
+  const end = assert.rejects(stream.next()).finally(() => (isOver = true));
+  while (!isOver) {
+    context.mock.timers.tick(100);
+    await new Promise(setImmediate);
+  }
+  await end;
+  return times;
+}
+
+test("a stream that always ends behind its opening is given up", async (context) => {
+  const times = await openingTimes(context, "id: 1-5\n\n", 0, 100);
+  assert.equal(times.length, 24);
+});
+
+test("a stream is opened again no earlier than the server asks, up to five seconds", async (context) => {
+  const times = await openingTimes(context, "retry: 2000\nid: 1-5\n\n", 0, 4);
+  assert.ok(times.slice(1).every((time, index) => time - (times[index] ?? 0) >= 2));
+  context.mock.timers.reset();
+  const [first = 0, second = 0] = await openingTimes(context, "retry: 99999999\nid: 1-5\n\n", 0, 2);
+  assert.ok(second - first >= 5 && second - first < 10);
+});
+
+test("a quiet stream that lasts is opened again each time", async (context) => {
+  const times = await openingTimes(context, "id: 1-5\n\n", 70_000, 40);
+  assert.equal(times.length, 40);
 });
 
 test("an unknown event is unsupported", async () => {

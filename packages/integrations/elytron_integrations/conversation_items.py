@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -41,6 +42,8 @@ ITEM_BYTES: Final = limits.JSON_BYTES
 """Size of the largest item that is stored."""
 CHANGE_ATTEMPTS: Final = 64
 """How often a change is planned again when another writer was faster."""
+_BACKOFF_S: Final = 0.01
+_BACKOFF_LIMIT_S: Final = 0.2
 _PIECE_CHARS: Final = 48_000
 """Characters of one piece of an item that is larger than a turn can hold."""
 _PIECES: Final = "elytron.pieces"
@@ -109,11 +112,13 @@ async def settle_change(change: Callable[[], Awaitable[ResultT]], /) -> ResultT:
 
     Raises PreconditionFailed after many times.
     """
-    for _ in range(CHANGE_ATTEMPTS - 1):
+    for attempt in range(1, CHANGE_ATTEMPTS):
         try:
             return await change()
         except PreconditionFailed:
-            await asyncio.sleep(0)
+            # Many writers of one head would otherwise all plan again after each commit.
+            backoff_s = min(attempt * _BACKOFF_S, _BACKOFF_LIMIT_S)
+            await asyncio.sleep(backoff_s * random.random())  # noqa: S311 - spreads writers, guards nothing
     return await change()
 
 
