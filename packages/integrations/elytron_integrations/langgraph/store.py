@@ -139,8 +139,7 @@ class ElytronStore(BaseStore):
 
 def _ttl_seconds(minutes: object) -> int:
     """Return a TTL in whole seconds, 1 at least. Raises InvalidInput for what is not a finite number."""
-    is_number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
-    if not is_number or not math.isfinite(minutes * 60):
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not abs(minutes) * 60 < math.inf:
         raise InvalidInput(field="ttl", problem="is not a finite number of minutes")
     return max(math.ceil(minutes * 60), 1)
 
