@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.sdk.test_remote import http, patient, problem, scripted
 
-from elytron.remote.memory import REMOTE_ATTEMPTS, REMOTE_BACKOFF_MAX_S
-from elytron_core.errors import Unsupported
+from elytron.remote.memory import REMOTE_ATTEMPTS, REMOTE_BACKOFF_MAX_S, REMOTE_STREAM_ATTEMPTS
+from elytron_core.errors import Unreachable, Unsupported
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +47,11 @@ async def test_an_established_stream_survives_a_long_server_outage() -> None:
         event = await anext(items)
         assert (event.type, len(slept)) == ("entry", 1 + len(away))
         assert max(slept) <= REMOTE_BACKOFF_MAX_S
+
+
+async def test_a_stream_that_is_always_cut_at_its_beginning_ends_with_the_error() -> None:
+    begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nid: 1-5\n\n"
+    async with scripted([begun] * (2 * REMOTE_STREAM_ATTEMPTS)) as (port, asked), patient(port) as (memory, _):
+        with pytest.raises(Unreachable):
+            await anext(memory.events())
+        assert len(asked) == REMOTE_STREAM_ATTEMPTS

@@ -62,6 +62,8 @@ REMOTE_ATTEMPTS: Final = 4
 """Attempts at what a client may send again: reads, and writes under an idempotency key."""
 REMOTE_STREAM_ATTEMPTS: Final = 24
 """Attempts to open a stream again that had begun: about a minute, enough for a server to restart."""
+REMOTE_STEADY_S: Final = 60.0
+"""Time after which a stream without an entry counts as established, so that its end is the first failure again."""
 REMOTE_BACKOFF_S: Final = 0.1
 REMOTE_BACKOFF_MAX_S: Final = 5.0
 
@@ -348,18 +350,21 @@ class RemoteMemory(MemoryFace):
         1
         """
         place = str(after) if after is not None else None
-        failures, attempts = 0, REMOTE_ATTEMPTS
+        failures, attempts, loop = 0, REMOTE_ATTEMPTS, asyncio.get_running_loop()
         while True:
             self._require_open()
+            opened_at = loop.time()
             try:
                 async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
-                        failures, attempts, place = 0, REMOTE_STREAM_ATTEMPTS, _stream_place(item)
+                        attempts, place = REMOTE_STREAM_ATTEMPTS, _stream_place(item)
                         if not isinstance(item, BegunStream):
+                            failures = 0
                             yield item
             except ElytronError as error:
                 self._require_open()
-                failures += 1
+                # A proxy that cuts each stream as it begins must not be asked forever.
+                failures = 1 if loop.time() - opened_at >= REMOTE_STEADY_S else failures + 1
                 await self._pause(error, failures, attempts)
 
     async def watch(self, request: OperationRequest[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
