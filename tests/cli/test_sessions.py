@@ -363,6 +363,20 @@ def test_a_foreign_database_is_left_unchanged(machine: Machine) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_foreign_database_whose_rows_never_end_is_counted_as_unreadable(machine: Machine) -> None:
+    path = machine.put("opencode-1.18.33.sql", ".local/share/opencode/opencode.db")
+    with sqlite3.connect(path) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(session)")]
+        connection.execute("DROP TABLE session")
+        numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+        connection.execute(
+            f"CREATE VIEW session AS {numbers} SELECT {', '.join(f'x AS {name}' for name in columns)} FROM n"
+        )
+    connection.close()
+    report = machine.run("opencode")
+    assert (report["sessions"], report["skipped"]) == (0, {"unreadable": 1})
+
+
 def test_credentials_in_a_session_are_redacted_and_counted(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     key = "sk-ant-" + "api03-" + "Zk3q9LmX2v" * 9 + "AA"

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from elytron.importers.memories.foreign_tables import WorkLimit
 from elytron_assistants.foreign_json import ForeignObject, parse_object
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SkipCause
 from elytron_core import limits
@@ -238,7 +239,8 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
     try:
         with open_regular(path) as file:
             head = file.read(100)
-        if head[18:19] == bytes([_WAL_MODE]) and not Path(f"{path}-wal").exists():
+        log = Path(f"{path}-wal")
+        if head[18:19] == bytes([_WAL_MODE]) and not log.exists():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-sessions-"))
             path = Path(shutil.copyfile(path, Path(folder) / "copy.db"))
         connection = sqlite3.connect(
@@ -247,6 +249,7 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
         stack.callback(connection.close)
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         connection.execute("PRAGMA query_only = 1")
+        WorkLimit(connection, path.stat().st_size + (log.stat().st_size if log.exists() else 0))
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except (OSError, sqlite3.Error):
         tally.skipped[SkipCause.UNREADABLE] += 1

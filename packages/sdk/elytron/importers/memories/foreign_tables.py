@@ -1,8 +1,7 @@
 """Other programs' SQLite files: opened read-only, with limits per cell and on the work. Damage is reported."""
 
-import itertools
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +57,28 @@ class TableRow:
         return cell
 
 
+class WorkLimit:
+    """Limits the work on a connection to another program's database by the size of its file.
+
+    A query beyond it ends with `sqlite3.OperationalError`, as does one for which `must_end` is true meanwhile.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, size_bytes: int, /, *, must_end: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.is_reached = False
+        self._remaining = _FREE_CALLS + size_bytes * _STEPS_PER_BYTE // _STEPS
+        self._must_end = must_end
+        connection.set_progress_handler(self._step, _STEPS)
+        # Functions in a schema are not run unless SQLite knows them as harmless.
+        connection.execute("PRAGMA trusted_schema = OFF")
+
+    def _step(self) -> bool:
+        self._remaining -= 1
+        self.is_reached = self._must_end() or self._remaining < 0
+        return self.is_reached
+
+
 @dataclass(slots=True)
 class ForeignDatabase:
     """A SQLite file and the columns of its tables."""
@@ -111,27 +132,22 @@ class ForeignDatabase:
 
         Raises UnreadableFile, also within the block.
         """
-        calls = itertools.count()
-        is_stopped = False
-
-        def must_stop() -> bool:
-            nonlocal is_stopped
-            is_stopped = self.is_closed or next(calls) >= calls_limit
-            return is_stopped
-
         uri = f"{self.path.resolve().as_uri()}?mode=ro"
+        work: WorkLimit | None = None
         try:
-            calls_limit = _FREE_CALLS + self._size_bytes() * _STEPS_PER_BYTE // _STEPS
             # Successive rows may be read in different threads.
             with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, check_same_thread=False)) as connection:
-                connection.set_progress_handler(must_stop, _STEPS)
-                connection.execute("PRAGMA trusted_schema = OFF")
+                work = WorkLimit(connection, self._size_bytes(), must_end=lambda: self.is_closed)
                 # Text that is not UTF-8 must not end the whole table.
                 connection.text_factory = _decoded_text
                 yield connection
         # SQLite's error message may contain bytes of the file, so it is not passed on.
         except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError):
-            problem = "takes too much work for its size" if is_stopped else "is a damaged or locked SQLite file"
+            problem = (
+                "takes too much work for its size"
+                if work is not None and work.is_reached
+                else "is a damaged or locked SQLite file"
+            )
             raise UnreadableFile(name=self.name, problem=problem) from None
 
 
