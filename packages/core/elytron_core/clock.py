@@ -86,8 +86,8 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
             problem = "is not an ISO 8601 timestamp such as 2026-03-01 or 2026-03-01T09:30:00Z"
             raise InvalidInput(field=field, problem=problem) from None
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        value = round(aware.timestamp() * 1000)
+        aware_datetime = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        value = round(aware_datetime.timestamp() * 1000)
     try:
         # NaN compares as False, so it is rejected together with out-of-range years.
         is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
@@ -105,14 +105,14 @@ def _parse_datetime(text: str) -> datetime:
     # RFC 3339 allows a lower-case `z`, which `fromisoformat` rejects.
     if text.endswith("z"):
         text = f"{text[:-1]}Z"
-    plain, leaps = _LEAP_SECOND.subn("59", text)
-    return datetime.fromisoformat(plain) + timedelta(seconds=leaps)
+    text_without_leap_second, leap_second_count = _LEAP_SECOND.subn("59", text)
+    return datetime.fromisoformat(text_without_leap_second) + timedelta(seconds=leap_second_count)
 
 
 def format_instant(at: Instant, /) -> str:
     """Return `at` as ISO 8601 text in UTC, without fractional seconds if there are none."""
-    moment = as_datetime(at)
-    return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
+    utc_datetime = as_datetime(at)
+    return utc_datetime.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def as_datetime(at: Instant, /) -> datetime:

@@ -125,7 +125,7 @@ FLAGS: Final = (PRIVATE_FLAG, STORE_FLAG)
 def require_flags(metadata: dict[str, ValueT], /) -> dict[str, ValueT]:
     """Return `metadata`. Raises ValueError for a flag that is not true or false, or whose name is misspelled."""
     for name, value in metadata.items():
-        flag = name.strip().casefold()
-        if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
-            raise ValueError(f"has {flag!r} in a form that has no effect: write {flag!r}: true or false")
+        normal_name = name.strip().casefold()
+        if normal_name in FLAGS and not (name == normal_name and (value is None or isinstance(value, bool))):
+            raise ValueError(f"has {normal_name!r} in a form that has no effect: write {normal_name!r}: true or false")
     return metadata

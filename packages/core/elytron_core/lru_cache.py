@@ -17,17 +17,17 @@ def remember_answers(most: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], 
     """Cache up to `most` results of a function with their arguments, until `forget_answers`."""
 
     def wrap(function: Callable[ArgumentsP, AnswerT]) -> Callable[ArgumentsP, AnswerT]:
-        remembering = lru_cache(maxsize=most)(function)
-        _REMEMBERING.add(remembering)
-        return cast("Callable[ArgumentsP, AnswerT]", remembering)
+        cached_function = lru_cache(maxsize=most)(function)
+        _REMEMBERING.add(cached_function)
+        return cast("Callable[ArgumentsP, AnswerT]", cached_function)
 
     return wrap
 
 
 def forget_answers() -> None:
     """Clear all caches of `remember_answers`: their arguments may contain words of erased texts."""
-    for remembering in tuple(_REMEMBERING):
-        remembering.cache_clear()
+    for cached_function in tuple(_REMEMBERING):
+        cached_function.cache_clear()
 
 
 class LruCache(OrderedDict[KeyT, ValueT]):

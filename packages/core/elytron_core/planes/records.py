@@ -55,8 +55,11 @@ def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
 
 def is_copy(namespace: tuple[str, ...], /) -> bool:
     """Return True if the runtime's records of this namespace repeat what is stored elsewhere."""
-    first = namespace[0]
-    return first.startswith(copies_of_turn("", "")[0]) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
+    first_part = namespace[0]
+    return first_part.startswith(copies_of_turn("", "")[0]) or first_part in {
+        *COPIES_OF_BLOCKS,
+        *copies_of_conversation("")[:1],
+    }
 
 
 _HOLDERS = (dict, list)
@@ -67,10 +70,12 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
     level: list[JsonValue] = [value]
     for _ in range(RECORD_VALUE_DEPTH):
-        members = [
-            outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)
+        contents = [
+            container.values() if isinstance(container, dict) else container
+            for container in level
+            if isinstance(container, _HOLDERS)
         ]
-        level = [inner for parts in members for inner in parts]
+        level = [member for content in contents for member in content]
         if not level:
             break
     else:
@@ -195,8 +200,10 @@ def put_record(current: Record | None, record: Record, /, *, has_history: bool =
         return record.model_copy(update={"version": current.version + 1})
     if current.is_alive(at) and _says_same(current, record):
         return current
-    followed = {"version": current.version + 1, "earlier": _extend_history(current) if has_history else ()}
-    return record.model_copy(update=followed | ({"created_at": current.created_at} if current.is_alive(at) else {}))
+    changed_fields = {"version": current.version + 1, "earlier": _extend_history(current) if has_history else ()}
+    return record.model_copy(
+        update=changed_fields | ({"created_at": current.created_at} if current.is_alive(at) else {})
+    )
 
 
 def delete_record(record: Record, /, *, at: Instant) -> Record:
@@ -216,8 +223,13 @@ def shown_again(record: Record, /) -> Record:
     """Return the record as `forget` with `undo` restores it; after a deletion that is a new version."""
     if not record.deleted:
         return record.model_copy(update={"forgotten_at": None})
-    again = {"version": record.version + 1, "forgotten_at": None, "deleted": False, "earlier": _extend_history(record)}
-    return record.model_copy(update=again)
+    restored_fields = {
+        "version": record.version + 1,
+        "forgotten_at": None,
+        "deleted": False,
+        "earlier": _extend_history(record),
+    }
+    return record.model_copy(update=restored_fields)
 
 
 def succeed_record(record: Record, current: Record, /) -> Record:

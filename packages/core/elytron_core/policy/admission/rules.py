@@ -100,8 +100,8 @@ def is_raw(text: str, /) -> bool:
 
 
 def _is_payload(text: str) -> bool:
-    fenced = _FENCE.fullmatch(text)
-    body = (fenced[1] if fenced else text).strip()
+    fence_match = _FENCE.fullmatch(text)
+    body = (fence_match[1] if fence_match else text).strip()
     if _MARKUP.match(body):
         return True
     if not body.startswith(("{", "[")):
@@ -194,18 +194,18 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
-    replaceable = replaceable_versions(versions, at=at)
-    if not replaceable or draft.operation is FactOperation.DELETE:
-        return replaceable[0] if replaceable else None
-    began = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
-    same = (fact for fact in replaceable if says_the_same(draft.content, fact.content))
-    return next((fact for fact in same if fact_holds(fact, as_of=began)), replaceable[0])
+    replaceable_facts = replaceable_versions(versions, at=at)
+    if not replaceable_facts or draft.operation is FactOperation.DELETE:
+        return replaceable_facts[0] if replaceable_facts else None
+    begin_moment = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
+    same_content_facts = (fact for fact in replaceable_facts if says_the_same(draft.content, fact.content))
+    return next((fact for fact in same_content_facts if fact_holds(fact, as_of=begin_moment)), replaceable_facts[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     """Return whether `write` is a procedure worth storing: see `procedures.flaw`."""
-    blank = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
-    reason = EMPTY_SKILL if blank else procedure_flaw(write.content)
+    has_blank_field = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
+    reason = EMPTY_SKILL if has_blank_field else procedure_flaw(write.content)
     if reason is not None:
         return SkillJudgement(
             verdict=AdmissionVerdict.REJECT, outcome=contracts_write.WriteOutcome.REJECTED, reason=reason
@@ -282,8 +282,8 @@ def _overwrite_refusal(draft: FactDraft, current: facts.Fact, *, at: Instant) ->
     return ""
 
 
-def _capped_confidence(authority: facts.FactAuthority, stated: facts.FactConfidence) -> facts.FactConfidence:
-    return facts.FactConfidence.HIGH if authority in VOUCHED else stated
+def _capped_confidence(authority: facts.FactAuthority, stated_confidence: facts.FactConfidence) -> facts.FactConfidence:
+    return facts.FactConfidence.HIGH if authority in VOUCHED else stated_confidence
 
 
 def _accept_fact(outcome: contracts_write.WriteOutcome, reason: str = "") -> FactJudgement:
@@ -385,9 +385,9 @@ def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
         return SOUL_OF_ANOTHER_KIND if draft.soul is not None else None
     if draft.soul is None:
         return NO_SOUL
-    missing = [surface.value for surface in SoulSurface if surface not in draft.soul.surfaces]
-    if missing:
-        return f"its soul binding lacks {', '.join(missing)}"
+    missing_surfaces = [surface.value for surface in SoulSurface if surface not in draft.soul.surfaces]
+    if missing_surfaces:
+        return f"its soul binding lacks {', '.join(missing_surfaces)}"
     return SOUL_TAKEN if bound_to is not None and bound_to != draft.name and holds_soul(draft) else None
 
 
