@@ -40,8 +40,10 @@ def _value_meets(value: Scalar, comparison: ComparisonOperator, expected: tuple[
         case ComparisonOperator.CONTAINS:
             return any(isinstance(value, str) and isinstance(other, str) and other in value for other in expected)
         case ComparisonOperator.ICONTAINS:
-            folded = value.casefold() if isinstance(value, str) else ""
-            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in expected)
+            folded_value = value.casefold() if isinstance(value, str) else ""
+            return any(
+                isinstance(other, str) and bool(folded_value) and other.casefold() in folded_value for other in expected
+            )
         case _:
             assert_never(comparison)
 

@@ -117,24 +117,24 @@ def _read_question(text: str, day: Instant, labels: frozenset[QuestionLabel], la
     lowered = " ".join(text.lower().split())
     forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else labels
     is_retold = QuestionLabel.RETELLING in labels
-    several = is_retold or QuestionLabel.SEVERAL in forms
-    fits = TextTrait.NOTHING
+    wants_several = is_retold or QuestionLabel.SEVERAL in forms
+    fitting_traits = TextTrait.NOTHING
     if QuestionLabel.TIME in forms:
-        fits |= TextTrait.TIME
+        fitting_traits |= TextTrait.TIME
     if QuestionLabel.NUMBER in forms:
-        fits |= TextTrait.NUMBER
-    if several or QuestionLabel.NAME in forms:
-        fits |= TextTrait.NAME
-    if several:
-        fits |= TextTrait.QUOTE
+        fitting_traits |= TextTrait.NUMBER
+    if wants_several or QuestionLabel.NAME in forms:
+        fitting_traits |= TextTrait.NAME
+    if wants_several:
+        fitting_traits |= TextTrait.QUOTE
     owner = AnswerOwner.ASSISTANT if QuestionLabel.ASSISTANT in labels else AnswerOwner.USER
     is_request = _has_phrase("making", lowered) and not _has_phrase("past", lowered)
     spans = spans_in(text, day, language)
     return ReadQuestion(
         _looked_for(text, lowered, language),
-        fits,
+        fitting_traits,
         _owner_trait(owner, is_request=is_request),
-        several,
+        wants_several,
         owner,
         _answer_version(lowered, is_latest=QuestionLabel.LATEST in labels),
         spans,
@@ -173,14 +173,21 @@ def without_asking(text: str, lowered: str, /) -> str:
 def _looked_for(text: str, lowered: str, language: str) -> str:
     """Return `text` without words that ask for an account and relative times; all of it if nothing is left."""
     statement = without_asking(text, lowered)
-    return next((bare for bare in (without_relative(statement, language), statement) if bare.strip(_NO_WORD)), text)
+    return next(
+        (
+            sought_text
+            for sought_text in (without_relative(statement, language), statement)
+            if sought_text.strip(_NO_WORD)
+        ),
+        text,
+    )
 
 
 def _answer_version(lowered: str, *, is_latest: bool) -> AnswerVersion:
-    is_first = _has_phrase("first", lowered)
-    if is_latest is is_first:
+    asks_for_first = _has_phrase("first", lowered)
+    if is_latest is asks_for_first:
         return AnswerVersion.ANY  # neither, or both are asked for
-    return AnswerVersion.FIRST if is_first else AnswerVersion.LATEST
+    return AnswerVersion.FIRST if asks_for_first else AnswerVersion.LATEST
 
 
 def _has_phrase(name: str, lowered: str) -> bool:
@@ -196,7 +203,7 @@ def encoder_query(query: str, speakers: Iterable[str], /) -> str:
     # Longer names first, because a name may be part of another one.
     for name in sorted(speakers, key=len, reverse=True):
         if name in query and not is_role_name(name):
-            word = rf"(?<!\w){re.escape(name)}"
-            query = re.sub(rf"{word}['\u2019]s(?!\w)", "my", query)
-            query = re.sub(rf"{word}(?!\w)", "I", query)
+            name_pattern = rf"(?<!\w){re.escape(name)}"
+            query = re.sub(rf"{name_pattern}['\u2019]s(?!\w)", "my", query)
+            query = re.sub(rf"{name_pattern}(?!\w)", "I", query)
     return query
