@@ -47,14 +47,14 @@ class StoreLoss:
 
     def plus(self, later: "StoreLoss", /) -> "StoreLoss":
         """Return this loss and a `later` one of the same space combined."""
-        parts = dict.fromkeys([*self.what.split("; "), *later.what.split("; ")])
+        causes = dict.fromkeys([*self.what.split("; "), *later.what.split("; ")])
         return StoreLoss(
             self.space,
             self.documents + later.documents,
             self.entries + later.entries,
             self.blobs + later.blobs,
             later.at,
-            "; ".join(list(parts)[-_LOSS_PARTS:]),
+            "; ".join(list(causes)[-_LOSS_PARTS:]),
         )
 
 

@@ -55,7 +55,7 @@ def bare_text(text: str, /) -> str:
 
     Invisible characters, accents and other marks on a character are removed.
     """
-    return _NOT_ASCII.sub(lambda run: "".join(map(_bare_character, run[0])), text)
+    return _NOT_ASCII.sub(lambda run_match: "".join(map(_bare_character, run_match[0])), text)
 
 
 def bare_places(text: str, /) -> list[int]:
@@ -67,8 +67,12 @@ def bare_places(text: str, /) -> list[int]:
 def _bare_character(char: str) -> str:
     if char in _SIGNS:
         return _SIGNS[char]
-    parts = visible_text(unicodedata.normalize("NFKD", visible_text(char)))
-    return "".join(part for part in parts if part.isspace() or unicodedata.category(part)[0] not in "MC")
+    decomposed_chars = visible_text(unicodedata.normalize("NFKD", visible_text(char)))
+    return "".join(
+        decomposed_char
+        for decomposed_char in decomposed_chars
+        if decomposed_char.isspace() or unicodedata.category(decomposed_char)[0] not in "MC"
+    )
 
 
 def plain_text(text: str, /) -> str:
@@ -86,8 +90,8 @@ def normalise_text(text: str, /) -> str:
     What is not seen does not count either, but the non-joiner parts words, as a hyphen does.
     """
     if not text.isascii():
-        opened = unicodedata.normalize("NFKD", visible_text(text.replace("\u200c", " "))).casefold()
-        text = unicodedata.normalize("NFC", _ACCENTS.sub("", opened))
+        decomposed_text = unicodedata.normalize("NFKD", visible_text(text.replace("\u200c", " "))).casefold()
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed_text))
     return " ".join(_BREAKS.sub(" ", text.casefold()).split())
 
 
@@ -142,8 +146,8 @@ def text_trigrams(text: str, /) -> frozenset[str]:
 
 def trigram_likeness(one: frozenset[str], other: frozenset[str], /) -> float:
     """Return the similarity of two sets of trigrams, 0 to 1 (Dice's coefficient)."""
-    both = len(one) + len(other)
-    return 2 * len(one & other) / both if both else 0.0
+    total_count = len(one) + len(other)
+    return 2 * len(one & other) / total_count if total_count else 0.0
 
 
 class TrigramDigest(NamedTuple):
@@ -168,16 +172,16 @@ def grams_of(grams: Collection[str], /) -> TrigramDigest:
 
 def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
     """Return an upper bound of the similarity of two sets of trigrams."""
-    both = one.size + other.size
+    total_count = one.size + other.size
     # Each trigram that shares a bit may be shared too, so the bound includes it.
-    shared = (one.marks & other.marks).bit_count() + one.hidden
-    return 2 * shared / both if both else 0.0
+    most_shared = (one.marks & other.marks).bit_count() + one.hidden
+    return 2 * most_shared / total_count if total_count else 0.0
 
 
 def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
     """Return the similarity of trigrams to those of a padded text, which has `count`, without computing them."""
-    both = len(one) + count
-    return 2 * sum(map(text.__contains__, one)) / both if both else 0.0
+    total_count = len(one) + count
+    return 2 * sum(map(text.__contains__, one)) / total_count if total_count else 0.0
 
 
 SAME_TEXT: Final = 0.9
@@ -189,11 +193,15 @@ def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
     """Yield the positions of those of `texts` that do not repeat an earlier one."""
     grams_by_numbers: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
     for place, text in enumerate(map(normalise_text, texts)):
-        grams, beside = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
+        grams, grams_of_same_numbers = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
         # Sets of very different size cannot be that similar, so they are not compared.
-        near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
-        if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
-            beside.append(grams)
+        comparable_grams = (
+            other_grams
+            for other_grams in grams_of_same_numbers
+            if 2 * min(len(grams), len(other_grams)) >= SAME_TEXT * (len(grams) + len(other_grams))
+        )
+        if not any(trigram_likeness(grams, other_grams) >= SAME_TEXT for other_grams in comparable_grams):
+            grams_of_same_numbers.append(grams)
             yield place
 
 
@@ -202,7 +210,7 @@ def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
     terms: list[str] = []
     for word in text.split():
         if _UNSPACED.search(word):
-            terms += [word[at : at + 2] for at in range(len(word) - 1)]
+            terms += [word[start : start + 2] for start in range(len(word) - 1)]
         elif len(word) >= 4:
             terms.append(word)
     return tuple(dict.fromkeys(terms))[:limit]
@@ -216,5 +224,5 @@ CHARS_PER_TOKEN = 4
 
 def estimate_tokens(text: str, /) -> int:
     """Return the estimate: one token per wide character (Chinese, Japanese, Korean, emoji), one per four others."""
-    wide = len(_WIDE.findall(text))
-    return wide + -(-(len(text) - wide) // CHARS_PER_TOKEN)
+    wide_count = len(_WIDE.findall(text))
+    return wide_count + -(-(len(text) - wide_count) // CHARS_PER_TOKEN)
