@@ -392,12 +392,12 @@ def validate_batch(batch: Batch, /) -> None:
         raise LimitExceeded(what="changes in a batch", limit=change_limit, found=change_count)
     refs: set[DocumentRef] = set()
     max_document_bytes = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
-    for put in batch.puts:
-        if len(put.body) > max_document_bytes:
-            raise LimitExceeded(what="bytes in a document", limit=max_document_bytes, found=len(put.body))
-        if put.expects < 0:
+    for put_change in batch.puts:
+        if len(put_change.body) > max_document_bytes:
+            raise LimitExceeded(what="bytes in a document", limit=max_document_bytes, found=len(put_change.body))
+        if put_change.expects < 0:
             raise InvalidInput(field="expects", problem="is below 0")
-        refs.add(put.ref)
+        refs.add(put_change.ref)
     for delete in batch.deletes:
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
