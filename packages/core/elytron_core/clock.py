@@ -39,9 +39,9 @@ class FrozenClock:
         self._step_ms = step_ms
 
     def now(self, /) -> Instant:
-        at = self._at
-        self._at = Instant(at + self._step_ms)
-        return at
+        current_time = self._at
+        self._at = Instant(current_time + self._step_ms)
+        return current_time
 
     def advance(self, by_ms: int, /) -> None:
         """Move the clock by `by_ms`; a negative number steps back."""
@@ -58,10 +58,10 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
     >>> order_time(Instant(90), recorded_at=Instant(20))
     20
     """
-    at = recorded_at if claimed is None else min(claimed, recorded_at)
+    ordering_time = recorded_at if claimed is None else min(claimed, recorded_at)
     if now is None or now >= recorded_at:
-        return at
-    return Instant(min(at, now - limits.CLOCK_SKEW_MS))
+        return ordering_time
+    return Instant(min(ordering_time, now - limits.CLOCK_SKEW_MS))
 
 
 def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:

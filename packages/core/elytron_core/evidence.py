@@ -61,8 +61,8 @@ class TrustLevel(StrEnum):
         """Return the position from 1 on; a higher one is trusted more."""
         return _RANKS[self]
 
-    def is_at_least(self, other: "TrustLevel | None", /) -> bool:
-        return other is None or self.rank >= other.rank
+    def is_at_least(self, least_level: "TrustLevel | None", /) -> bool:
+        return least_level is None or self.rank >= least_level.rank
 
 
 _RANKS = {trust: place for place, trust in enumerate(TrustLevel, 1)}

@@ -52,10 +52,10 @@ def is_id(text: str, /) -> bool:
     return ID.fullmatch(text) is not None
 
 
-def make_uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:
-    """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `tail` bytes (RFC 9562, 5.7)."""
+def make_uuid7(at_ms: int, counter: int, random_bytes: bytes, /) -> str:
+    """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `random_bytes` (RFC 9562, 5.7)."""
     high_bits = (at_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (counter & 0x0FFF)
-    low_bits = int.from_bytes(tail, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+    low_bits = int.from_bytes(random_bytes, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
     digits = f"{high_bits:016x}{low_bits:016x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

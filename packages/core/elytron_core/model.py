@@ -38,11 +38,11 @@ def names_at(model: type[BaseModel], field_path: Place, /) -> tuple[str, ...]:
         schema_parts = [
             inner_part
             for schema_part in schema_parts
-            for form in _schema_forms(schema, schema_part)
-            for inner_part in _schema_step(schema, form, step)
+            for schema_form in _schema_forms(schema, schema_part)
+            for inner_part in _schema_step(schema, schema_form, step)
         ]
-    forms = (form for schema_part in schema_parts for form in _schema_forms(schema, schema_part))
-    return tuple(dict.fromkeys(name for form in forms for name in form.get("properties", {})))
+    forms = (schema_form for schema_part in schema_parts for schema_form in _schema_forms(schema, schema_part))
+    return tuple(dict.fromkeys(name for schema_form in forms for name in schema_form.get("properties", {})))
 
 
 def nearest_name(name: str, names: Iterable[str], /) -> str | None:
@@ -67,26 +67,26 @@ def model_schema(model: type[BaseModel], /) -> JsonSchema:
 def _schema_forms(schema: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
     """Yield `part`, and each alternative of it."""
     yield part
-    for form in part.get("oneOf", part.get("anyOf", ())):
-        yield from _schema_forms(schema, _resolve_reference(schema, form))
+    for alternative in part.get("oneOf", part.get("anyOf", ())):
+        yield from _schema_forms(schema, _resolve_reference(schema, alternative))
 
 
 def _schema_step(schema: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
     """Return the part at `step`: an item, a field, or the alternative with that name."""
     if isinstance(step, int):
-        parts = [part.get("items")]
+        candidates = [part.get("items")]
     else:
         references_by_tag = part.get("discriminator", {}).get("mapping", {})
-        parts = [
+        candidates = [
             part.get("properties", {}).get(step),
             {"$ref": references_by_tag[step]} if step in references_by_tag else None,
         ]
-        parts += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
-    return [_resolve_reference(schema, step_part) for step_part in parts if step_part]
+        candidates += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
+    return [_resolve_reference(schema, step_part) for step_part in candidates if step_part]
 
 
-def _form_label(form: JsonSchema) -> str:
-    return str(form.get("$ref", "")).rpartition("/")[2]
+def _form_label(reference: JsonSchema) -> str:
+    return str(reference.get("$ref", "")).rpartition("/")[2]
 
 
 def _resolve_reference(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
@@ -353,9 +353,9 @@ def _missing_beside(problems: list[ErrorDetails], unknown_field: ErrorDetails) -
     )
 
 
-def _intended_field(model: type[BaseModel], place: Place) -> str:
-    """Return a hint for the unknown field at `place`, using only our own names."""
-    *parent_place, name = place
+def _intended_field(model: type[BaseModel], field_path: Place) -> str:
+    """Return a hint for the unknown field at `field_path`, using only our own names."""
+    *parent_place, name = field_path
     names = names_at(model, parent_place)
     if not names:
         return ""

@@ -54,14 +54,14 @@ def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = l
     return value
 
 
-def _require_few(data: bytes, most: int) -> None:
-    """Raise InvalidJson for more than `most` values, before memory is spent on them."""
-    if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
+def _require_few(data: bytes, max_values: int) -> None:
+    """Raise InvalidJson for more than `max_values` values, before memory is spent on them."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= max_values:
         return
     # Separators inside strings separate no values.
     data_without_texts = _TEXT.sub(b"", data)
-    if data_without_texts.count(b",") + data_without_texts.count(b"[") + data_without_texts.count(b"{") > most:
-        raise InvalidJson(problem=f"has more than {most} values")
+    if data_without_texts.count(b",") + data_without_texts.count(b"[") + data_without_texts.count(b"{") > max_values:
+        raise InvalidJson(problem=f"has more than {max_values} values")
 
 
 _HALF_ENCODED = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")

@@ -142,8 +142,8 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     names.scope.load([tuple(map(tuple, scope)) for scope in header["scopes"]])
     names.tags.load([tuple(tags) for tags in header["tags"]])
     columns = UnitColumns.of({name: arrays.next() for name in DTYPES})
-    kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
-    refs = RowRefs(StoredRefs(header["collections"], kinds, keys, order), header["documents"])
+    collection_numbers, order, keys = arrays.next(), arrays.next(), arrays.next()
+    refs = RowRefs(StoredRefs(header["collections"], collection_numbers, keys, order), header["documents"])
     threaded_rows = arrays.next()
     vocabulary = TermVocabulary(StoredTerms(*(arrays.next() for _ in KEPT_DTYPES)))
     segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(header["segments"])]
@@ -226,13 +226,13 @@ def _pad_pieces(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
 
 def _checksum_pair(pieces: Iterable[bytes | memoryview]) -> bytes:
     """Return the sum and the exclusive or of the numbers in `pieces`, which reveal a changed or missing byte."""
-    total, exclusive_or = 0, 0
+    number_sum, exclusive_or = 0, 0
     for piece in pieces:
         # Small enough to be read from memory once for both.
         numbers = np.frombuffer(piece, np.uint64)
-        total += int(np.add.reduce(numbers, dtype=np.uint64))
+        number_sum += int(np.add.reduce(numbers, dtype=np.uint64))
         exclusive_or ^= int(np.bitwise_xor.reduce(numbers))
-    return struct.pack("<QQ", total % (1 << 64), exclusive_or)
+    return struct.pack("<QQ", number_sum % (1 << 64), exclusive_or)
 
 
 MAPPED = 128 * 1024
@@ -244,9 +244,9 @@ FETCHED = 16 * 1024 * 1024
 class ArrivingCheckpoint:
     """A checkpoint received piece by piece into memory of its final size, which its first bytes state."""
 
-    def __init__(self, most: int, /, *, labels: str = "") -> None:
-        """Reject a checkpoint that claims to be longer than `most`, or has other `labels` (see `SpaceIndex`)."""
-        self._most = most
+    def __init__(self, max_bytes: int, /, *, labels: str = "") -> None:
+        """Reject a checkpoint that claims to be longer than `max_bytes`, or has other `labels` (see `SpaceIndex`)."""
+        self._most = max_bytes
         self._labels = labels
         self._head = b""
         self._data: bytearray | mmap | None = None

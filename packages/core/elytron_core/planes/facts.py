@@ -253,7 +253,9 @@ def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
     """Return the forms under which earlier builds stored this topic, where they differ: one for each spelling."""
     if topic.isascii():
         return ()
-    spellings = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
+    spellings = dict.fromkeys(
+        (topic, *(unicodedata.normalize(unicode_form, topic) for unicode_form in ("NFC", "NFD", "NFKC", "NFKD")))
+    )
     keys = dict.fromkeys(" ".join(spelling.casefold().split()) for spelling in spellings)
     return tuple(key for key in keys if key != topic_key(topic))
 
@@ -445,10 +447,10 @@ def is_taken(fact: Fact, versions: Iterable[Fact], /) -> bool:
     )
 
 
-def _begins_before_end(one: Fact, other: Fact) -> bool:
-    if one.valid_from is None or other.valid_to is None:
-        return not _is_empty(other)
-    return not _is_empty(other) and one.valid_from < other.valid_to
+def _begins_before_end(begin_fact: Fact, end_fact: Fact) -> bool:
+    if begin_fact.valid_from is None or end_fact.valid_to is None:
+        return not _is_empty(end_fact)
+    return not _is_empty(end_fact) and begin_fact.valid_from < end_fact.valid_to
 
 
 def _is_empty(fact: Fact) -> bool:

@@ -80,13 +80,13 @@ class ModelUsage(Value):
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
-    def plus(self, other: "ModelUsage", /) -> "ModelUsage":
+    def plus(self, other_usage: "ModelUsage", /) -> "ModelUsage":
         """Return the sum of both."""
-        return ModelUsage(**{name: count + getattr(other, name) for name, count in self})
+        return ModelUsage(**{name: count + getattr(other_usage, name) for name, count in self})
 
-    def minus(self, before: "ModelUsage", /) -> "ModelUsage":
-        """Return the usage added since `before`."""
-        return ModelUsage(**{name: count - getattr(before, name) for name, count in self})
+    def minus(self, earlier_usage: "ModelUsage", /) -> "ModelUsage":
+        """Return the usage added since `earlier_usage`."""
+        return ModelUsage(**{name: count - getattr(earlier_usage, name) for name, count in self})
 
 
 NOTHING = ModelUsage()

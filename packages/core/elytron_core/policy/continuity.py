@@ -65,14 +65,14 @@ def select_capsules(
 def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
     """Return the capsules joined in at most 900 characters; those that do not fit whole are left out."""
     lines: list[str] = []
-    room = limits.CAPSULE_BLOCK_CHARS
+    remaining_chars = limits.CAPSULE_BLOCK_CHARS
     for capsule in capsules:
         line = f"[{capsule.kind.value}] {capsule.topic}: " + " ".join(capsule.text.split())
-        if len(line) > room:
+        if len(line) > remaining_chars:
             # A shorter one after it may still fit.
             continue
         lines.append(line)
-        room -= len(line) + 1
+        remaining_chars -= len(line) + 1
     return "\n".join(lines)
 
 

@@ -93,10 +93,10 @@ class ConversationLinks:
         if source.conversation != self.conversation or source.turn_id != turn_id:
             self._note(Kind.MISMATCHED_SOURCE_KEY, DERIVED_REFS, key, turn_id, ref=ref)
             return
-        missing = self._missing(turn_id, _part_of(source.message_id))
-        if missing is _MissingTarget.TURN:
+        missing_target = self._missing(turn_id, _part_of(source.message_id))
+        if missing_target is _MissingTarget.TURN:
             self._note(Kind.MISSING_SOURCE_TURN, DERIVED_REFS, key, turn_id, ref=ref)
-        elif missing is _MissingTarget.MESSAGE:
+        elif missing_target is _MissingTarget.MESSAGE:
             self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
     def targets(self, standing: AbstractSet[str], /) -> None:
@@ -118,10 +118,10 @@ class ConversationLinks:
             return
         if turn_attribute.value_bytes > turn_attribute.max_value_bytes:
             self._note(Kind.OVERSIZED_ATTR_VALUE, TURN_ATTRIBUTES, key, turn_id)
-        missing = self._missing(turn_id, turn_attribute.part)
-        if missing is _MissingTarget.TURN:
+        missing_target = self._missing(turn_id, turn_attribute.part)
+        if missing_target is _MissingTarget.TURN:
             self._note(Kind.MISSING_ATTR_TARGET_TURN, TURN_ATTRIBUTES, key, turn_id)
-        elif missing is _MissingTarget.MESSAGE:
+        elif missing_target is _MissingTarget.MESSAGE:
             self._note(
                 Kind.MISSING_ATTR_TARGET_MESSAGE,
                 TURN_ATTRIBUTES,
@@ -251,17 +251,17 @@ class JournalHead(NamedTuple):
 
 
 def standing_of(
-    recorded: JournalHead,
+    recorded_head: JournalHead,
     current_head: JournalHead | None,
     head_at_entry: JournalHead | None,
     /,
     *,
     is_compacted: bool = False,
 ) -> HeadStanding:
-    """Return the relation of a space to its head that was `recorded`.
+    """Return the relation of a space to its `recorded_head`.
 
     `current_head` is its head, None if there is no such space; `head_at_entry` its head at the entry at which
-    `recorded` ends, None if it has none: it is shorter, or the entry is in a compacted run, which `is_compacted`
+    `recorded_head` ends, None if it has none: it is shorter, or the entry is in a compacted run, which `is_compacted`
     proves.
     """
     if current_head is None:
@@ -270,11 +270,11 @@ def standing_of(
     if is_compacted:
         return HeadStanding.COMPACTED
     if head_at_entry is None:
-        return HeadStanding.BEHIND if current_head.sequence < recorded.sequence else HeadStanding.FORKED
-    if head_at_entry.order != recorded.order:
+        return HeadStanding.BEHIND if current_head.sequence < recorded_head.sequence else HeadStanding.FORKED
+    if head_at_entry.order != recorded_head.order:
         return HeadStanding.FORKED
-    if head_at_entry.content != recorded.content:
+    if head_at_entry.content != recorded_head.content:
         # Digests disappear only with an erasure, which leaves an entry: without a later one, another program changed
         # them.
-        return HeadStanding.SCRUBBED if current_head.sequence > recorded.sequence else HeadStanding.FORKED
-    return HeadStanding.CURRENT if current_head.sequence == recorded.sequence else HeadStanding.CONTAINED
+        return HeadStanding.SCRUBBED if current_head.sequence > recorded_head.sequence else HeadStanding.FORKED
+    return HeadStanding.CURRENT if current_head.sequence == recorded_head.sequence else HeadStanding.CONTAINED

@@ -138,19 +138,23 @@ def next_day(at: Instant, /) -> Instant:
 
 def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobId, ...]]:
     """Return `queue` with `entry` in the job's old position, and the ids of long finished jobs that it drops."""
-    other_jobs = [listed for listed in queue.active if listed.id != entry.id]
-    ended_jobs = tuple(listed for listed in queue.over if listed != entry.id)
+    other_jobs = [queued_job for queued_job in queue.active if queued_job.id != entry.id]
+    ended_jobs = tuple(queued_job for queued_job in queue.over if queued_job != entry.id)
     if not entry.state.is_active:
         ended_jobs = (*ended_jobs, entry.id)
         return JobQueue(active=tuple(other_jobs), over=ended_jobs[-JOBS_KEPT:]), ended_jobs[:-JOBS_KEPT]
     # A job keeps its position, or each retry would move the oldest one back.
-    position = next((index for index, listed in enumerate(queue.active) if listed.id == entry.id), len(other_jobs))
+    position = next(
+        (index for index, queued_job in enumerate(queue.active) if queued_job.id == entry.id), len(other_jobs)
+    )
     return JobQueue(active=(*other_jobs[:position], entry, *other_jobs[position:]), over=ended_jobs), ()
 
 
 def unlist_job(queue: JobQueue, job_id: JobId, /) -> JobQueue:
     """Return `queue` without the unfinished job of this id."""
-    return queue.model_copy(update={"active": tuple(listed for listed in queue.active if listed.id != job_id)})
+    return queue.model_copy(
+        update={"active": tuple(queued_job for queued_job in queue.active if queued_job.id != job_id)}
+    )
 
 
 def _move_job(

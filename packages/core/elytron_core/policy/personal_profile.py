@@ -48,10 +48,10 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
     names = {similarity.normalise_text(person): person}
     # A chain of names needs one pass per link in the worst case.
     for _ in equated_pairs:
-        for one, other in equated_pairs:
-            matched_names = [name for name in (one, other) if similarity.normalise_text(name) in names]
+        for name_before, name_after in equated_pairs:
+            matched_names = [name for name in (name_before, name_after) if similarity.normalise_text(name) in names]
             if len(matched_names) == 1:
-                new_name = other if matched_names[0] == one else one
+                new_name = name_after if matched_names[0] == name_before else name_before
                 names[similarity.normalise_text(new_name)] = new_name
     return tuple(names.values())
 
@@ -91,11 +91,11 @@ def fact_rank(fact: Fact, bearing: ProfileBearing, /) -> tuple[int, int, int, st
 
 
 def _equated_names(fact: Fact) -> tuple[str, str] | None:
-    one, is_called, other = fact.content.partition(_IS_CALLED)
-    if not is_called or not one.strip() or not other.strip():
+    name_before, separator, name_after = fact.content.partition(_IS_CALLED)
+    if not separator or not name_before.strip() or not name_after.strip():
         return None
     # "The user's cat is called Tom" names the cat, not the user.
-    return None if "'" in one or "’" in one else (one.strip(), other.strip(" ."))
+    return None if "'" in name_before or "’" in name_before else (name_before.strip(), name_after.strip(" ."))
 
 
 def _begins_with_name(text: str, name: str) -> bool:
@@ -173,13 +173,13 @@ def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: s
     remaining_chars = PROFILE_CHARS
     for draft in answer.sentences:
         text = prompt_text(draft.text, PROFILE_SENTENCE_CHARS)
-        grounds = [_ground_line(ground, lines) for ground in draft.rests_on]
-        ground_lines = [line for line in grounds if line is not None]
+        lines_or_none = [_ground_line(ground, lines) for ground in draft.rests_on]
+        ground_lines = [line for line in lines_or_none if line is not None]
         remaining_chars -= len(text) + 1
         if (
             text
             and ground_lines
-            and len(ground_lines) == len(grounds)
+            and len(ground_lines) == len(lines_or_none)
             and _is_borne(text, ground_lines, person)
             and remaining_chars >= 0
         ):

@@ -184,7 +184,7 @@ def _is_card(text: str) -> bool:
     # One number in ten has a valid check digit by chance, so the issuer's format counts too.
     if not CARD_PREFIXES.fullmatch(digits):
         return False
-    weighted_digits = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    weighted_digits = [int(digit) * (1 + position % 2) for position, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in weighted_digits) % 10 == 0
 
 
@@ -412,8 +412,8 @@ def _scrub_text(text: str, counts: dict[str, int]) -> str:
 
 def _secret_hints(lowered_text: str) -> Iterator[str]:
     """Yield the hints of secrets in a text."""
-    for mark, hints in _HINTS.items():
-        if mark in lowered_text:
+    for hint_mark, hints in _HINTS.items():
+        if hint_mark in lowered_text:
             for hint in hints:
                 if hint in lowered_text:
                     yield hint

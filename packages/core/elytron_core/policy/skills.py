@@ -176,7 +176,7 @@ POINTS: Final = QualityPoints()
 
 def skill_quality(skill: Skill, /) -> int:
     """Return the quality of `skill`, 0 to 100."""
-    worth = (
+    quality_points = (
         POINTS.base
         + POINTS.summary * (not similarity.is_blank(skill.summary))
         + POINTS.citation * min(len(skill.citations), POINTS.citations_counted)
@@ -187,7 +187,7 @@ def skill_quality(skill: Skill, /) -> int:
         + POINTS.mismatch * min(skill.mismatch_count, POINTS.mismatches_counted)
         + POINTS.pending * skill.revision_pending
     )
-    return max(0, min(worth, QUALITY_MAX))
+    return max(0, min(quality_points, QUALITY_MAX))
 
 
 def is_stale(skill: Skill, *, at: Instant) -> bool:
@@ -335,9 +335,9 @@ def skill_lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     return (*skill.predecessors, own_node)
 
 
-def join_unique(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
+def join_unique(old_values: tuple[str, ...], new_values: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
     """Return both without repeats, only the latest `most`."""
-    return tuple(dict.fromkeys((*old, *new)))[-most:]
+    return tuple(dict.fromkeys((*old_values, *new_values)))[-most:]
 
 
 def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
@@ -351,12 +351,12 @@ def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> li
             change=change,
             at=new.updated_at,
             revision=revision,
-            before=before[:DIFF_CHARS],
-            after=after[:DIFF_CHARS],
+            before=text_before[:DIFF_CHARS],
+            after=text_after[:DIFF_CHARS],
             reason=reason,
         )
-        for change, before, after in changes
-        if before != after
+        for change, text_before, text_after in changes
+        if text_before != text_after
     ]
 
 
@@ -455,32 +455,32 @@ class SkillLooks:
                 yield name
 
 
-def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
+def skill_similarity(look: SkillLook, other_look: SkillLook, /) -> float:
     """Return two skills' similarity points, 0 to 32; if they cannot reach a duplicate's points, fewer are counted.
 
     Long texts are compared last, and only if they can still decide.
     """
-    likeness = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _look_likeness(
-        one.title, other.title, LIKENESS.floor
+    likeness = LIKENESS.topic * (look.topic == other_look.topic) + LIKENESS.title * _look_likeness(
+        look.title, other_look.title, LIKENESS.floor
     )
-    likeness += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
+    likeness += LIKENESS.summary * _look_likeness(look.summary, other_look.summary, LIKENESS.floor)
     # Procedures are long, so they are compared only if they can still decide.
     if likeness + LIKENESS.procedure < DUPLICATE:
         return likeness
-    return likeness + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
+    return likeness + LIKENESS.procedure * _look_likeness(look.procedure, other_look.procedure, LIKENESS.floor)
 
 
-def is_duplicate(one: SkillLook, other: SkillLook, /) -> bool:
+def is_duplicate(look: SkillLook, other_look: SkillLook, /) -> bool:
     """Return whether two skills are the same under two names."""
-    return skill_similarity(one, other) >= DUPLICATE
+    return skill_similarity(look, other_look) >= DUPLICATE
 
 
 def _text_grams(text: str) -> frozenset[str]:
     return similarity.text_trigrams(similarity.normalise_text(text))
 
 
-def _look_likeness(one: frozenset[str], other: frozenset[str], floor: float) -> float:
-    likeness = similarity.trigram_likeness(one, other)
+def _look_likeness(grams: frozenset[str], other_grams: frozenset[str], floor: float) -> float:
+    likeness = similarity.trigram_likeness(grams, other_grams)
     return likeness if likeness >= floor else 0.0
 
 

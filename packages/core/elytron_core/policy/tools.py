@@ -82,8 +82,8 @@ def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
         (tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools
     )
     scope = f"{snapshot.scope.value}:{snapshot.scope_id}" if snapshot.scope in NAMED_SCOPES else snapshot.scope.value
-    head = (snapshot.registry_id, snapshot.namespace, snapshot.owner.value.replace("_", "-"), scope)
-    return _fields_digest((*head, *(field for tool in tool_fields for field in tool)))
+    registry_fields = (snapshot.registry_id, snapshot.namespace, snapshot.owner.value.replace("_", "-"), scope)
+    return _fields_digest((*registry_fields, *(field for tool in tool_fields for field in tool)))
 
 
 def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:

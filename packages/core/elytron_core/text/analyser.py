@@ -38,8 +38,13 @@ _TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "live
 
 
 def _irregular_forms() -> dict[str, str]:
-    form_groups = (words.split() for words in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
-    return {form: words[0] for words in form_groups for form in words[1:] if form not in _TWO_WORDS}
+    form_groups = (related_forms.split() for related_forms in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
+    return {
+        irregular_form: related_forms[0]
+        for related_forms in form_groups
+        for irregular_form in related_forms[1:]
+        if irregular_form not in _TWO_WORDS
+    }
 
 
 BASES = _irregular_forms()
@@ -360,12 +365,17 @@ def _number_terms(folded_token: str) -> tuple[str, ...]:
         return (folded_token.replace(" ", "").replace(".", ""),)
     date_match = _DATE.fullmatch(folded_token)
     if date_match is not None:
-        first, separator, second, third = date_match.groups()
+        first_number, separator, second_number, third_number = date_match.groups()
         # Only a leading year makes the order of day and month certain.
-        if len(first) == 4 and len(third) <= 2:
-            return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
-        return f"{first}{separator}{second}{separator}{third}", *(
-            part.lstrip("0") or "0" for part in (first, second, third)
+        if len(first_number) == 4 and len(third_number) <= 2:
+            return (
+                f"{first_number}-{second_number:0>2}-{third_number:0>2}",
+                first_number,
+                second_number.lstrip("0") or "0",
+                third_number.lstrip("0") or "0",
+            )
+        return f"{first_number}{separator}{second_number}{separator}{third_number}", *(
+            part.lstrip("0") or "0" for part in (first_number, second_number, third_number)
         )
     return (folded_token,) if _DECIMAL.fullmatch(folded_token) else ()
 

@@ -135,26 +135,26 @@ def recovery_spans(text: str, /) -> list[tuple[int, int]]:
 
 
 def _key_places(text: str) -> Iterator[tuple[int, int]]:
-    for run in _word_runs(text):
+    for word_run in _word_runs(text):
         bits = 0
-        for end, word in enumerate(run, 1):
+        for end, word in enumerate(word_run, 1):
             bits = (bits << _WORD_BITS | (word.number or 0)) & _VALUE_MASK
             for count in (count for count in _COUNTS if count <= end and _has_checksum(bits, count)):
                 # Random words do not repeat like this, and a text that repeats them is long.
-                if 2 * len({run_word.number for run_word in run[end - count : end]}) > count:
-                    yield run[end - count].start, word.end
+                if 2 * len({run_word.number for run_word in word_run[end - count : end]}) > count:
+                    yield word_run[end - count].start, word.end
 
 
 def _word_runs(text: str) -> Iterator[list[_TextWord]]:
     """Yield runs of listed words of a key's length; other words break a run, numbers and signs do not."""
     if len(text) < _RUN_CHARS:
         return
-    for reading in _text_readings(text):
-        if _HIDDEN.search(reading) is None and not _has_samples(reading):
+    for text_reading in _text_readings(text):
+        if _HIDDEN.search(text_reading) is None and not _has_samples(text_reading):
             continue
-        for is_listed, words in groupby(_words_in(reading), key=lambda word: word.number is not None):
-            if is_listed and len(run := list(words)) >= WORD_COUNT:
-                yield run
+        for is_listed, words in groupby(_words_in(text_reading), key=lambda word: word.number is not None):
+            if is_listed and len(word_run := list(words)) >= WORD_COUNT:
+                yield word_run
 
 
 def _text_readings(text: str) -> Iterator[str]:

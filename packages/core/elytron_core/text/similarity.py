@@ -60,7 +60,7 @@ def bare_text(text: str, /) -> str:
 
 def bare_places(text: str, /) -> list[int]:
     """Return each character's position in `text` for the bare text."""
-    return [place for place, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
+    return [position for position, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
 
 
 @lru_cache(maxsize=4096)
@@ -140,14 +140,14 @@ def text_trigrams(text: str, /) -> frozenset[str]:
     """Return the character trigrams of a normalised text, its ends marked; none for an empty one."""
     if not text:
         return frozenset()
-    padded = f" {text} "
-    return frozenset(map("".join, zip(padded, padded[1:], padded[2:], strict=False)))
+    padded_text = f" {text} "
+    return frozenset(map("".join, zip(padded_text, padded_text[1:], padded_text[2:], strict=False)))
 
 
-def trigram_likeness(one: frozenset[str], other: frozenset[str], /) -> float:
+def trigram_likeness(grams: frozenset[str], other_grams: frozenset[str], /) -> float:
     """Return the similarity of two sets of trigrams, 0 to 1 (Dice's coefficient)."""
-    total_count = len(one) + len(other)
-    return 2 * len(one & other) / total_count if total_count else 0.0
+    total_count = len(grams) + len(other_grams)
+    return 2 * len(grams & other_grams) / total_count if total_count else 0.0
 
 
 class TrigramDigest(NamedTuple):
@@ -163,25 +163,25 @@ class TrigramDigest(NamedTuple):
 
 def grams_of(grams: Collection[str], /) -> TrigramDigest:
     """Return the digest of `grams`."""
-    marks = 0
+    bit_marks = 0
     for gram in grams:
         # The hash differs between processes, so a digest must not be stored.
-        marks |= 1 << hash(gram) % _MARKS
-    return TrigramDigest(len(grams), marks, len(grams) - marks.bit_count())
+        bit_marks |= 1 << hash(gram) % _MARKS
+    return TrigramDigest(len(grams), bit_marks, len(grams) - bit_marks.bit_count())
 
 
-def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
+def likeness_at_most(digest: TrigramDigest, other_digest: TrigramDigest, /) -> float:
     """Return an upper bound of the similarity of two sets of trigrams."""
-    total_count = one.size + other.size
+    total_count = digest.size + other_digest.size
     # Each trigram that shares a bit may be shared too, so the bound includes it.
-    most_shared = (one.marks & other.marks).bit_count() + one.hidden
+    most_shared = (digest.marks & other_digest.marks).bit_count() + digest.hidden
     return 2 * most_shared / total_count if total_count else 0.0
 
 
-def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
+def likeness_to(grams: frozenset[str], text: str, count: int, /) -> float:
     """Return the similarity of trigrams to those of a padded text, which has `count`, without computing them."""
-    total_count = len(one) + count
-    return 2 * sum(map(text.__contains__, one)) / total_count if total_count else 0.0
+    total_count = len(grams) + count
+    return 2 * sum(map(text.__contains__, grams)) / total_count if total_count else 0.0
 
 
 SAME_TEXT: Final = 0.9
@@ -192,7 +192,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
     """Yield the positions of those of `texts` that do not repeat an earlier one."""
     grams_by_numbers: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
-    for place, text in enumerate(map(normalise_text, texts)):
+    for position, text in enumerate(map(normalise_text, texts)):
         grams, grams_of_same_numbers = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
         # Sets of very different size cannot be that similar, so they are not compared.
         comparable_grams = (
@@ -202,7 +202,7 @@ def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
         )
         if not any(trigram_likeness(grams, other_grams) >= SAME_TEXT for other_grams in comparable_grams):
             grams_of_same_numbers.append(grams)
-            yield place
+            yield position
 
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:

@@ -156,7 +156,9 @@ class StandingPhrases:
         """Return whether the hit is neither one-off nor a question, other than a polite one."""
         if rule.is_sure:
             return True
-        sentence_start = max(text.rfind(mark, 0, phrase_match.start()) for mark in (". ", "! ", "? ", "\n"))
+        sentence_start = max(
+            text.rfind(sentence_end, 0, phrase_match.start()) for sentence_end in (". ", "! ", "? ", "\n")
+        )
         end_match = _END.search(text, phrase_match.end())
         sentence = text[sentence_start + 1 : end_match.end() if end_match else None]
         return self._once.compiled.search(sentence) is None and (
@@ -309,7 +311,7 @@ def read_traits(text: str, /) -> TextTraits:
     is_ascii = head_text.isascii()
     lowered_text = (head_text if is_ascii else head_text.replace("’", "'")).lower()
     words = _WORD.findall(lowered_text)
-    signs = _SIGNS.intersection(words)
+    known_words = _SIGNS.intersection(words)
     traits = 0
     if "?" in head_text or "？" in head_text:
         traits |= _ASKS
@@ -319,10 +321,10 @@ def read_traits(text: str, /) -> TextTraits:
     has_digit = _DIGIT.search(head_text) is not None
     if has_digit:
         traits |= _NUMBER | (_TIME if _YEAR.search(head_text) else 0)
-    if signs:
-        traits |= _NUMBER * (not signs.isdisjoint(_NUMBER_WORDS))
-        traits |= _TIME * (not signs.isdisjoint(_TIME_WORDS))
-        traits |= _CHANGE * (not signs.isdisjoint(_CHANGE_WORDS))
+    if known_words:
+        traits |= _NUMBER * (not known_words.isdisjoint(_NUMBER_WORDS))
+        traits |= _TIME * (not known_words.isdisjoint(_TIME_WORDS))
+        traits |= _CHANGE * (not known_words.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head_text):
         traits |= _NAME_TRAIT
     # Only one of these marks is ASCII, so most texts need no search.
@@ -333,9 +335,9 @@ def read_traits(text: str, /) -> TextTraits:
         traits |= _NUMBER if _CHINESE_NUMBER.search(head_text) else 0
         traits |= _CHANGE if _CHINESE_CHANGE.search(head_text) else 0
     trait, stated_amount = _told_by(traits)
-    if signs:
-        stated_amount += TOLD_BY_SELF * _word_share(words, signs, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
-            words, signs, _YOU_WORDS
+    if known_words:
+        stated_amount += TOLD_BY_SELF * _word_share(words, known_words, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
+            words, known_words, _YOU_WORDS
         )
         stated_amount += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
     return TextTraits(trait, stated_amount * min(1.0, FULL_CHARS / max(len(text), 1)))

@@ -135,9 +135,9 @@ class TermVocabulary:
         if len(candidates) <= _FEW:
             return [term for term in candidates if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in candidates), np.uint32, len(candidates))
-        places = self._stored.checks.searchsorted(checks)
+        check_places = self._stored.checks.searchsorted(checks)
         # The position may be after the last check, where a 0 is appended. The bytes decide in the end.
-        likely_flags = np.append(self._stored.checks, 0).take(places) == checks
+        likely_flags = np.append(self._stored.checks, 0).take(check_places) == checks
         return [term for term, is_likely in zip(candidates, likely_flags.tolist(), strict=True)
                 if term in self.numbers or (is_likely and term in self)]  # fmt: skip
 
@@ -205,13 +205,13 @@ class TermVocabulary:
         term_bytes = term.encode(*_CODEC)
         check = crc32(term_bytes)
         bounds, checks, order = self._bounds, self._checks, self._order
-        place = bisect_left(checks, check)
+        check_place = bisect_left(checks, check)
         # Different terms may share a checksum, so the bytes decide.
-        while place < len(checks) and checks[place] == check:
-            number = order[place]
+        while check_place < len(checks) and checks[check_place] == check:
+            number = order[check_place]
             if self._text[bounds[number] : bounds[number + 1]].tobytes() == term_bytes:
                 return number
-            place += 1
+            check_place += 1
         return None
 
 
@@ -242,15 +242,15 @@ def terms_near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) ->
 def _spelling_slips(term: str) -> Iterator[str]:
     # The first letter is nearly always right.
     for end in range(1, len(term) + 1):
-        head, tail = term[:end], term[end:]
+        start_letters, end_letters = term[:end], term[end:]
         for letter in ascii_lowercase:
-            yield head + letter + tail
-            if tail:
-                yield head + letter + tail[1:]
-        if tail:
-            yield head + tail[1:]
-        if len(tail) > 1:
-            yield head + tail[1] + tail[0] + tail[2:]
+            yield start_letters + letter + end_letters
+            if end_letters:
+                yield start_letters + letter + end_letters[1:]
+        if end_letters:
+            yield start_letters + end_letters[1:]
+        if len(end_letters) > 1:
+            yield start_letters + end_letters[1] + end_letters[0] + end_letters[2:]
 
 
 FLOOR: Final = 0.35

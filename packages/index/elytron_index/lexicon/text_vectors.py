@@ -77,7 +77,7 @@ class PieceVocabulary:
         """Return the rows of the pieces of `word`; none if pieces do not cover it."""
         if len(word) > WORD_CHARS:
             return ()
-        pieces: list[int] = []
+        piece_rows: list[int] = []
         start = 0
         while start < len(word):
             prefix = CONTINUATION if start else ""
@@ -85,9 +85,9 @@ class PieceVocabulary:
             end = next(ends, None)
             if end is None:
                 return ()
-            pieces.append(self.places[prefix + word[start:end]])
+            piece_rows.append(self.places[prefix + word[start:end]])
             start = end
-        return tuple(pieces)
+        return tuple(piece_rows)
 
 
 class TextVectors:
@@ -248,7 +248,7 @@ class LanguageVocabulary:
         """Return the rows of the pieces of `word`, and how many letters and digits they cover."""
         word_chars = len(word)
         is_unspaced = _UNSPACED.match(word) is not None
-        pieces: list[int] = []
+        piece_rows: list[int] = []
         start = covered_chars = 0
         while start < word_chars:
             prefix = CONTINUATION if start and not is_unspaced else ""
@@ -256,10 +256,10 @@ class LanguageVocabulary:
             ends = range(min(word_chars, start + PIECE_CHARS), start, -1) if row_by_token else ()
             end = next((end for end in ends if word[start:end] in row_by_token), None)
             if end is not None:
-                pieces.append(row_by_token[word[start:end]])
+                piece_rows.append(row_by_token[word[start:end]])
                 covered_chars += sum(map(str.isalnum, word[start:end]))
             start = end or start + 1
-        return tuple(pieces), covered_chars
+        return tuple(piece_rows), covered_chars
 
     def _places(self, key: str) -> Mapping[str, int]:
         """Return the row of each token of a bucket."""
@@ -322,8 +322,10 @@ class LanguageVectors:
     def vector_pair(self, text: str, /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the vectors of `text` by the English table (0 for other languages) and by this one."""
         rows = self.vocabulary.rows(text)
-        english = TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
-        return english, self._sum(rows)
+        english_vector = (
+            TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
+        )
+        return english_vector, self._sum(rows)
 
     def _speaks_english(self, rows: Sequence[int]) -> bool:
         return not rows or int(np.add.reduce(self._english.take(rows), dtype=np.int64)) >= 0
@@ -338,8 +340,10 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
     """Return each text's vector by the English table and by that of all languages, in 8 bits."""
     table = LanguageVectors.load()
     pairs = [table.vector_pair(text) for text in texts]
-    english, languages = (np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1))
-    return encode_vectors(english), encode_vectors(languages)
+    english_vectors, language_vectors = (
+        np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1)
+    )
+    return encode_vectors(english_vectors), encode_vectors(language_vectors)
 
 
 def is_english(text: str, /) -> bool:

@@ -119,11 +119,11 @@ class TextScores:
 
     def _total(self, rows: Integers) -> Floats:
         weights = self.query.weights
-        total = scores_at(self.body, rows)
+        weighted_sums = scores_at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.name, weights.name)):
             if scores is not None:
-                total = total + weight * scores.take(rows)
-        return total
+                weighted_sums = weighted_sums + weight * scores.take(rows)
+        return weighted_sums
 
     def _spread(self, around: RowNeighbours) -> TermSpread:
         """Return the terms in the units themselves, and for the window those in all lines together."""
@@ -135,7 +135,7 @@ class TextScores:
         # Related words find a row, but only the word itself counts as matched.
         exact_rows = postings.rows if postings.exact is None else postings.rows[postings.exact]
         counted_rarities = term_rarities if postings.exact is None else term_rarities * np.minimum(postings.counts, 1.0)
-        matched = scores_at(_as_floats(np.bincount(exact_rows, minlength=size)), lines[0])
+        matched_counts = scores_at(_as_floats(np.bincount(exact_rows, minlength=size)), lines[0])
         coverage = scores_at(_as_floats(np.bincount(postings.rows, counted_rarities, size)), lines[0])
         table, lines = _term_table(size, postings, word_count, lines)
         line_counts = table.take(lines, axis=1)
@@ -154,7 +154,10 @@ class TextScores:
         idf: list[float] = postings.idf.tolist()
         words_idf = sum(idf[:word_count])
         return TermSpread(
-            window_sums, matched, coverage / (words_idf + sum(idf[word_count:])), context_sums / (words_idf or 1.0)
+            window_sums,
+            matched_counts,
+            coverage / (words_idf + sum(idf[word_count:])),
+            context_sums / (words_idf or 1.0),
         )
 
 
@@ -172,19 +175,19 @@ def terms_of(state: IndexState, text: str, /) -> QueryTerms:
 
 def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> TextScores:
     """Return the scores of `terms` for every row."""
-    related = [kin_of(state, word, query.weights.kin) for word in terms.words]
-    postings = _find_postings(state, terms, related)
-    slips = likely_slips(state, terms, related, postings.counts_of) if query.weights.kin else {}
+    related_by_word = [kin_of(state, word, query.weights.kin) for word in terms.words]
+    postings = _find_postings(state, terms, related_by_word)
+    slips = likely_slips(state, terms, related_by_word, postings.counts_of) if query.weights.kin else {}
     if slips:
-        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+        related_by_word = [slips.get(word, others) for word, others in zip(terms.words, related_by_word, strict=True)]
         # Read again only for misspellings, which are rare: most queries need one lookup.
-        postings = _find_postings(state, terms, related)
+        postings = _find_postings(state, terms, related_by_word)
     word_count, term_count = len(terms.words), len(terms.every)
-    body_term_count = term_count + sum(map(len, related))
+    body_term_count = term_count + sum(map(len, related_by_word))
     match_ends = list(accumulate(postings.counts_of, initial=0))
     body_end, title_end = match_ends[body_term_count], match_ends[-1]
     body_terms = _with_kin(
-        state, _part_found(postings, 0, body_term_count, 0, body_end), (*related, *({} for _ in terms.names))
+        state, _part_found(postings, 0, body_term_count, 0, body_end), (*related_by_word, *({} for _ in terms.names))
     )
     body_terms.idf[:word_count] *= [weight_of(word, query.weights) for word in terms.words]
     body, name = _body_scores(state, query, body_terms, word_count)
@@ -192,7 +195,9 @@ def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> Te
     if title_end > body_end:
         title_postings = _part_found(postings, body_term_count, term_count, body_end, title_end)
         title = _field_scores(state, title_postings, TextField.TITLE, query.bm25)
-    return TextScores(state, query, body, title, name, word_count, body_terms, postings.rows[body_end:], related)
+    return TextScores(
+        state, query, body, title, name, word_count, body_terms, postings.rows[body_end:], related_by_word
+    )
 
 
 def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) -> Floats:
@@ -217,7 +222,7 @@ def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float
 
 
 def likely_slips(
-    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]], counts: Sequence[int], /
 ) -> dict[str, dict[str, float]]:
     """Return, for words unknown to the space and the table, the words they probably misspell.
 
@@ -225,7 +230,7 @@ def likely_slips(
     """
     slips: dict[str, dict[str, float]] = {}
     start = 0
-    for word, others in zip(terms.words, related, strict=True):
+    for word, others in zip(terms.words, related_by_word, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not lexicon_terms.is_known_stem(word):
             likely_words = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
@@ -240,11 +245,13 @@ def _is_name(state: IndexState, term: str) -> bool:
     return speakers is not None and any(state.speaker_units[code] for code in speakers)
 
 
-def _find_postings(state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]) -> FoundPostings:
+def _find_postings(
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]]
+) -> FoundPostings:
     """Return the postings of the words, each before its related words, and of the names, in texts; then of all in
     titles."""
     term_number, units = state.postings.vocabulary.get, state.field_units
-    word_terms = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
+    word_terms = (word for word, others in zip(terms.words, related_by_word, strict=True) for word in (word, *others))
     codes = [code_of(term_number(term, -1), TextField.BODY) for term in chain(word_terms, terms.names)]
     has_titles = units[TextField.TITLE]
     codes += [code_of(term_number(term, -1), TextField.TITLE) if has_titles else -1 for term in terms.every]
@@ -263,16 +270,18 @@ def _part_found(postings: FoundPostings, first_term: int, term_count: int, start
     )
 
 
-def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> MatchedTerms:
+def _with_kin(
+    state: IndexState, postings: FoundPostings, related_by_term: Sequence[Mapping[str, float]]
+) -> MatchedTerms:
     """Join each term's rows with those of its related words."""
     units, holders = state.columns.count, postings.counts_of
-    if not any(related):
+    if not any(related_by_term):
         rarities = np.array([inverse_frequency(units, holder_count) for holder_count in holders])
         return MatchedTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rarities)
     word_numbers: list[int] = []
     counted_shares: list[float] = []
     rarity: list[float] = []
-    for word_number, others in enumerate(related):
+    for word_number, others in enumerate(related_by_term):
         own_count, *related_counts = holders[len(word_numbers) : len(word_numbers) + 1 + len(others)]
         word_numbers += [word_number] * (1 + len(others))
         counted_shares += related_shares([own_count, *related_counts], others.values())

@@ -227,13 +227,13 @@ class SkippingScores:
 def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
     """Return the scores of `terms` for every row."""
     weights = query.weights
-    related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
-    groups = _word_groups(state, terms, related)
+    related_by_word = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
+    groups = _word_groups(state, terms, related_by_word)
     living_counts = [postings.living for group in groups for postings in group]
-    slips = bm25.likely_slips(state, terms, related, living_counts) if weights.kin else {}
+    slips = bm25.likely_slips(state, terms, related_by_word, living_counts) if weights.kin else {}
     if slips:
-        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
-        groups = _word_groups(state, terms, related)
+        related_by_word = [slips.get(word, others) for word, others in zip(terms.words, related_by_word, strict=True)]
+        groups = _word_groups(state, terms, related_by_word)
     body_gain, name_gain = (
         _field_gain(state, TextField.BODY, query.bm25, 1.0),
         _field_gain(state, TextField.BODY, query.bm25, weights.name),
@@ -245,11 +245,11 @@ def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) ->
         query,
         body=[
             _join_kin(state, group, others, body_gain, bm25.weight_of(word, weights))
-            for word, group, others in zip(terms.words, groups, related, strict=True)
+            for word, group, others in zip(terms.words, groups, related_by_word, strict=True)
         ],
         name=_query_words(state, terms.names, TextField.BODY, name_gain),
         title=title_words,
-        related=related,
+        related=related_by_word,
     )
 
 
@@ -274,10 +274,10 @@ def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) 
 
 
 def _word_groups(
-    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]]
 ) -> list[list[_TermPostings]]:
     """Return the postings of each word, before those of its related words."""
-    term_groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
+    term_groups = [(word, *others) for word, others in zip(terms.words, related_by_word, strict=True)]
     postings = iter(_living_postings(state, [term for group in term_groups for term in group], TextField.BODY))
     return [[next(postings) for _ in group] for group in term_groups]
 

@@ -128,12 +128,16 @@ def highest_values(values: Floats, count: int, /) -> Mask | slice:
 
 def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /) -> float | None:
     """Return a value that slightly more than `count` of the `eligible` ones probably reach; None if all may."""
-    step = len(values) // _SAMPLED
+    sample_step = len(values) // _SAMPLED
     if len(values) < _MANY:
         return None
-    sample = values[::step][eligible[::step]]
-    rank = 1 + 4 * count // step
-    return float(np.partition(sample, len(sample) - rank)[len(sample) - rank]) if len(sample) > rank else None
+    sample = values[::sample_step][eligible[::sample_step]]
+    sample_rank = 1 + 4 * count // sample_step
+    return (
+        float(np.partition(sample, len(sample) - sample_rank)[len(sample) - sample_rank])
+        if len(sample) > sample_rank
+        else None
+    )
 
 
 _ROUGH: Final = 0.03
@@ -155,11 +159,11 @@ class SmallNearness:
 
     __slots__ = ("_compared", "_measured", "_rows", "_vectors", "lowest")
 
-    def __init__(self, vectors: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
+    def __init__(self, vectors: ModelVectors, measured_query: MeasuredQuery, is_compared: Mask, /) -> None:
         self._vectors = vectors
-        self._measured = measured
-        self._compared = compared
-        self._rows: Rows = compared.nonzero()[0]
+        self._measured = measured_query
+        self._compared = is_compared
+        self._rows: Rows = is_compared.nonzero()[0]
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
@@ -181,19 +185,19 @@ class SmallNearness:
         return cosines_above.take(around.lines)
 
     def _find_lowest(self) -> float:
-        measured, rows = self._measured, self._rows
-        if measured.exact is not None:
-            return float(np.minimum.reduce(measured.exact.take(rows)))
-        rough_cosines = measured.rough.take(rows)
+        measured_query, rows = self._measured, self._rows
+        if measured_query.exact is not None:
+            return float(np.minimum.reduce(measured_query.exact.take(rows)))
+        rough_cosines = measured_query.rough.take(rows)
         low_places: Rows = (rough_cosines <= np.minimum.reduce(rough_cosines) + _ROUGH).nonzero()[0]
         low_places = low_places[highest_values(-rough_cosines.take(low_places), _LOWEST)]
-        return float(np.minimum.reduce(self._vectors.exact(measured.query, rows.take(low_places))))
+        return float(np.minimum.reduce(self._vectors.exact(measured_query.query, rows.take(low_places))))
 
     def _exact(self, rows: NDArray[np.integer]) -> Floats:
-        measured = self._measured
-        if measured.exact is not None:
-            return measured.exact.take(rows)
-        return self._vectors.exact(measured.query, rows)
+        measured_query = self._measured
+        if measured_query.exact is not None:
+            return measured_query.exact.take(rows)
+        return self._vectors.exact(measured_query.query, rows)
 
 
 class LargeNearness:
@@ -201,12 +205,12 @@ class LargeNearness:
 
     __slots__ = ("_compared", "_dots", "_factor", "_products", "_query", "_vectors", "lowest")
 
-    def __init__(self, vectors: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
+    def __init__(self, vectors: ModelVectors, scanned_query: ScannedQuery, is_compared: Mask, /) -> None:
         self._vectors = vectors
-        self._query = scanned.query
-        self._compared = compared
-        self._factor = scanned.query.peak * ROUGH_STEP
-        self._dots, self._products = scanned.dots, scanned.products
+        self._query = scanned_query.query
+        self._compared = is_compared
+        self._factor = scanned_query.query.peak * ROUGH_STEP
+        self._dots, self._products = scanned_query.dots, scanned_query.products
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
@@ -343,9 +347,9 @@ class TextLikeness:
         return self._cosines.take(rows).astype(np.float64)
 
 
-def text_likeness(one: str, other: str, /) -> float:
+def text_likeness(text: str, other_text: str, /) -> float:
     """Return the similarity of two texts: a cosine, 0 if either has no known word."""
-    codes = text_codes((one, other))
+    codes = text_codes((text, other_text))
     english_cosine, language_cosine = (float(encoded_cosines(pair[0], pair[1:])[0]) for pair in codes)
     has_both = all(pair.any(axis=1).all() for pair in codes)
     return (

@@ -56,17 +56,17 @@ _HEEDED_FURTHER: Final = 0.5
 """and the others by this share."""
 
 
-def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats:
+def date_nearness(spans: Sequence[TimeSpan], times: NDArray[np.int64], /) -> Floats:
     """Return the nearness of each moment to a mentioned time; 0 if it is unknown."""
-    highest_worth = np.zeros(len(at))
+    highest_worth = np.zeros(len(times))
     for span in spans:
-        span_nearness = ((at >= span.start) & (at < span.end)).astype(np.float64)
-        lateness = (at - span.end) / _AFTER_MS
+        span_nearness = ((times >= span.start) & (times < span.end)).astype(np.float64)
+        lateness = (times - span.end) / _AFTER_MS
         span_nearness += _AFTER_WORTH * (1.0 - lateness) * ((lateness >= 0.0) & (lateness < 1.0))
-        span_nearness += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
+        span_nearness += _BEFORE_WORTH * ((times < span.start) & (times >= span.start - _BEFORE_MS))
         np.maximum(highest_worth, span.worth * span_nearness, out=highest_worth)
     # An unknown time is stored as 0, which could otherwise be within a span that reaches back to 1970.
-    return highest_worth * (at != 0)
+    return highest_worth * (times != 0)
 
 
 def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
@@ -87,8 +87,8 @@ def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
     )
     order = np.lexsort((sequences, telling_times))
     is_later = (np.diff(telling_times[order]) != 0) | (np.diff(sequences[order]) != 0)
-    ranks = np.concatenate(((0,), np.cumsum(is_later)))
-    positions[telling_places[order]] = ranks / max(int(ranks[-1]), 1)
+    time_ranks = np.concatenate(((0,), np.cumsum(is_later)))
+    positions[telling_places[order]] = time_ranks / max(int(time_ranks[-1]), 1)
     return positions
 
 
@@ -100,23 +100,23 @@ def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: 
     return np.where(is_wish & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
 
 
-def in_talks_of(members: Mask, threads: NDArray[np.int32], /) -> Mask:
-    """Return for the units of `threads` whether one of the `members` takes part in their conversation."""
+def in_talks_of(is_member: Mask, threads: NDArray[np.int32], /) -> Mask:
+    """Return for the units of `threads` whether a unit of `is_member` takes part in their conversation."""
     has_member = np.zeros(int(threads.max()) + 1, np.bool_)
-    has_member[threads[members]] = True
+    has_member[threads[is_member]] = True
     return has_member.take(threads)
 
 
-def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
-    """Return `standing` with only the best by `score` in full."""
-    standing_places = standing.nonzero()[0]
+def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing_strengths: Floats, /) -> Floats:
+    """Return `standing_strengths` with only the best by `score` in full."""
+    standing_places = standing_strengths.nonzero()[0]
     if len(standing_places) <= _HEEDED:
-        return standing
+        return standing_strengths
     # Ties are broken by time, position in the journal and in the thread, so that no arrival order decides.
     standing_rows = pool[standing_places]
     tie_breakers = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.times(standing_rows))
     order = np.lexsort((*tie_breakers, -score[standing_places]))
-    reduced_standing = standing.copy()
+    reduced_standing = standing_strengths.copy()
     reduced_standing[standing_places[order[_HEEDED:]]] *= _HEEDED_FURTHER
     return reduced_standing
 
@@ -169,10 +169,10 @@ class ReadQuery:
     def worths(self) -> list[float]:
         """Return the weight of each word by its rarity here."""
         scores = self.scores
-        worths = (
+        word_worths = (
             [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.matches.idf.tolist()
         )
-        return worths[: len(self.terms.words)]
+        return word_worths[: len(self.terms.words)]
 
 
 class ReadingCache:
@@ -334,9 +334,9 @@ def _weighed_pool(
     best_body_rows = scores.speaking(visible, pool_size)
     if len(best_body_rows):
         # A turn next to one of the best may answer without a word of the query.
-        before, after = state.columns.before, state.columns.after
-        previous, following = before.take(best_body_rows), after.take(best_body_rows)
-        is_chosen[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
+        previous_rows, next_rows = state.columns.before, state.columns.after
+        previous, following = previous_rows.take(best_body_rows), next_rows.take(best_body_rows)
+        is_chosen[np.concatenate((previous, following, previous_rows.take(previous), next_rows.take(following)))] = True
     # Then a choice by all fields would give the same rows again.
     is_same_choice = scores.is_body_alone and (eligible is visible or np.array_equal(eligible, visible))
     is_chosen[best_body_rows if is_same_choice else scores.telling(eligible, pool_size)] = True

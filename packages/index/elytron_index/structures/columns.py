@@ -159,13 +159,13 @@ class UnitColumns:
 
     def times(self, rows: NDArray[np.integer], /) -> NDArray[np.int64]:
         """Return the times that order `rows`: none is later than its recording, if that is known."""
-        at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
-        return np.where((recorded_at != 0) & (recorded_at < at), recorded_at, at)
+        claimed_at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
+        return np.where((recorded_at != 0) & (recorded_at < claimed_at), recorded_at, claimed_at)
 
     def time(self, row: int, /) -> int:
         """Return the time of one row, as `times` does."""
-        at, recorded_at = int(self.at[row]), int(self.recorded_at[row])
-        return min(at, recorded_at) if recorded_at else at
+        claimed_at, recorded_at = int(self.at[row]), int(self.recorded_at[row])
+        return min(claimed_at, recorded_at) if recorded_at else claimed_at
 
     def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
         """Return which of `rows` have a text that is not in English."""
@@ -264,10 +264,13 @@ class RowRefs:
         if stored_refs is None or min(row_numbers) < 1 or max(row_numbers) >= first_fresh:
             return [self[row] for row in row_numbers]
         collections, stored_places = stored_refs.collections, rows - 1
-        pairs = zip(
+        numbers_and_keys = zip(
             whole_numbers(stored_refs.kinds[stored_places]), stored_refs.keys[stored_places].tolist(), strict=True
         )
-        return [DocumentRef(collections[kind], key.decode("ascii")) for kind, key in pairs]
+        return [
+            DocumentRef(collections[collection_number], key.decode("ascii"))
+            for collection_number, key in numbers_and_keys
+        ]
 
     def __len__(self) -> int:
         return self._first + len(self._fresh)
@@ -336,11 +339,11 @@ class RowRefs:
 def pack_refs(refs: Sequence[DocumentRef], /) -> tuple[StoredRefs, int]:
     """Return `refs` as stored in a checkpoint, and the number of distinct ones."""
     collections = {name: number for number, name in enumerate(dict.fromkeys(ref.collection for ref in refs))}
-    kinds = np.array([collections[ref.collection] for ref in refs], np.int32)
+    collection_numbers = np.array([collections[ref.collection] for ref in refs], np.int32)
     # NumPy cannot derive a width from an empty list.
     keys: Keys = np.array([ref.key.encode("ascii") for ref in refs] or np.zeros(0, "S1"), np.bytes_)
     order: Any = np.argsort(keys, kind="stable").astype(np.int32) + np.int32(1)
-    return StoredRefs(list(collections), kinds, keys, order), len(set(refs))
+    return StoredRefs(list(collections), collection_numbers, keys, order), len(set(refs))
 
 
 Value = TypeVar("Value", bound=Hashable)

@@ -283,7 +283,7 @@ class ModelVectors:
 
     def renumbered(self, new_numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `new_numbers` gives a number, at that number."""
-        vectors = ModelVectors(self.dimension)
+        renumbered_vectors = ModelVectors(self.dimension)
         rows = np.flatnonzero(self.has(len(new_numbers)) & (new_numbers > 0))
         if len(rows):
             rows = rows[np.argsort(new_numbers[rows])]
@@ -292,18 +292,18 @@ class ModelVectors:
             size = int(new_rows[-1]) + 1
             peaks = np.zeros(size, np.float32)
             peaks[new_rows] = self.peaks[rows]
-            vectors.load(_spread_codes(coarse, new_rows, size), _spread_codes(fine, new_rows, size), peaks)
-        return vectors
+            renumbered_vectors.load(_spread_codes(coarse, new_rows, size), _spread_codes(fine, new_rows, size), peaks)
+        return renumbered_vectors
 
     def frozen(self) -> "ModelVectors":
         """Return a snapshot of these vectors. From now on a block is copied before it is written to."""
-        vectors = ModelVectors(self.dimension)
+        snapshot = ModelVectors(self.dimension)
         # Both share the blocks from now on: the flag makes `writable` copy one before the next write.
         for block in self.blocks:
             block.coarse.flags.writeable = False
             block.fine.flags.writeable = False
-        vectors.blocks, vectors.peaks, vectors.count = self.blocks.copy(), self.peaks.copy(), self.count
-        return vectors
+        snapshot.blocks, snapshot.peaks, snapshot.count = self.blocks.copy(), self.peaks.copy(), self.count
+        return snapshot
 
     def own(self) -> None:
         """Copy what belongs to a checkpoint."""
@@ -400,9 +400,9 @@ def _grow_block(block: VectorBlock, rows: int, dimension: int) -> VectorBlock:
     return larger_block
 
 
-def _spread_codes(codes: Codes, places: Integers, size: int) -> Codes:
+def _spread_codes(codes: Codes, new_rows: Integers, size: int) -> Codes:
     spread_rows = np.zeros((size, codes.shape[1]), np.int8)
-    spread_rows[places] = codes
+    spread_rows[new_rows] = codes
     return spread_rows
 
 

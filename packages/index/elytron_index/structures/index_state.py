@@ -98,11 +98,14 @@ class JournalPlaces:
     """Journal positions that rows do not contain."""
 
     def __init__(
-        self, hidden: dict[DocumentRef, int] | None = None, moved: dict[DocumentRef, Moved] | None = None, /
+        self,
+        hidden_sequences: dict[DocumentRef, int] | None = None,
+        moved_sequences: dict[DocumentRef, Moved] | None = None,
+        /,
     ) -> None:
-        self.hidden = hidden or {}
+        self.hidden = hidden_sequences or {}
         """Those of documents without units, the latest of them, for when they are shown again."""
-        self.moved = moved or {}
+        self.moved = moved_sequences or {}
         """The documents with the position of one that they correct: that one, and the position that would be their
         own."""
 
@@ -111,21 +114,21 @@ class JournalPlaces:
 
     def take(
         self,
-        latest: Mapping[DocumentRef, DocumentChange],
+        latest_by_ref: Mapping[DocumentRef, DocumentChange],
         first_sequences: Mapping[DocumentRef, int],
         sequence_of: Callable[[DocumentRef], int],
         /,
     ) -> dict[DocumentRef, int]:
         """Return the position of each document; `first_sequences` says where each is first mentioned."""
         sequences: dict[DocumentRef, int] = {}
-        for ref, change in latest.items():
+        for ref, change in latest_by_ref.items():
             sequence = 0 if change.is_renewed else sequence_of(ref)
             if not sequence and change.origin is not None:
                 sequence = sequences.get(change.origin) or sequence_of(change.origin)
                 if sequence:
                     self.moved[ref] = change.origin, first_sequences[ref]
             sequences[ref] = sequence or (change.sequence if change.is_renewed else first_sequences[ref])
-        for ref, change in latest.items():
+        for ref, change in latest_by_ref.items():
             self.hidden.pop(ref, None)
             if not change.units and change.sequence and not change.is_renewed:
                 self.hidden[ref] = sequences[ref]

@@ -166,8 +166,8 @@ class SpacePostings:
         self._live_segment = None
         if len(counts) > _MANY:
             return self._add_many(field_and_row, counts, learnt)
-        total = sum(counts.values())
-        if total > COUNT_MAX:
+        total_count = sum(counts.values())
+        if total_count > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
         numbers, append = self.vocabulary.numbers, self._live.append
         for term, count in counts.items():
@@ -175,7 +175,7 @@ class SpacePostings:
             if number is None:
                 number = self.vocabulary.number_of(term)
             append(number << _TERM_SHIFT | field_and_row | count)
-        return total
+        return total_count
 
     def _add_many(self, field_and_row: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
         """The same for many terms, for which arrays are faster."""
@@ -334,10 +334,10 @@ def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment
     rows = np.empty(int(starts[-1]), np.int32)
     counts = np.empty(len(rows), np.uint8)
     for segment, new_starts in ((first, starts[first_positions]), (second, starts[second_positions] + first_sizes)):
-        places = np.repeat(new_starts - segment.starts[:-1], np.diff(segment.starts))
-        places += np.arange(len(places))
-        rows[places] = segment.rows
-        counts[places] = segment.counts
+        target_places = np.repeat(new_starts - segment.starts[:-1], np.diff(segment.starts))
+        target_places += np.arange(len(target_places))
+        rows[target_places] = segment.rows
+        counts[target_places] = segment.counts
     return PostingSegment(codes, starts, rows, counts)
 
 

@@ -83,9 +83,9 @@ def _authorless_rejection(draft: CandidateDraft, text: str) -> candidates.Candid
     """Return the rejection of text without an author: memory's own output, and machine output."""
     if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
         return _make_judgement(AdmissionVerdict.REJECT, OWN_OUTPUT)
-    for origin in draft.origins:
-        if origin in NEVER_EXTRACTED:
-            return _make_judgement(AdmissionVerdict.REJECT, f"{origin.value} text is never extracted")
+    for origin_tag in draft.origins:
+        if origin_tag in NEVER_EXTRACTED:
+            return _make_judgement(AdmissionVerdict.REJECT, f"{origin_tag.value} text is never extracted")
     return None
 
 

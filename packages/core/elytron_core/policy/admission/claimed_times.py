@@ -39,7 +39,9 @@ def claimed_times(value: object, /, path: str = "") -> Iterator[tuple[str, Insta
 def future_claims(claims: Iterable[tuple[str, Instant]], /, *, now: Instant) -> tuple[FutureClaim, ...]:
     """Return those of `claims` that lie in the future, beyond the tolerated clock difference."""
     ahead_claims = (
-        FutureClaim(field=path, claimed=at, now=now) for path, at in claims if at > now + limits.CLOCK_SKEW_MS
+        FutureClaim(field=path, claimed=claim_time, now=now)
+        for path, claim_time in claims
+        if claim_time > now + limits.CLOCK_SKEW_MS
     )
     return tuple(islice(ahead_claims, limits.FUTURE_CLAIMS))
 

@@ -131,10 +131,10 @@ def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id
     content = request.content.strip()
     if content == fact.content:
         return None
-    is_wrong = request.action is FactAction.CORRECT
-    state = FactState.CORRECTED if is_wrong else FactState.SUPERSEDED
+    is_correction = request.action is FactAction.CORRECT
+    state = FactState.CORRECTED if is_correction else FactState.SUPERSEDED
     closing_reason = request.reason or state.value
-    end_moment = None if is_wrong else _end_moment(fact, request, at)
+    end_moment = None if is_correction else _end_moment(fact, request, at)
     closed_fact = facts.close_fact(fact, at=at, because=closing_reason, state=state, by=new_id)
     if end_moment is not None:
         closed_fact = closed_fact.model_copy(update={"valid_to": end_moment})

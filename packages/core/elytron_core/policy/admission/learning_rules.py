@@ -60,17 +60,19 @@ def _is_about(statement: str, topic: str | None) -> bool:
 def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
     """Return the rules after a call; the same value if nothing changes."""
     is_about_pausing = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
-    state = LearningState.PAUSED if is_about_pausing else LearningState.SUPPRESSED
+    rule_state = LearningState.PAUSED if is_about_pausing else LearningState.SUPPRESSED
     is_beginning = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
     same_topic_rules = [
-        rule for rule in learning.rules if rule.state is state and _topic_key(rule.topic) == _topic_key(event.topic)
+        rule
+        for rule in learning.rules
+        if rule.state is rule_state and _topic_key(rule.topic) == _topic_key(event.topic)
     ]
     # An existing rule is not started again, and a missing one is not ended.
     if is_beginning is bool(same_topic_rules):
         return learning
     other_rules = tuple(rule for rule in learning.rules if rule not in same_topic_rules)
     if is_beginning:
-        new_rule = LearningRule(state=state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
+        new_rule = LearningRule(state=rule_state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
         other_rules = (*other_rules, new_rule)
     return with_event(learning.model_copy(update={"rules": other_rules}), event)
 

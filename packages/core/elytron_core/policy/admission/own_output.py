@@ -102,16 +102,16 @@ def json_texts(part: object, /) -> list[str]:
     """Return all texts of a JSON value, including names. Joined as lines, they contain every mark that one of them
     has."""
     texts: list[str] = []
-    parts: list[object] = [part]
-    for value in parts:  # grows while iterating
+    pending_values: list[object] = [part]
+    for value in pending_values:  # grows while iterating
         if isinstance(value, str):
             texts.append(value)
         elif isinstance(value, dict):
             members = cast("dict[str, object]", value)
             texts += members
-            parts += members.values()
+            pending_values += members.values()
         elif isinstance(value, _LISTS):
-            parts += cast("list[object]", value)
+            pending_values += cast("list[object]", value)
     return texts
 
 
@@ -151,13 +151,13 @@ class _BlockMarks:
     def __init__(self, text: str, /) -> None:
         self._text = text
         self._policies = [match.start() for match in _POLICY.finditer(text)]
-        closings: dict[str, list[int]] = {}
+        closing_ends_by_mark: dict[str, list[int]] = {}
         for tag_match in fence.CLOSING.finditer(text):
-            closings.setdefault(tag_match[1], []).append(tag_match.end())
+            closing_ends_by_mark.setdefault(tag_match[1], []).append(tag_match.end())
         self._fences: list[_FencePlace] = []
         for tag_match in fence.OPENING.finditer(text):
             # Only a tag of the same mark closes the fence, because the text inside may contain others.
-            closing_ends = closings.get(tag_match[1], [])
+            closing_ends = closing_ends_by_mark.get(tag_match[1], [])
             closing_end = next(
                 iter(closing_ends[(next_closing := bisect_left(closing_ends, tag_match.end())) : next_closing + 1]),
                 None,
@@ -178,22 +178,22 @@ class _BlockMarks:
     def beginning(self, start: int, /) -> int | None:
         """Return where the next block begins."""
         policy_index = bisect_left(self._policies, start)
-        opening = self._fence_at(start)
+        fence_place = self._fence_at(start)
         block_starts = (
             *self._policies[policy_index : policy_index + 1],
-            *((opening.start,) if opening is not None else ()),
+            *((fence_place.start,) if fence_place is not None else ()),
         )
         return min(block_starts, default=None)
 
     def ending(self, start: int, /) -> int:
         """Return where the block that begins there ends."""
-        policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
-        end = self._behind_memory(start + len(policy)) if policy else start
-        opening = self._fence_at(start)
+        policy_text = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
+        end = self._behind_memory(start + len(policy_text)) if policy_text else start
+        fence_place = self._fence_at(start)
         # Text between the policy text and a fence is memory's too; otherwise the fence belongs to another block.
-        if opening is None or opening.start > end:
+        if fence_place is None or fence_place.start > end:
             return end
-        return opening.closed if opening.closed is not None else self._behind_memory(opening.end)
+        return fence_place.closed if fence_place.closed is not None else self._behind_memory(fence_place.end)
 
     def _behind_memory(self, end: int) -> int:
         """Return where memory's lines end: its headings, items with a dash, and fence openings."""
@@ -210,5 +210,5 @@ class _BlockMarks:
     def _is_memory(self, start: int) -> bool:
         if self._text.startswith("- ", start) or _HEADING.match(self._text, start) is not None:
             return True
-        opening = self._fence_at(start)
-        return opening is not None and opening.start == start
+        fence_place = self._fence_at(start)
+        return fence_place is not None and fence_place.start == start

@@ -33,7 +33,7 @@ def content_forms(content: str, /) -> tuple[str, ...]:
 
 def message_sentences(text: str, /) -> tuple[str, ...]:
     """Return the normalised sentences of a message, each once, up to the limit."""
-    normal_sentences = (form for raw_sentence in _ENDS.split(text) for form in normal_forms(raw_sentence))
+    normal_sentences = (normal_form for raw_sentence in _ENDS.split(text) for normal_form in normal_forms(raw_sentence))
     return tuple(dict.fromkeys(sentence for sentence in normal_sentences if sentence))[:TOMBSTONE_SENTENCES]
 
 

@@ -71,9 +71,9 @@ class PhraseGrammar:
 
     def expression(self, phrase: str, /) -> str:
         """Return `phrase` as a regular expression. Raises PhraseFlaw."""
-        reading = _PhraseReading(phrase, self._parts)
-        expression = reading.alternatives()
-        if reading.place < len(phrase):
+        phrase_reading = _PhraseReading(phrase, self._parts)
+        expression = phrase_reading.alternatives()
+        if phrase_reading.place < len(phrase):
             raise PhraseFlaw("a phrase has an unmatched bracket")
         if len(expression) > PHRASE_EXPANDED_CHARS:
             raise PhraseFlaw(f"a phrase has more than {PHRASE_EXPANDED_CHARS} characters with its parts")
@@ -141,35 +141,37 @@ class _PhraseReading:
         return f"(?:{group_pattern})?"
 
     def _braced(self) -> str:
-        if self._phrase.startswith(tuple(f"{slot}:(" for slot in _SLOTS), self.place):
-            slot = self._phrase[self.place]
+        if self._phrase.startswith(tuple(f"{slot_name}:(" for slot_name in _SLOTS), self.place):
+            slot_name = self._phrase[self.place]
             self.place += 3
             inner_pattern = self._group()
             if self._next() != "}":
                 raise PhraseFlaw("a slot is not closed")
             self.place += 1
-            return self._slot_pattern(slot, inner_pattern)
-        match = _BRACED.match(self._phrase, self.place)
-        if match is None:
+            return self._slot_pattern(slot_name, inner_pattern)
+        braced_match = _BRACED.match(self._phrase, self.place)
+        if braced_match is None:
             raise PhraseFlaw("a phrase has braces that do not name a part or a shape")
-        self.place = match.end()
-        inner_pattern = self._name_pattern(match)
-        return inner_pattern if match["slot"] is None else self._slot_pattern(match["slot"], inner_pattern)
+        self.place = braced_match.end()
+        inner_pattern = self._name_pattern(braced_match)
+        return (
+            inner_pattern if braced_match["slot"] is None else self._slot_pattern(braced_match["slot"], inner_pattern)
+        )
 
-    def _slot_pattern(self, slot: str, inner_pattern: str) -> str:
-        if slot not in _SLOTS or slot in self._slots or "(?P<" in inner_pattern:
+    def _slot_pattern(self, slot_name: str, inner_pattern: str) -> str:
+        if slot_name not in _SLOTS or slot_name in self._slots or "(?P<" in inner_pattern:
             raise PhraseFlaw(f"the slots {', '.join(_SLOTS)} may each be used once, and not inside each other")
-        self._slots.add(slot)
-        return f"(?P<{slot}>{inner_pattern})"
+        self._slots.add(slot_name)
+        return f"(?P<{slot_name}>{inner_pattern})"
 
     def _name_pattern(self, match: re.Match[str]) -> str:
         name = match["name"]
         if name in _SIZED:
-            least, most = (int(match[bound_name] or 0) for bound_name in ("least", "most"))
+            least_count, most_count = (int(match[bound_name] or 0) for bound_name in ("least", "most"))
             shape_pattern, included_count = _SIZED[name]
-            if not included_count <= least <= most or not 1 <= most <= _SIZE_MOST:
+            if not included_count <= least_count <= most_count or not 1 <= most_count <= _SIZE_MOST:
                 raise PhraseFlaw(f"the shape {name!r} needs a size, such as 1-12, of at most {_SIZE_MOST}")
-            sized_pattern = shape_pattern.format(least - included_count, most - included_count)
+            sized_pattern = shape_pattern.format(least_count - included_count, most_count - included_count)
             return f"{_WIDE_SIGN}{sized_pattern})" if name in _WIDE else sized_pattern
         if match["least"] is not None:
             raise PhraseFlaw(f"{name!r} does not take a size")
@@ -298,8 +300,8 @@ def _check_language(language: FactLanguage, name: str) -> None:
         for number, form in enumerate(forms):
             checked_place = f"form {number + 1 - (language.introduction is not None)}"
             _check_form(form, grammar, language)
-    except PhraseFlaw as flaw:
-        raise UnreadableFile(name=name, problem=f"in {checked_place!r}: {flaw}") from None
+    except PhraseFlaw as phrase_flaw:
+        raise UnreadableFile(name=name, problem=f"in {checked_place!r}: {phrase_flaw}") from None
 
 
 _PHRASE_LISTS: Final = frozenset(

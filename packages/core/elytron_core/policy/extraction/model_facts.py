@@ -113,7 +113,7 @@ def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int
 
 
 def state_data(
-    state: continuity.ExecutionState | None,
+    execution_state: continuity.ExecutionState | None,
     turns: Sequence[transcript.Turn],
     /,
     *,
@@ -127,7 +127,7 @@ def state_data(
         if not observation.external_content
     ]
     sections = (
-        _prompt_section("The work as it stood", state.text if state is not None else ""),
+        _prompt_section("The work as it stood", execution_state.text if execution_state is not None else ""),
         _prompt_section("Said since", "\n".join(_said_lines(turns, min(most, limits.EXTRACTION_CHARS)))),
         _prompt_section("Tools that were used", "\n".join(tool_lines)),
     )
@@ -307,9 +307,9 @@ def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transc
     not."""
     if is_pressed:
         return ReadingGate.PRESSURE
-    gate = gate_for_rules(turn)
-    if gate is not ReadingGate.OPEN:
-        return gate
+    rules_gate = gate_for_rules(turn)
+    if rules_gate is not ReadingGate.OPEN:
+        return rules_gate
     return (
         ReadingGate.OPEN
         if _is_answer_turn(turn) or (following is not None and _is_answer_turn(following))

@@ -119,26 +119,26 @@ class FactReader:
 
     def introduced(self, text: str, /) -> Iterator[StatementForm]:
         """Yield the name that the greeting of a message gives."""
-        form = self.language.introduction
-        if form is not None and (match := self._introduction.compiled.match(text)) is not None:
-            statement = self._statement(form, match)
+        greeting_form = self.language.introduction
+        if greeting_form is not None and (match := self._introduction.compiled.match(text)) is not None:
+            statement = self._statement(greeting_form, match)
             if statement is not None:
                 yield statement
 
     def stated(self, clauses: Iterable[str], /) -> Iterator[StatementForm]:
         """Yield each form that matches a whole clause, clause by clause."""
         for clause in clauses:
-            for form, pattern in self._forms:
+            for fact_form, pattern in self._forms:
                 match = pattern.compiled.fullmatch(clause)
-                statement = None if match is None else self._statement(form, match)
+                statement = None if match is None else self._statement(fact_form, match)
                 if statement is not None:
                     yield statement
 
-    def _statement(self, form: FactForm, match: re.Match[str]) -> StatementForm | None:
+    def _statement(self, fact_form: FactForm, match: re.Match[str]) -> StatementForm | None:
         slots = {name: (value or "").strip(" ,.'’") for name, value in match.groupdict().items()}
-        if not slots["x"] or not all(self._guards[name](slots["x"]) for name in form.guards):
+        if not slots["x"] or not all(self._guards[name](slots["x"]) for name in fact_form.guards):
             return None
-        return StatementForm(form, {"y": "", "z": "", **slots})
+        return StatementForm(fact_form, {"y": "", "z": "", **slots})
 
     @cached_property
     def _forms(self) -> tuple[tuple[FactForm, PhrasePattern], ...]:
@@ -146,16 +146,18 @@ class FactReader:
 
     @cached_property
     def _introduction(self) -> PhrasePattern:
-        form = self.language.introduction
-        if form is None:
+        greeting_form = self.language.introduction
+        if greeting_form is None:
             return PhrasePattern(_NEVER)
-        following_words = rf"| {self._one_of(form.follows)}\b" if form.follows else ""
-        return PhrasePattern(rf"\s*{self._grammar.expression(form.says)}(?=[.,!;\n。，！]{following_words}|\s*\Z)")
+        following_words = rf"| {self._one_of(greeting_form.follows)}\b" if greeting_form.follows else ""
+        return PhrasePattern(
+            rf"\s*{self._grammar.expression(greeting_form.says)}(?=[.,!;\n。，！]{following_words}|\s*\Z)"
+        )
 
     def _guard(self, guard: SlotGuard) -> Callable[[str], bool]:
-        contains, ends, equals = map(self._one_of, (guard.contains, guard.ends, guard.equals))
-        excluded_expression = rf"\A{self._ended(guard.begins)}|{self._word(contains)}|{ends}\Z|\A{equals}\Z"
-        excluded_pattern = PhrasePattern(excluded_expression, re.IGNORECASE)
+        contained_words, end_words, equal_words = map(self._one_of, (guard.contains, guard.ends, guard.equals))
+        expression = rf"\A{self._ended(guard.begins)}|{self._word(contained_words)}|{end_words}\Z|\A{equal_words}\Z"
+        excluded_pattern = PhrasePattern(expression, re.IGNORECASE)
 
         def holds(slot: str) -> bool:
             if excluded_pattern.compiled.search(slot) or (
@@ -346,12 +348,18 @@ def _statement_clauses(statement: str, reader: FactReader) -> Iterator[str]:
 
 def _first_stated_fact(statements: Iterable[StatementForm], speaker: str | None) -> StatedFact | None:
     """Return the first fact whose topic fits its slot: cut, it could collide with another matter."""
-    for form, slots in statements:
-        topic = _speaker_topic(form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker)
+    for fact_form, slots in statements:
+        topic = _speaker_topic(
+            fact_form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker
+        )
         if len(topic) <= limits.CANDIDATE_TOPIC_CHARS:
-            content = " ".join(form.content.format(who=speaker or SOMEBODY, **slots).split())
+            content = " ".join(fact_form.content.format(who=speaker or SOMEBODY, **slots).split())
             return StatedFact(
-                operation=form.operation, kind=form.kind, topic=topic, content=content, confidence=form.confidence
+                operation=fact_form.operation,
+                kind=fact_form.kind,
+                topic=topic,
+                content=content,
+                confidence=fact_form.confidence,
             )
     return None
 

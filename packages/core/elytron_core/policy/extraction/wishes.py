@@ -114,7 +114,7 @@ def standing_wishes(
 def _replaces_wish(later_sentence: _LaterSentence, wish: str) -> bool:
     """Return whether a later sentence repeats, changes or revokes what a wish said."""
     _, text, is_wish = later_sentence
-    if is_wish and any(slot.search(text) and slot.search(wish) for slot in _SLOTS):
+    if is_wish and any(slot_pattern.search(text) and slot_pattern.search(wish) for slot_pattern in _SLOTS):
         return True
     new_words, old_words = _matter_words(text), _matter_words(wish)
     shared_count = len(new_words & old_words)

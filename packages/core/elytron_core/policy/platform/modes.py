@@ -73,9 +73,9 @@ def room_percent(room: HostRoom | None, /) -> int:
     return PERCENT_AT_FLOOR if room.free_bytes <= room.floor_bytes else PERCENT_NEAR_FLOOR
 
 
-def worse_pressure(one: MemoryPressure, other: MemoryPressure, /) -> MemoryPressure:
+def worse_pressure(pressure: MemoryPressure, other_pressure: MemoryPressure, /) -> MemoryPressure:
     """Return the higher of two pressures."""
-    return max(one, other, key=_SEVERITY.__getitem__)
+    return max(pressure, other_pressure, key=_SEVERITY.__getitem__)
 
 
 def _action_admission(action: ModeAction, mode: ModeInput) -> ActionAdmission:

@@ -165,11 +165,11 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     opening_line, closing_line = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
     rules = _section_rules(inputs, room=max(budget - len(POLICY), 0))
     required_chars = len(POLICY) + sum(len(text) + 1 for text in rules.values())
-    room, fence_chars = max(budget - required_chars, 0), len(opening_line) + len(closing_line)
-    filled_sections = _fill_all(inputs, rules=rules, room=room, fence=fence_chars)
+    available_chars, fence_chars = max(budget - required_chars, 0), len(opening_line) + len(closing_line)
+    filled_sections = _fill_all(inputs, rules=rules, room=available_chars, fence=fence_chars)
     if not any(section.included for section in filled_sections):
         # Shares limit the sections so that none displaces another; not even one line fits.
-        filled_sections = _fill_all(inputs, rules=rules, room=room, fence=fence_chars, has_shares=False)
+        filled_sections = _fill_all(inputs, rules=rules, room=available_chars, fence=fence_chars, has_shares=False)
     stable_text = "\n".join((*rules.values(), POLICY)) + "".join(
         part.text for part in filled_sections if part.name in STABLE
     )

@@ -79,19 +79,19 @@ def escape_line(text: str, /) -> str:
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
     else:
         text = replace_signs(text, _ESCAPES) if _SUSPECT.search(text) is not None else text
-        text = _UNSEEN_RUN.sub(lambda run: run[0][0], text) if _BARE_OUT.search(text) is not None else text
+        text = _UNSEEN_RUN.sub(lambda run_match: run_match[0][0], text) if _BARE_OUT.search(text) is not None else text
     return text.replace("![", "! [") if "](" in text else text
 
 
 def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) -> str:
     """Return `text` with its mark in the place of each sign at which a form begins in the bare text."""
-    bare = bare_text(text)
-    placed_marks = [(match.start(), mark) for form, mark in forms for match in form.finditer(bare)]
+    bare_form = bare_text(text)
+    placed_marks = [(match.start(), mark) for sign_pattern, mark in forms for match in sign_pattern.finditer(bare_form)]
     if not placed_marks:
         return text
-    places, characters = bare_places(text), list(text)
+    char_places, characters = bare_places(text), list(text)
     for place, mark in placed_marks:
-        characters[places[place]] = mark
+        characters[char_places[place]] = mark
     return "".join(characters)
 
 
@@ -353,13 +353,13 @@ def fill_section(
     )
 
 
-def recalled_chars(place: int, budget: int, /) -> int:
-    """Return the maximum length of the recalled message at `place`, from 1 on, in a block of `budget` characters.
+def recalled_chars(position: int, budget: int, /) -> int:
+    """Return the maximum length of the recalled message at `position`, from 1 on, in a block of `budget` characters.
 
     An answer takes a few sentences, so parts of many messages are shown rather than one whole; the better a message is,
     the more of it.
     """
-    return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * place)))
+    return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * position)))
 
 
 def budget_of(max_chars: int, pressure: MemoryPressure, room_percent: int = 100) -> int:

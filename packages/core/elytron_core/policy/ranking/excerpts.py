@@ -52,27 +52,32 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
 
     Parts are whole sentences. A term counts where a word begins with it; the less often the text says it, the more.
     """
-    head = text[:READ_CHARS]
-    sentences = [(match.start(), match.end()) for match in SENTENCE.finditer(head) if match[0].strip()]
+    read_text = text[:READ_CHARS]
+    sentences = [(match.start(), match.end()) for match in SENTENCE.finditer(read_text) if match[0].strip()]
     if len(text) <= size or not sentences:
         return ((0, min(size, len(text))),)
-    own_worths = _sentence_worths(head, sentences, terms)
+    own_worths = _sentence_worths(read_text, sentences, terms)
     worths = [
         worth
         + BESIDE
-        * max(own_worths[place - 1] if place else 0.0, own_worths[place + 1] if place + 1 < len(own_worths) else 0.0)
-        for place, worth in enumerate(own_worths)
+        * max(
+            own_worths[sentence_number - 1] if sentence_number else 0.0,
+            own_worths[sentence_number + 1] if sentence_number + 1 < len(own_worths) else 0.0,
+        )
+        for sentence_number, worth in enumerate(own_worths)
     ]
     worths[0] += FIRST
     remaining_chars, chosen_places = size, list[int]()
-    for place in sorted(range(len(worths)), key=lambda place: (-worths[place], place)):
-        length = sentences[place][1] - sentences[place][0] + len(BETWEEN)
-        if length <= remaining_chars and worths[place]:
-            chosen_places.append(place)
+    for sentence_number in sorted(
+        range(len(worths)), key=lambda sentence_number: (-worths[sentence_number], sentence_number)
+    ):
+        length = sentences[sentence_number][1] - sentences[sentence_number][0] + len(BETWEEN)
+        if length <= remaining_chars and worths[sentence_number]:
+            chosen_places.append(sentence_number)
             remaining_chars -= length
     if not chosen_places:
         return ((0, size),)
-    return _join_spans([sentences[place] for place in sorted(chosen_places)])
+    return _join_spans([sentences[sentence_number] for sentence_number in sorted(chosen_places)])
 
 
 def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
@@ -146,14 +151,14 @@ def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[S
 
 
 def nearest_sentence(
-    sentences: Sequence[ScoredSentence], sought: SoughtWords, fits: TextTrait, /
+    sentences: Sequence[ScoredSentence], sought_words: SoughtWords, expected_traits: TextTrait, /
 ) -> NearestSentence | None:
     """Return how the nearest of a message's `sentences` compares with all of them; None if none matches.
 
-    `fits` is what the answer is likely to have.
+    `expected_traits` is what the answer is likely to have.
     """
-    stands_for, worths = sought
-    fitting_traits = int(fits)
+    stands_for, worth_by_word = sought_words
+    fitting_traits = int(expected_traits)
     message_shares: dict[int, float] = {}
     best_worths: tuple[float, float, float] | None = None
     has_fitting_sentence = False
@@ -169,17 +174,17 @@ def nearest_sentence(
         for word, share in sentence_shares.items():
             if share > message_shares.get(word, 0.0):
                 message_shares[word] = share
-        covered_worth = sum(worths[word] * share for word, share in sentence_shares.items())
+        covered_worth = sum(worth_by_word[word] * share for word, share in sentence_shares.items())
         sentence_worth = covered_worth * (
             1.0 + FITS * bool(sentence.traits & fitting_traits) - ASKS * bool(sentence.traits & _ASKS)
         )
         if best_worths is None or sentence_worth > best_worths[0]:
             best_worths = sentence_worth, covered_worth, sentence.factuality
-    total_worth = sum(worths)
+    total_worth = sum(worth_by_word)
     if best_worths is None or not total_worth:
         return None
     sentence_worth, covered_worth, statement_worth = best_worths
-    message_worth = sum(worths[word] * share for word, share in message_shares.items()) * (
+    message_worth = sum(worth_by_word[word] * share for word, share in message_shares.items()) * (
         1.0 + FITS * has_fitting_sentence
     )
     return NearestSentence((sentence_worth - message_worth) / total_worth, covered_worth / total_worth, statement_worth)

@@ -118,8 +118,8 @@ class ScoredFact(NamedTuple):
     @property
     def signals(self) -> dict[str, float]:
         """Return each non-zero part."""
-        parts = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
-        return {name: points for name, points in zip(FACT_SIGNALS, parts, strict=True) if points}
+        signal_points = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
+        return {name: points for name, points in zip(FACT_SIGNALS, signal_points, strict=True) if points}
 
 
 FACT_SIGNALS: Final = (
@@ -217,11 +217,11 @@ def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQue
     grounding = similarity.normalise_text(query.grounding) if is_weak(query.text) else ""
     for word in similarity.words_of(grounding, limit=limits.QUERY_TERMS):
         terms.setdefault(word, grounding_share)
-    signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
+    term_signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
     phrase = similarity.phrase_of(text)
     grams = similarity.text_trigrams(text)
     return PreparedQuery(
-        text, signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text)
+        text, term_signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text)
     )
 
 
@@ -243,13 +243,13 @@ def score_facts(
     return [item for item in scored_facts if item.match > 0] or scored_facts
 
 
-def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
+def best_first(scored_facts: Iterable[ScoredFact], /) -> list[ScoredFact]:
     """Return scored facts by their total points.
 
     Equal points fall to the later observation, then to the later recording, so the order never depends on the one
     given.
     """
-    latest_first = sorted(scored, key=lambda item: (item.fact.ordered_at, item.fact.id), reverse=True)
+    latest_first = sorted(scored_facts, key=lambda item: (item.fact.ordered_at, item.fact.id), reverse=True)
     return sorted(latest_first, key=lambda item: -item.score)
 
 
@@ -294,13 +294,13 @@ def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryCom
         weights,
         tuple(
             _QueryTerm(
-                signs[0],
-                signs[-1],
+                term_signs[0],
+                term_signs[-1],
                 share * weights.term_topic,
                 share * weights.term_content,
                 share * weights.term_keyword,
             )
-            for signs, share in prepared.terms
+            for term_signs, share in prepared.terms
         ),
         topic=similarity.pad_words(prepared.text) if prepared.text else None,
         longest=weights.trigram_reach * len(prepared.text) + len(similarity.pad_words("")),
@@ -353,8 +353,8 @@ def _trigram_points(fact: PreparedFact, prepared: PreparedQuery, weights: FactWe
     return weights.trigram_max * best_likeness if best_likeness >= least_likeness else 0.0
 
 
-def _grams_of(padded: str) -> similarity.TrigramDigest:
-    return similarity.grams_of(similarity.text_trigrams(padded[1:-1]))
+def _grams_of(padded_text: str) -> similarity.TrigramDigest:
+    return similarity.grams_of(similarity.text_trigrams(padded_text[1:-1]))
 
 
 def _entity_points(name: str, prepared: PreparedQuery, weights: FactWeights) -> float:
@@ -372,7 +372,7 @@ def _entity_points(name: str, prepared: PreparedQuery, weights: FactWeights) -> 
 def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWeights) -> float:
     fact_dates = [
         *time_ranges.named_in(fact.content),
-        *(time_ranges.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
+        *(time_ranges.day_of(valid_time) for valid_time in (fact.valid_from, fact.valid_to) if valid_time is not None),
     ]
     if not date.month:
         return weights.year_shared if any(date.is_met_by(fact_date) for fact_date in fact_dates) else 0

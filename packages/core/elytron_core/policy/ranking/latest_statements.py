@@ -71,16 +71,18 @@ def last_words(messages: Sequence[BestMessage | None], query: str, /) -> dict[in
         place for place, message in enumerate(messages) if message is not None and _speaks_of_change(message.text)
     ]
     signs_by_change: dict[int, frozenset[bool]] = {}
-    for place, older in enumerate(messages):
-        later_places = [later_place for later_place in change_places if _may_overtake(messages[later_place], older)]
-        if not later_places or older is None:
+    for place, older_message in enumerate(messages):
+        later_places = [
+            later_place for later_place in change_places if _may_overtake(messages[later_place], older_message)
+        ]
+        if not later_places or older_message is None:
             continue
         for later_place in later_places:
             if later_place not in signs_by_change:
                 signs_by_change[later_place] = _number_signs(
                     filter(_CHANGES["change"].search, _telling_sentences(messages[later_place], question_pattern))
                 )
-        older_signs = _number_signs(_telling_sentences(older, question_pattern))
+        older_signs = _number_signs(_telling_sentences(older_message, question_pattern))
         # Both must have a number, or neither: only such sentences can be two values of one thing.
         later_places = [
             later_place for later_place in later_places if not signs_by_change[later_place].isdisjoint(older_signs)
@@ -114,10 +116,10 @@ def in_succession(count: int, later_by_older: dict[int, int], /) -> list[int]:
 
 
 def _speaks_of_change(text: str) -> bool:
-    lowered = text.lower()
-    if text.isascii() and _unchanging_words().isdisjoint(_WORD.findall(lowered)):
+    lowered_text = text.lower()
+    if text.isascii() and _unchanging_words().isdisjoint(_WORD.findall(lowered_text)):
         return False
-    return _CHANGES["change"].search(lowered) is not None
+    return _CHANGES["change"].search(lowered_text) is not None
 
 
 @cache

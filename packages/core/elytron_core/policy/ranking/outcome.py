@@ -52,8 +52,15 @@ class FirstHitSigns(NamedTuple):
     @property
     def numbers(self) -> tuple[float, ...]:
         """Factors of the weights after the intercept."""
-        few, lead = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
-        return self.evidence, few, few * self.unshared, few * self.coverage, lead, float(self.lacks_value)
+        few_share, lead_share = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
+        return (
+            self.evidence,
+            few_share,
+            few_share * self.unshared,
+            few_share * self.coverage,
+            lead_share,
+            float(self.lacks_value),
+        )
 
 
 class FirstHitWeights(NamedTuple):

@@ -62,16 +62,16 @@ _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, M
 def gate_chance(signs: GateSigns, asks: float, /) -> float:
     """Return the estimate, 0 to 1, that the memories are wanted; the gate is open from 0.5 on."""
     intercept, *weights = _WEIGHTS[signs.encoder]
-    total = intercept + sum(map(mul, weights, gate_features(signs, asks)))
-    return 1.0 / (1.0 + math.exp(-total))
+    weighted_sum = intercept + sum(map(mul, weights, gate_features(signs, asks)))
+    return 1.0 / (1.0 + math.exp(-weighted_sum))
 
 
 def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
     """Return the factors of the weights after the intercept."""
     log_count = math.log(max(signs.searched, 2))
-    growth = min(max((log_count - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
+    growth_share = min(max((log_count - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
     # The expected maximum of N random draws grows with this root, so one threshold serves small and large spaces.
-    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log_count), growth * signs.context
+    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log_count), growth_share * signs.context
 
 
 def clipped_margin(margin: float, /) -> float:
@@ -80,7 +80,7 @@ def clipped_margin(margin: float, /) -> float:
 
 
 def gate_numbers(
-    signs: Mapping[RecallPlane, GateSigns],
+    signs_by_plane: Mapping[RecallPlane, GateSigns],
     asks: float,
     /,
     *,
@@ -93,7 +93,7 @@ def gate_numbers(
     """
     named_plane_set = frozenset(named_planes)
     plane_numbers: list[RecallGateNumbers] = []
-    for plane, plane_signs in signs.items():
+    for plane, plane_signs in signs_by_plane.items():
         chance = gate_chance(plane_signs, asks)
         plane_numbers.append(
             RecallGateNumbers(
@@ -136,7 +136,9 @@ def injected_memories(
     open_planes = {row.plane for row in numbers if row.is_open}
     admitted_memories = [memory for memory in ordered_memories if memory.plane in open_planes]
     least_score = admitted_memories[0].score * LEAST_SHARE if admitted_memories else 0.0
-    required_scores = (FIRST_SCORE if place < FIRST_LINES else least_score for place in range(len(admitted_memories)))
+    required_scores = (
+        FIRST_SCORE if position < FIRST_LINES else least_score for position in range(len(admitted_memories))
+    )
     return tuple(
         [
             memory

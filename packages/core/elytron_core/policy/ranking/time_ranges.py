@@ -412,8 +412,8 @@ def _next_month(month_start: date) -> date:
     return (month_start + 31 * _DAY_WORD).replace(day=1)
 
 
-def _make_span(start: date, end: date, worth: float = 1.0) -> TimeSpan:
-    return TimeSpan(_day_instant(start), _day_instant(end), worth)
+def _make_span(start: date, end: date, nearness: float = 1.0) -> TimeSpan:
+    return TimeSpan(_day_instant(start), _day_instant(end), nearness)
 
 
 def _day_instant(day: date) -> int:
@@ -459,15 +459,17 @@ _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 _BEFORE_EVENT: Final = frozenset({"before", "prior to", "until"})
 
 
-def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
-    """Return the event by which `text`, lower-cased in `lowered`, names a time; None if it names none."""
-    if not any(sign in lowered for sign in _SIGNS):
+def anchor_in(text: str, lowered_text: str, /) -> TimeAnchor | None:
+    """Return the event by which `text`, lower-cased in `lowered_text`, names a time; None if it names none."""
+    if not any(sign in lowered_text for sign in _SIGNS):
         return None
-    match = _ANCHOR.search(text)
-    if match is None:
+    anchor_match = _ANCHOR.search(text)
+    if anchor_match is None:
         return None
-    side = AnchorSide.BEFORE if match["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
-    return TimeAnchor(match["what"], side, max(_REACH_MS, _anchor_distance(match["count"], match["unit"])))
+    side = AnchorSide.BEFORE if anchor_match["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
+    return TimeAnchor(
+        anchor_match["what"], side, max(_REACH_MS, _anchor_distance(anchor_match["count"], anchor_match["unit"]))
+    )
 
 
 def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:

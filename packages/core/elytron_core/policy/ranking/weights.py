@@ -208,11 +208,11 @@ def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[flo
 
 def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     """Return for each hit the probability that it answers if one of the best does."""
-    rate = estimate.sharpness * signs.strength
-    weights = [math.exp(-rate * points_behind) for points_behind in signs.behind]
+    falloff = estimate.sharpness * signs.strength
+    weights = [math.exp(-falloff * points_behind) for points_behind in signs.behind]
     # Shares are of the compared hits, so that a longer page does not lower them.
-    total = sum(islice(weights, COMPARED))
-    return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
+    weight_sum = sum(islice(weights, COMPARED))
+    return [1.0 - (1.0 - weight / weight_sum) ** estimate.pieces for weight in weights]
 
 
 class QueryIntent(StrEnum):
