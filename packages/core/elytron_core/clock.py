@@ -48,7 +48,7 @@ class FrozenClock:
         self._at = Instant(self._at + by_ms)
 
 
-def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant | None = None) -> Instant:
+def order_time(claimed_at: Instant | None, /, *, recorded_at: Instant, now: Instant | None = None) -> Instant:
     """Return the time by which a memory is ordered among others.
 
     It is the claimed time, but never later than the recording: nothing is observed after it was recorded. With `now`, a
@@ -58,15 +58,15 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
     >>> order_time(Instant(90), recorded_at=Instant(20))
     20
     """
-    ordering_time = recorded_at if claimed is None else min(claimed, recorded_at)
+    ordering_time = recorded_at if claimed_at is None else min(claimed_at, recorded_at)
     if now is None or now >= recorded_at:
         return ordering_time
     return Instant(min(ordering_time, now - limits.CLOCK_SKEW_MS))
 
 
-def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:
+def late_recording(claimed_at: Instant | None, recorded_at: Instant, /) -> Instant | None:
     """Return when a memory was recorded if it claims a later time; None otherwise."""
-    is_ahead = claimed is not None and claimed > recorded_at + limits.CLOCK_SKEW_MS
+    is_ahead = claimed_at is not None and claimed_at > recorded_at + limits.CLOCK_SKEW_MS
     return recorded_at if is_ahead else None
 
 

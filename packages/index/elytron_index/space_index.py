@@ -562,13 +562,13 @@ class SpaceIndex:
         """Continue as before `begin_compacting`."""
         self._since = None
 
-    def finish_compacting(self, compacted: FrozenState, /) -> None:
-        """Continue with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
+    def finish_compacting(self, compacted_parts: FrozenState, /) -> None:
+        """Continue with `compacted_parts`, and what was applied meanwhile; without a beginning nothing happens."""
         if self._since is None:
             return
-        compacted_state = IndexState.of(compacted, self._state.analyser)
-        for changes, embedded in self._since:
-            compacted_state.apply(changes, embedded)
+        compacted_state = IndexState.of(compacted_parts, self._state.analyser)
+        for changes, embedded_documents in self._since:
+            compacted_state.apply(changes, embedded_documents)
         if self._is_purged_since:
             compacted_state.purge()
         # The model may have been named after the copy was made.

@@ -99,10 +99,10 @@ class ConversationLinks:
         elif missing_target is _MissingTarget.MESSAGE:
             self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
-    def targets(self, standing: AbstractSet[str], /) -> None:
-        """Check that the targets of the links exist; `standing` are the keys of links whose memory exists."""
+    def targets(self, existing_keys: AbstractSet[str], /) -> None:
+        """Check that the targets of the links exist; `existing_keys` are the keys of links whose memory exists."""
         for key, ref in self.derived.items():
-            if key not in standing:
+            if key not in existing_keys:
                 self._note(Kind.ORPHAN_DERIVED_REF, DERIVED_REFS, key, _turn_of(key), ref=ref)
 
     def attribute(self, key: str, body: bytes, /) -> None:

@@ -127,7 +127,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
     if similarity.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
         return None
     is_done = state.status is continuity.ExecutionStatus.DONE
-    unresolved = (*((state.blocker,) if state.blocker else ()), *state.pending)
+    unresolved_items = (*((state.blocker,) if state.blocker else ()), *state.pending)
     return CapsuleDraft(
         capsule_kind=CapsuleKind.TASK_RESOLUTION if is_done else CapsuleKind.WORK_SESSION,
         topic=" ".join(state.goal.split())[: limits.TOPIC_CHARS],
@@ -135,7 +135,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
         outcome=state.last_output[: limits.CAPSULE_TEXT_CHARS],
         decisions=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in state.decisions),
         next_step=state.next_action[: limits.CAPSULE_TEXT_CHARS],
-        unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved),
+        unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved_items),
         # Artifacts of a capsule are names, and those of a state are free text: others are left out.
         artifacts=tuple(item for item in state.artifacts if item.isprintable() and item == item.strip()),
         provenance=provenance,

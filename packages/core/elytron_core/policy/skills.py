@@ -371,8 +371,8 @@ def _lines_apart(old: str, new: str) -> tuple[str, str]:
 
 
 def _lines_without(lines: list[str], others: list[str]) -> str:
-    excluded = set(others)
-    return "\n".join(line for line in lines if line not in excluded)
+    excluded_lines = set(others)
+    return "\n".join(line for line in lines if line not in excluded_lines)
 
 
 DUPLICATE: Final = 16
@@ -479,9 +479,9 @@ def _text_grams(text: str) -> frozenset[str]:
     return similarity.text_trigrams(similarity.normalise_text(text))
 
 
-def _look_likeness(grams: frozenset[str], other_grams: frozenset[str], floor: float) -> float:
+def _look_likeness(grams: frozenset[str], other_grams: frozenset[str], least_likeness: float) -> float:
     likeness = similarity.trigram_likeness(grams, other_grams)
-    return likeness if likeness >= floor else 0.0
+    return likeness if likeness >= least_likeness else 0.0
 
 
 @dataclass(frozen=True, slots=True)

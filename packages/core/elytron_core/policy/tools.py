@@ -213,11 +213,15 @@ def _doubt_experience(experience: ToolExperience, *, at: Instant) -> ToolExperie
 
 
 def _learn_feedback(
-    feedback: AgentToolUsageFeedback, earlier: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
+    feedback: AgentToolUsageFeedback,
+    earlier_experience: ToolExperience | None,
+    outcomes: Sequence[ToolOutcome],
+    *,
+    at: Instant,
 ) -> FeedbackJudgement:
     first_observation = feedback.observations[0]
     new_successes = outcomes.count(ToolOutcome.SUCCEEDED)
-    success_count = new_successes + (earlier.success_count if earlier is not None else 0)
+    success_count = new_successes + (earlier_experience.success_count if earlier_experience is not None else 0)
     has_note = not similarity.is_blank(feedback.operator_note or "")
     is_accepted = has_note or success_count >= REPEATED
     confidence = ExperienceConfidence.LOW
@@ -229,16 +233,19 @@ def _learn_feedback(
         tool_id=first_observation.tool_id,
         schema_fingerprint=first_observation.schema_fingerprint,
         task_signature=first_observation.task_signature,
-        reason=summary or (earlier.reason if earlier is not None else ""),
-        guidance=kept_words(feedback.operator_note or "") or (earlier.guidance if earlier is not None else ""),
+        reason=summary or (earlier_experience.reason if earlier_experience is not None else ""),
+        guidance=kept_words(feedback.operator_note or "")
+        or (earlier_experience.guidance if earlier_experience is not None else ""),
         success_count=success_count,
-        failure_count=len(outcomes) - new_successes + (earlier.failure_count if earlier is not None else 0),
-        mismatch_count=earlier.mismatch_count if earlier is not None else 0,
+        failure_count=len(outcomes)
+        - new_successes
+        + (earlier_experience.failure_count if earlier_experience is not None else 0),
+        mismatch_count=earlier_experience.mismatch_count if earlier_experience is not None else 0,
         confidence=confidence,
         status=ExperienceStatus.ACTIVE if is_accepted else ExperienceStatus.CANDIDATE,
-        created_at=earlier.created_at if earlier is not None else at,
+        created_at=earlier_experience.created_at if earlier_experience is not None else at,
         # Feedback does not restore what was forgotten.
-        forgotten_at=earlier.forgotten_at if earlier is not None else None,
+        forgotten_at=earlier_experience.forgotten_at if earlier_experience is not None else None,
         updated_at=at,
     )
     if not is_accepted:

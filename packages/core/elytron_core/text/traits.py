@@ -343,6 +343,7 @@ def read_traits(text: str, /) -> TextTraits:
     return TextTraits(trait, stated_amount * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
-def _word_share(words: list[str], signs: frozenset[str], sought: frozenset[str]) -> float:
-    """Return how often `words`, with strings `signs`, has one of `sought`; four occurrences already count fully."""
-    return 0.0 if signs.isdisjoint(sought) else min(sum(map(sought.__contains__, words)), 4) / 4
+def _word_share(words: list[str], known_words: frozenset[str], sought_words: frozenset[str]) -> float:
+    """Return how often `words`, with strings `known_words`, has one of `sought_words`; four occurrences already count
+    fully."""
+    return 0.0 if known_words.isdisjoint(sought_words) else min(sum(map(sought_words.__contains__, words)), 4) / 4

@@ -87,10 +87,12 @@ def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozense
 def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
     """Return the hashes of pairs and triples of `tokens`, including the text's start and end."""
     framed_tokens = [_START, *tokens, _END]
-    neighbour_grams = [f"{mark}{one} {two}" for one, two in pairwise(framed_tokens)]
+    neighbour_grams = [f"{mark}{first_token} {second_token}" for first_token, second_token in pairwise(framed_tokens)]
     triples = list(zip(framed_tokens, framed_tokens[1:], framed_tokens[2:], strict=False))
-    neighbour_grams += [f"{mark}{one} {two} {three}" for one, two, three in triples]
-    neighbour_grams += [f"{mark}{one} * {three}" for one, _, three in triples]
+    neighbour_grams += [
+        f"{mark}{first_token} {second_token} {third_token}" for first_token, second_token, third_token in triples
+    ]
+    neighbour_grams += [f"{mark}{first_token} * {third_token}" for first_token, _, third_token in triples]
     return [crc32(gram.encode()) for gram in neighbour_grams]
 
 

@@ -292,7 +292,7 @@ class _RelatedTable:
             self.others = arrays["others"]
             self.likeness = arrays["likeness"]
         assert len(self.words) == len(self.starts) - 1
-        self.places = {word: place for place, word in enumerate(self.words)}
+        self.places = {word: number for number, word in enumerate(self.words)}
 
 
 @cache

@@ -96,19 +96,19 @@ class TextScores:
         """No unit has a term in another field, so the best by their body are the best by all."""
         return self.title is None and self.name is None
 
-    def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, including ties with the last."""
+    def speaking(self, is_visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_visible` best by their body, including ties with the last."""
         if self.body is None:
             return np.zeros(0, np.int64)
-        rows = ((self.body > 0.0) & visible).nonzero()[0]
+        rows = ((self.body > 0.0) & is_visible).nonzero()[0]
         return rows[highest_values(self.body.take(rows), count)] if len(rows) > count else rows
 
-    def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, including ties with the last."""
+    def telling(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_eligible` best by all fields together, including ties with the last."""
         has_match = np.zeros(self.state.columns.size, np.bool_)
         has_match[self.matches.rows] = True
         has_match[self.others] = True
-        rows = (has_match & eligible).nonzero()[0]
+        rows = (has_match & is_eligible).nonzero()[0]
         return rows[highest_values(self._total(rows), count)] if len(rows) > count else rows
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
@@ -274,15 +274,15 @@ def _with_kin(
     state: IndexState, postings: FoundPostings, related_by_term: Sequence[Mapping[str, float]]
 ) -> MatchedTerms:
     """Join each term's rows with those of its related words."""
-    units, holders = state.columns.count, postings.counts_of
+    units, holder_counts = state.columns.count, postings.counts_of
     if not any(related_by_term):
-        rarities = np.array([inverse_frequency(units, holder_count) for holder_count in holders])
+        rarities = np.array([inverse_frequency(units, holder_count) for holder_count in holder_counts])
         return MatchedTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rarities)
     word_numbers: list[int] = []
     counted_shares: list[float] = []
     rarity: list[float] = []
     for word_number, others in enumerate(related_by_term):
-        own_count, *related_counts = holders[len(word_numbers) : len(word_numbers) + 1 + len(others)]
+        own_count, *related_counts = holder_counts[len(word_numbers) : len(word_numbers) + 1 + len(others)]
         word_numbers += [word_number] * (1 + len(others))
         counted_shares += related_shares([own_count, *related_counts], others.values())
         # One unit may contain several related words, so their sum can exceed the number of units.
@@ -290,14 +290,14 @@ def _with_kin(
     return _join_rows(state, postings, np.array(word_numbers), np.array(counted_shares), np.array(rarity))
 
 
-def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
+def related_shares(holder_counts: Sequence[int], others: Iterable[float], /) -> list[float]:
     """Return the counts of a word and its related words, which are left out if there are too many."""
-    if sum(holders) <= _KIN_POSTINGS:
+    if sum(holder_counts) <= _KIN_POSTINGS:
         return [1.0, *others]
     return [
         # A share of 1.0 is the word itself, or the word that it misspells, and is never left out.
         share if posting_count <= _KIN_POSTINGS or share == 1.0 else 0.0
-        for share, posting_count in zip((1.0, *others), accumulate(holders), strict=True)
+        for share, posting_count in zip((1.0, *others), accumulate(holder_counts), strict=True)
     ]
 
 

@@ -122,14 +122,14 @@ class SkippingScores:
         """No unit has a term in another field, so the best by their body are the best by all."""
         return not any(word.runs for word in (*self.name, *self.title))
 
-    def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, including ties with the last."""
-        rows = self._likely(self.body, visible, count)
+    def speaking(self, is_visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_visible` best by their body, including ties with the last."""
+        rows = self._likely(self.body, is_visible, count)
         return rows[highest_values(_sum_words(self.body, rows), count)].astype(np.int64)
 
-    def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, including ties with the last."""
-        rows = self._likely((*self.body, *self.name, *self.title), eligible, count)
+    def telling(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_eligible` best by all fields together, including ties with the last."""
+        rows = self._likely((*self.body, *self.name, *self.title), is_eligible, count)
         return rows[highest_values(self._total(rows), count)].astype(np.int64)
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
@@ -156,9 +156,9 @@ class SkippingScores:
         body_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
         name_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
     ) -> TermSpread:
-        window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
+        window, matched_counts, coverage, context = np.zeros((4, around.lines.shape[1]))
         if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
-            return TermSpread(window, matched, coverage, context)
+            return TermSpread(window, matched_counts, coverage, context)
         length_norms, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
         for word, (counts, exact_flags) in body_counts:
             if word.runs:
@@ -168,14 +168,14 @@ class SkippingScores:
                     (count_sums := line_counts.sum(axis=0)) / (count_sums + length_norms)
                 )
                 coverage += word.idf * np.minimum(line_counts[0], 1.0)
-                matched += exact_flags[place_in_rows[0]]
+                matched_counts += exact_flags[place_in_rows[0]]
         for word, (counts, exact_flags) in name_counts:
             if word.runs:
                 coverage += word.idf * np.minimum(counts[place_in_rows[0]], 1.0)
-                matched += exact_flags[place_in_rows[0]]
+                matched_counts += exact_flags[place_in_rows[0]]
         words_idf = sum(word.idf for word in self.body)
         terms_idf = words_idf + sum(word.idf for word in self.name)
-        return TermSpread(window, matched, coverage / terms_idf, context / (words_idf or 1.0))
+        return TermSpread(window, matched_counts, coverage / terms_idf, context / (words_idf or 1.0))
 
     def _total(self, rows: NDArray[np.int32]) -> Floats:
         weighted_sums = _sum_words(self.body, rows)
@@ -192,14 +192,14 @@ class SkippingScores:
             ((word.most, word) for word in words if word.runs), key=lambda gain_and_word: -gain_and_word[0]
         )
         remaining_gain = sum(word_gain for word_gain, _ in words_by_gain)
-        floor, row_count = 0.0, 0
+        least_sum, row_count = 0.0, 0
         new_rows: list[NDArray[np.int32]] = []
         sums = self.state.sums()
         try:
             for word_gain, word in words_by_gain:
                 # A row without any of the words read so far gains at most `remaining_gain`, which is below the
                 # floor.
-                if row_count >= limit and remaining_gain * (1.0 + _SAFE) < floor:
+                if row_count >= limit and remaining_gain * (1.0 + _SAFE) < least_sum:
                     break
                 for run in word.runs:
                     is_eligible = eligible[run.rows]
@@ -212,11 +212,11 @@ class SkippingScores:
                     sums[rows] = sums_before + word.gains.weight * word.gains.of(word.idf, rows, counts)
                 remaining_gain -= word_gain
                 if row_count > limit:
-                    floor = edge_value(np.concatenate([sums[rows] for rows in new_rows]), limit)
+                    least_sum = edge_value(np.concatenate([sums[rows] for rows in new_rows]), limit)
             rows_above = np.concatenate([np.zeros(0, np.int32), *new_rows])
             # Rows that all remaining words together could not lift to the floor are dropped. `_SAFE` covers rounding.
             if row_count > limit:
-                rows_above = rows_above[sums[rows_above] + remaining_gain >= floor * (1.0 - _SAFE)]
+                rows_above = rows_above[sums[rows_above] + remaining_gain >= least_sum * (1.0 - _SAFE)]
         finally:
             # The array is shared by all searches of this state. Clearing it whole would touch every row.
             for rows in new_rows:

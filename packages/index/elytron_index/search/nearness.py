@@ -126,12 +126,12 @@ def highest_values(values: Floats, count: int, /) -> Mask | slice:
     return slice(None) if len(values) <= count else values >= edge_value(values, count)
 
 
-def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /) -> float | None:
-    """Return a value that slightly more than `count` of the `eligible` ones probably reach; None if all may."""
+def likely_edge(values: NDArray[np.floating[Any]], is_eligible: Mask, count: int, /) -> float | None:
+    """Return a value that slightly more than `count` of the `is_eligible` ones probably reach; None if all may."""
     sample_step = len(values) // _SAMPLED
     if len(values) < _MANY:
         return None
-    sample = values[::sample_step][eligible[::sample_step]]
+    sample = values[::sample_step][is_eligible[::sample_step]]
     sample_rank = 1 + 4 * count // sample_step
     return (
         float(np.partition(sample, len(sample) - sample_rank)[len(sample) - sample_rank])
@@ -167,9 +167,9 @@ class SmallNearness:
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
-    def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the roughly `count` nearest of the rows `eligible`, including ties with the last."""
-        compared_rows: Rows = (eligible & self._compared).nonzero()[0]
+    def nearest(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the roughly `count` nearest of the rows `is_eligible`, including ties with the last."""
+        compared_rows: Rows = (is_eligible & self._compared).nonzero()[0]
         return _nearest_rows(compared_rows, self._measured.rough.take(compared_rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
@@ -216,11 +216,11 @@ class LargeNearness:
 
     def nearest(self, rows_mask: Mask, count: int, /) -> Rows:
         """Return the roughly `count` nearest of the rows `rows_mask`, including ties with the last."""
-        eligible = rows_mask & self._compared
-        guessed_edge = likely_edge(self._products, eligible, count)
-        rows = np.flatnonzero(eligible if guessed_edge is None else self._products >= guessed_edge)
+        is_eligible = rows_mask & self._compared
+        guessed_edge = likely_edge(self._products, is_eligible, count)
+        rows = np.flatnonzero(is_eligible if guessed_edge is None else self._products >= guessed_edge)
         if guessed_edge is not None:
-            rows = rows[eligible[rows]]
+            rows = rows[is_eligible[rows]]
             # Products are in single precision, so only those clearly above the guess are certain.
             certain_edge = guessed_edge + abs(guessed_edge) * _SLACK
             # The guess is made from a sample. If it was too high, all eligible rows are read.
@@ -228,7 +228,7 @@ class LargeNearness:
                 guessed_edge * self._factor <= self.lowest + _SLACK
                 or np.count_nonzero(self._products[rows] > certain_edge) < count
             ):
-                rows = np.flatnonzero(eligible)
+                rows = np.flatnonzero(is_eligible)
         return _nearest_rows(rows, self._rough(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
@@ -301,9 +301,9 @@ def query_nearness(state: IndexState, query: IndexQuery, visible_rows: VisibleRo
     return LargeNearness(vectors, scanned_query, is_compared)
 
 
-def _nearest_rows(rows: Rows, rough_cosines: Floats, count: int, lowest: float) -> Rows:
+def _nearest_rows(rows: Rows, rough_cosines: Floats, count: int, lowest_cosine: float) -> Rows:
     """Return the `count` nearest of `rows`, including ties with the last; those not above the lowest are equal."""
-    if len(rows) <= count or (least_cosine := edge_value(rough_cosines, count)) <= lowest:
+    if len(rows) <= count or (least_cosine := edge_value(rough_cosines, count)) <= lowest_cosine:
         return rows
     return rows[rough_cosines >= least_cosine]
 
@@ -337,9 +337,9 @@ class TextLikeness:
             )
         self._cosines = cosines
 
-    def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the `count` most similar of the rows `eligible`, including ties with the last."""
-        rows: Rows = (eligible & (self._cosines > 0.0)).nonzero()[0]
+    def nearest(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the `count` most similar of the rows `is_eligible`, including ties with the last."""
+        rows: Rows = (is_eligible & (self._cosines > 0.0)).nonzero()[0]
         return rows[highest_values(self.at(rows), count)] if len(rows) > count else rows
 
     def at(self, rows: Lines | Rows, /) -> Floats:

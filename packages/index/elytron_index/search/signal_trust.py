@@ -49,8 +49,8 @@ class SignalTrust(NamedTuple):
         coverage = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
         return cls(is_encoded, word_trust, word_trust * coverage, known_share)
 
-    def among_few(self, state: IndexState, query: IndexQuery, visible: Mask, units: int, /) -> "SignalTrust":
-        """Return it with how far `visible` are few statements and no talk, where words hardly count.
+    def among_few(self, state: IndexState, query: IndexQuery, is_visible: Mask, units: int, /) -> "SignalTrust":
+        """Return it with how far `is_visible` are few statements and no talk, where words hardly count.
 
         Among these every word looks rare, and no text answers its neighbour; so similarity decides, as far as it knows
         the query. A talk of as few turns has questions, which distinguish it. If the query names a time, the times of
@@ -60,7 +60,7 @@ class SignalTrust(NamedTuple):
         fewness = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
         if fewness <= 0.0:
             return self
-        asking_share = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, visible.nonzero()[0])) / max(
+        asking_share = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, is_visible.nonzero()[0])) / max(
             units, 1
         )
         return self._replace(few=fewness * self.alike * max(0.0, 1.0 - asking_share / _TALK))

@@ -335,8 +335,10 @@ def _weighed_pool(
     if len(best_body_rows):
         # A turn next to one of the best may answer without a word of the query.
         previous_rows, next_rows = state.columns.before, state.columns.after
-        previous, following = previous_rows.take(best_body_rows), next_rows.take(best_body_rows)
-        is_chosen[np.concatenate((previous, following, previous_rows.take(previous), next_rows.take(following)))] = True
+        rows_before, rows_after = previous_rows.take(best_body_rows), next_rows.take(best_body_rows)
+        is_chosen[
+            np.concatenate((rows_before, rows_after, previous_rows.take(rows_before), next_rows.take(rows_after)))
+        ] = True
     # Then a choice by all fields would give the same rows again.
     is_same_choice = scores.is_body_alone and (eligible is visible or np.array_equal(eligible, visible))
     is_chosen[best_body_rows if is_same_choice else scores.telling(eligible, pool_size)] = True

@@ -183,7 +183,7 @@ class IndexState:
         """Parts may belong to a checkpoint."""
         self._renew()
 
-    def apply(self, changes: Iterable[DocumentChange], embedded: Iterable[EmbeddedDocument], /) -> None:
+    def apply(self, changes: Iterable[DocumentChange], embedded_documents: Iterable[EmbeddedDocument], /) -> None:
         """Replace the units of each change's document, then the vectors; the last change of a document counts.
 
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
@@ -207,7 +207,7 @@ class IndexState:
                 check: self.vectors.parse((item.model, data), sizes, field="vector")
                 for check, data in item.vectors.items()
             }
-            for item in embedded
+            for item in embedded_documents
         }
         for ref, change in latest_by_ref.items():
             self.called.pop(ref.key, None)

@@ -75,13 +75,18 @@ def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedName
 
 
 def asked_rows(
-    filters: UnitFilters, visible: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
+    filters: UnitFilters,
+    is_visible: Mask,
+    columns: UnitColumns,
+    names: InternedNames,
+    excluded_row_numbers: Sequence[int],
+    /,
 ) -> Mask:
-    """Return which of the rows `visible` are selected: `visible` itself if all are."""
-    if _asks_for_all(filters, excluded):
-        return visible
+    """Return which of the rows `is_visible` are selected: `is_visible` itself if all are."""
+    if _asks_for_all(filters, excluded_row_numbers):
+        return is_visible
     size = columns.size
-    is_selected = visible.copy()
+    is_selected = is_visible.copy()
     if filters.speakers:
         is_selected &= _holds_code(columns.speaker[:size], names.speaker.codes_of(filters.speakers), len(names.speaker))
     if filters.roles:
@@ -105,8 +110,8 @@ def asked_rows(
             code for code, scope in enumerate(names.scope.values) if filters_hold(filters.where, _scope_metadata(scope))
         ]
         is_selected &= _holds_code(columns.scope[:size], codes, len(names.scope))
-    if excluded:
-        is_selected[excluded] = False
+    if excluded_row_numbers:
+        is_selected[excluded_row_numbers] = False
     return is_selected
 
 
@@ -118,9 +123,13 @@ def excluded_rows(refs: Iterable[DocumentRef], rows_of: RowRefs, /) -> list[int]
     return rows
 
 
-def _asks_for_all(filters: UnitFilters, excluded: Sequence[int]) -> bool:
+def _asks_for_all(filters: UnitFilters, excluded_row_numbers: Sequence[int]) -> bool:
     has_name_filter = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
-    return not (has_name_filter or filters.where or excluded) and filters.since is None and filters.until is None
+    return (
+        not (has_name_filter or filters.where or excluded_row_numbers)
+        and filters.since is None
+        and filters.until is None
+    )
 
 
 def _scope_metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
@@ -276,21 +285,21 @@ def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
     )
 
 
-def _thread_sizes(columns: UnitColumns, visible: Mask) -> NDArray[np.int64]:
+def _thread_sizes(columns: UnitColumns, is_visible: Mask) -> NDArray[np.int64]:
     """Return how many units of each thread are visible, 1 to 3."""
-    counts = np.bincount(columns.thread[: len(visible)], visible, minlength=1).astype(np.int64)
+    counts = np.bincount(columns.thread[: len(is_visible)], is_visible, minlength=1).astype(np.int64)
     counts[0] = 1
     return np.clip(counts, 1, _THREAD_MOST)
 
 
-def _row_neighbours(columns: UnitColumns, visible: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
-    before, after, traits = columns.before, columns.after, columns.traits
+def _row_neighbours(columns: UnitColumns, is_visible: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
+    previous_rows, next_rows, traits = columns.before, columns.after, columns.traits
     neighbour_numbers = np.empty((10, len(rows)), np.int32)
     lines: Lines = neighbour_numbers[:5]
     lines[0] = rows
-    lines[1], lines[2] = before.take(rows), after.take(rows)
-    lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
-    lines *= visible.take(lines)
+    lines[1], lines[2] = previous_rows.take(rows), next_rows.take(rows)
+    lines[3], lines[4] = previous_rows.take(lines[1]), next_rows.take(lines[2])
+    lines *= is_visible.take(lines)
     times = columns.times(lines)
     # A talk resumed much later is another talk.
     lines *= (np.abs(times - times[0]) <= _TALK_MS) | (times == 0) | (times[0] == 0)

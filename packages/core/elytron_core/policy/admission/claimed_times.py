@@ -59,7 +59,7 @@ def claim_fields(value_type: type[Value], /) -> ClaimFields:
         name: tuple(_parts_of((field.annotation, *field.metadata))) for name, field in value_type.model_fields.items()
     }
     claims = tuple(name for name, field_types in types_by_field.items() if TimeKind.CLAIM in field_types)
-    holders = tuple(
+    fields_with_claims = tuple(
         name
         for name, field_types in types_by_field.items()
         if any(
@@ -67,7 +67,7 @@ def claim_fields(value_type: type[Value], /) -> ClaimFields:
             for field_type in field_types
         )
     )
-    return ClaimFields(claims, holders)
+    return ClaimFields(claims, fields_with_claims)
 
 
 def _may_claim(value_type: type[Value], enclosing_types: tuple[type[Value], ...]) -> bool:

@@ -88,36 +88,36 @@ def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts
     return tuple(pairs)
 
 
-def fold_facts(target: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
-    """Return `target` with the other fact's evidence added, and `folded` closed; nothing of either is lost.
+def fold_facts(target: Fact, folded_fact: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
+    """Return `target` with the other fact's evidence added, and `folded_fact` closed; nothing of either is lost.
 
     Citations are added while `target` has room for them.
     """
     # Recorded with the merged fact, so that undoing the merge removes only these.
-    lent_citations = tuple(citation for citation in folded.citations if citation not in target.citations)
+    lent_citations = tuple(citation for citation in folded_fact.citations if citation not in target.citations)
     citation_room = max(0, limits.FACT_CITATIONS - len(target.citations))
     merged_fact = target.model_copy(
         update={
-            "evidence_count": target.evidence_count + folded.evidence_count,
+            "evidence_count": target.evidence_count + folded_fact.evidence_count,
             "citations": (*target.citations, *lent_citations[:citation_room]),
-            "confirmed_at": max(target.confirmed_at, folded.confirmed_at),
+            "confirmed_at": max(target.confirmed_at, folded_fact.confirmed_at),
         }
     )
-    closed_fact = facts.close_fact(folded, at=at, because=BECAUSE, state=FactState.MERGED, by=target.id)
+    closed_fact = facts.close_fact(folded_fact, at=at, because=BECAUSE, state=FactState.MERGED, by=target.id)
     return merged_fact, closed_fact.model_copy(
         update={"lent": lent_citations[:citation_room], "confirmed_before": target.confirmed_at}
     )
 
 
-def unfold_facts(target: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
-    """Return both facts as before the merge of `folded` into `target`, plus what `target` gained since."""
+def unfold_facts(target: Fact, folded_fact: Fact, /) -> tuple[Fact, Fact]:
+    """Return both facts as before the merge of `folded_fact` into `target`, plus what `target` gained since."""
     restored_target = target.model_copy(
         update={
-            "evidence_count": max(target.evidence_count - folded.evidence_count, 1),
-            "citations": tuple(citation for citation in target.citations if citation not in folded.lent),
+            "evidence_count": max(target.evidence_count - folded_fact.evidence_count, 1),
+            "citations": tuple(citation for citation in target.citations if citation not in folded_fact.lent),
             # A confirmation that came after the merge belongs to the remaining fact and stays.
-            "confirmed_at": folded.confirmed_before
-            if folded.confirmed_before is not None and target.confirmed_at == folded.confirmed_at
+            "confirmed_at": folded_fact.confirmed_before
+            if folded_fact.confirmed_before is not None and target.confirmed_at == folded_fact.confirmed_at
             else target.confirmed_at,
         }
     )
@@ -129,7 +129,7 @@ def unfold_facts(target: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
         "lent": (),
         "confirmed_before": None,
     }
-    return restored_target, folded.model_copy(update=reopened_fields)
+    return restored_target, folded_fact.model_copy(update=reopened_fields)
 
 
 def _text_numbers(text: str) -> tuple[str, ...]:

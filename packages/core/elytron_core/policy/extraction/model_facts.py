@@ -102,12 +102,17 @@ def _turn_lines(turn: transcript.Turn, max_chars: int) -> list[str]:
     return lines
 
 
-def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS) -> str:
+def summary_data(
+    earlier_summary: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS
+) -> str:
     """Return the data for a summary: the summary so far, and the messages since, the latest ones whole."""
     said_text = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(
         section
-        for section in (_prompt_section("The summary so far", earlier), _prompt_section("Said since", said_text))
+        for section in (
+            _prompt_section("The summary so far", earlier_summary),
+            _prompt_section("Said since", said_text),
+        )
         if section
     )
 

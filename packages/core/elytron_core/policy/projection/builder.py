@@ -294,7 +294,9 @@ def _fill_messages(
     recalled_lines = _open_lines(inputs, map(_recalled_line, inputs.recalled.items), shown_ids)
     escaped_note = escape_line(inputs.recalled.note)
     items_by_time = sorted(inputs.recalled.items, key=lambda item: (item.is_outside, item.place, item.at or 0))
-    places_by_id = {item.id: place for place, item in enumerate(items_by_time)} if inputs.recalled.is_by_time else {}
+    places_by_id = (
+        {item.id: position for position, item in enumerate(items_by_time)} if inputs.recalled.is_by_time else {}
+    )
     recent_ids = {line.id for line in message_lines if not line.clipped}
     # Filled once to learn how much recalled memories need. Messages may have the rest.
     recalled_section = fill_section(

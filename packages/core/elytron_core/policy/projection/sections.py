@@ -90,8 +90,8 @@ def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) ->
     if not placed_marks:
         return text
     char_places, characters = bare_places(text), list(text)
-    for place, mark in placed_marks:
-        characters[char_places[place]] = mark
+    for match_start, mark in placed_marks:
+        characters[char_places[match_start]] = mark
     return "".join(characters)
 
 

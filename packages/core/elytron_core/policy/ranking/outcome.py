@@ -79,10 +79,10 @@ FIRST_HIT: Final = FirstHitWeights(-2.26, 4.85, -0.30, 4.09, -2.94, 3.11, -6.11)
 """The same without an encoder and with any."""
 
 
-def first_hit_chance(signs: FirstHitSigns, /) -> float:
+def first_hit_chance(hit_signs: FirstHitSigns, /) -> float:
     """Return the estimate that the first hit answers."""
     intercept, *weights = FIRST_HIT
-    return 1.0 / (1.0 + math.exp(-intercept - sum(map(mul, weights, signs.numbers))))
+    return 1.0 / (1.0 + math.exp(-intercept - sum(map(mul, weights, hit_signs.numbers))))
 
 
 def recall_outcome(answered_chance: float, first_chance: float, /) -> RecallOutcome:

@@ -59,19 +59,19 @@ ENCODED_MANY: Final = GateWeights(2.98, 7.16, 0.930, 1.73, 3.95)
 _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY})
 
 
-def gate_chance(signs: GateSigns, asks: float, /) -> float:
+def gate_chance(gate_signs: GateSigns, asks: float, /) -> float:
     """Return the estimate, 0 to 1, that the memories are wanted; the gate is open from 0.5 on."""
-    intercept, *weights = _WEIGHTS[signs.encoder]
-    weighted_sum = intercept + sum(map(mul, weights, gate_features(signs, asks)))
+    intercept, *weights = _WEIGHTS[gate_signs.encoder]
+    weighted_sum = intercept + sum(map(mul, weights, gate_features(gate_signs, asks)))
     return 1.0 / (1.0 + math.exp(-weighted_sum))
 
 
-def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
+def gate_features(gate_signs: GateSigns, asks: float, /) -> tuple[float, ...]:
     """Return the factors of the weights after the intercept."""
-    log_count = math.log(max(signs.searched, 2))
+    log_count = math.log(max(gate_signs.searched, 2))
     growth_share = min(max((log_count - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
     # The expected maximum of N random draws grows with this root, so one threshold serves small and large spaces.
-    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log_count), growth_share * signs.context
+    return gate_signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log_count), growth_share * gate_signs.context
 
 
 def clipped_margin(margin: float, /) -> float:

@@ -194,22 +194,22 @@ _NUMBERS: Final[Mapping[tuple[ModelReach | None, bool], EstimateNumbers]] = Mapp
 """By encoder, and whether a language other than English is involved."""
 
 
-def answer_chance(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
+def answer_chance(answer_signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
     """Return the estimate that one of the best hits answers, found with such an encoder."""
-    estimate_numbers = _NUMBERS[encoder, signs.is_foreign]
-    return 1.0 / (1.0 + math.exp(-(estimate_numbers.intercept + estimate_numbers.evidence * signs.evidence)))
+    estimate_numbers = _NUMBERS[encoder, answer_signs.is_foreign]
+    return 1.0 / (1.0 + math.exp(-(estimate_numbers.intercept + estimate_numbers.evidence * answer_signs.evidence)))
 
 
-def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
+def hit_scores(answer_signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
     """Return the score of each hit, best first; scores never increase."""
-    chance = answer_chance(signs, encoder=encoder)
-    return [chance * share for share in hit_shares(signs, _NUMBERS[encoder, signs.is_foreign])]
+    chance = answer_chance(answer_signs, encoder=encoder)
+    return [chance * share for share in hit_shares(answer_signs, _NUMBERS[encoder, answer_signs.is_foreign])]
 
 
-def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
+def hit_shares(answer_signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     """Return for each hit the probability that it answers if one of the best does."""
-    falloff = estimate.sharpness * signs.strength
-    weights = [math.exp(-falloff * points_behind) for points_behind in signs.behind]
+    falloff = estimate.sharpness * answer_signs.strength
+    weights = [math.exp(-falloff * points_behind) for points_behind in answer_signs.behind]
     # Shares are of the compared hits, so that a longer page does not lower them.
     weight_sum = sum(islice(weights, COMPARED))
     return [1.0 - (1.0 - weight / weight_sum) ** estimate.pieces for weight in weights]
